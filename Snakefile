@@ -63,6 +63,6 @@ rule tables:
 
 rule figures:
     input:
-        [REPORT.frequency_files(form) for form in ("svg", "png")],
-        [REPORT.chart_files(form) for form in ("svg", "png")],
+        [REPORT.list_frequency_files(form) for form in ("svg", "png")],
+        [REPORT.list_chart_files(form) for form in ("svg", "png")],
         list(REPORT.sample_folders),

@@ -4,9 +4,9 @@
 rule attribute:
     """MM-SHAP of one encoder's scores."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.scorable(w.group)),
-        images=lambda w: PLAN.image_files(PLAN.scorable(w.group)),
-        weights=lambda w: MODELS.local_files(w.encoder),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_scorable(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_scorable(w.group)),
+        weights=lambda w: MODELS.list_files(w.encoder),
     output:
         rows="<results>/attribution/{encoder}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{encoder}/shards/{group}.{shard}.run.json",
@@ -17,18 +17,18 @@ rule attribute:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.encoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.encoder),
-        datasets=lambda w: PLAN.settings(PLAN.scorable(w.group)),
+        model=lambda w: MODELS.get_settings(w.encoder),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         settings=PLAN.estimation,
         scored=STUDY.evaluation.items,
         scored_sample=STUDY.evaluation.sample,
         sample=STUDY.attribution.sample,
         shards=STUDY.attribution.shards,
         seed=STUDY.seed,
-        code=lambda w: code("attribute.py", MODELS.module(w.encoder)),
+        code=lambda w: code("attribute.py", MODELS.get_module(w.encoder)),
     script:
         "../workflow/scripts/attribute.py"
 
@@ -36,10 +36,10 @@ rule attribute:
 rule attribute_answers:
     """MM-SHAP of one VL decoder's answers."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.pairs(w.group)),
-        images=lambda w: PLAN.image_files(PLAN.pairs(w.group)),
-        weights=lambda w: MODELS.weight_files(w.vl_decoder),
-        prompts=lambda w: MODELS.prompt_files(w.vl_decoder),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_pairs(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_pairs(w.group)),
+        weights=lambda w: MODELS.list_weight_files(w.vl_decoder),
+        prompts=lambda w: MODELS.list_prompt_files(w.vl_decoder),
     output:
         rows="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.run.json",
@@ -50,11 +50,11 @@ rule attribute_answers:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.vl_decoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.vl_decoder),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.vl_decoder),
-        datasets=lambda w: PLAN.settings(PLAN.pairs(w.group)),
+        model=lambda w: MODELS.get_settings(w.vl_decoder),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
         settings=PLAN.estimation,
         value=STUDY.attribution.value,
         scored=STUDY.evaluation.items,
@@ -70,9 +70,9 @@ rule attribute_answers:
 rule attribute_questions:
     """MM-SHAP of the answers to open questions of one encoder with an answering head."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.open_questions(w.group)),
-        images=lambda w: PLAN.image_files(PLAN.open_questions(w.group)),
-        weights=lambda w: MODELS.local_files(w.answerer),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_open_questions(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_open_questions(w.group)),
+        weights=lambda w: MODELS.list_files(w.answerer),
     output:
         rows="<results>/attribution/{answerer}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{answerer}/shards/{group}.{shard}.run.json",
@@ -83,16 +83,16 @@ rule attribute_questions:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.answerer),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.answerer),
-        datasets=lambda w: PLAN.settings(PLAN.open_questions(w.group)),
+        model=lambda w: MODELS.get_settings(w.answerer),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         settings=PLAN.estimation,
         sample=STUDY.attribution.sample,
         shards=STUDY.attribution.shards,
         seed=STUDY.seed,
-        code=lambda w: code("attribute_questions.py", MODELS.module(w.answerer)),
+        code=lambda w: code("attribute_questions.py", MODELS.get_module(w.answerer)),
     script:
         "../workflow/scripts/attribute_questions.py"
 
@@ -126,9 +126,9 @@ rule merge_attribution_shards:
 rule companions:
     """Companion measures of MM-SHAP: one encoder on one group of data sets."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.scorable(w.group)),
-        images=lambda w: PLAN.image_files(PLAN.scorable(w.group)),
-        weights=lambda w: MODELS.local_files(w.encoder),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_scorable(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_scorable(w.group)),
+        weights=lambda w: MODELS.list_files(w.encoder),
     output:
         rows="<results>/attribution/{encoder}/companions/{group}.parquet",
     log:
@@ -138,15 +138,15 @@ rule companions:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.encoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
         runtime=EXPLAINING_MINUTES,
     params:
         **PLAN.companion_settings,
         **PLAN.resampling,
-        model=lambda w: MODELS.settings(w.encoder),
-        datasets=lambda w: PLAN.settings(PLAN.scorable(w.group)),
+        model=lambda w: MODELS.get_settings(w.encoder),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         scored=STUDY.evaluation.items,
-        code=lambda w: code("companions.py", MODELS.module(w.encoder)),
+        code=lambda w: code("companions.py", MODELS.get_module(w.encoder)),
     script:
         "../workflow/scripts/companions.py"
 
@@ -154,29 +154,29 @@ rule companions:
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=lambda w: PLAN.attribution_files(PLAN.attributed_parts[w.part]),
-        scores=lambda w: PLAN.scores_files(PLAN.attributed_parts[w.part]),
-        probes=lambda w: PLAN.rows_files(
-            PLAN.probes_among(PLAN.attributed_parts[w.part])
+        rows=lambda w: PLAN.list_attribution_files(PLAN.attributed_parts[w.part]),
+        scores=lambda w: PLAN.list_scores_files(PLAN.attributed_parts[w.part]),
+        probes=lambda w: PLAN.list_rows_files(
+            PLAN.list_probes_among(PLAN.attributed_parts[w.part])
         ),
-        companions=lambda w: PLAN.companion_files(PLAN.attributed_parts[w.part]),
+        companions=lambda w: PLAN.list_companion_files(PLAN.attributed_parts[w.part]),
     output:
         shares="<results>/attribution/shares/{part}.parquet",
         metrics="<results>/attribution/metrics/{part}.parquet",
     log:
         "<logs>/shares/{part}.log",
     wildcard_constraints:
-        part=PLAN.pattern(PLAN.attributed_parts),
+        part=PLAN.build_pattern(PLAN.attributed_parts),
     conda:
         "../envs/report.yaml"
     params:
         **PLAN.resampling,
         runs=lambda w: PLAN.attributed_parts[w.part],
         answering=[
-            *PLAN.attributed_models("vision"),
-            *PLAN.attributed_models("answering"),
+            *PLAN.select_attributed_models("vision"),
+            *PLAN.select_attributed_models("answering"),
         ],
-        probes=lambda w: PLAN.probes_among(PLAN.attributed_parts[w.part]),
+        probes=lambda w: PLAN.list_probes_among(PLAN.attributed_parts[w.part]),
         code=code("shares.py"),
     script:
         "../workflow/scripts/shares.py"

@@ -4,7 +4,7 @@
 rule items:
     """One raw file that holds finished items, as a benchmark."""
     input:
-        unpack(lambda w: PLAN.item_files(w.dataset)),
+        unpack(lambda w: PLAN.list_item_files(w.dataset)),
     output:
         pairs="<results>/benchmark/{dataset}.parquet",
         annotations="<results>/benchmark/annotations/{dataset}.parquet",
@@ -32,7 +32,7 @@ rule balance:
     conda:
         "../envs/data.yaml"
     params:
-        settings=lambda w: PLAN.instrument_settings(
+        settings=lambda w: PLAN.get_instrument_settings(
             w.instrument, "size", "js", "cap", "foil_cap", "halves"
         ),
         seed=STUDY.seed,
@@ -53,7 +53,7 @@ rule vote:
     log:
         "<logs>/vote/{instrument}.log",
     wildcard_constraints:
-        instrument=PLAN.pattern(set(STUDY.instruments) - set(PLAN.item_sets)),
+        instrument=PLAN.build_pattern(set(STUDY.instruments) - set(PLAN.item_sets)),
     conda:
         "../envs/data.yaml"
     params:
@@ -69,7 +69,7 @@ use rule vote as vote_next_to_released with:
         pairs="<results>/benchmark/rebuilt/{instrument}.parquet",
         annotations="<results>/benchmark/rebuilt/annotations/{instrument}.parquet",
     wildcard_constraints:
-        instrument=PLAN.pattern(set(STUDY.instruments) & set(PLAN.item_sets)),
+        instrument=PLAN.build_pattern(set(STUDY.instruments) & set(PLAN.item_sets)),
 
 
 rule funnel:
@@ -79,7 +79,7 @@ rule funnel:
             "<results>/benchmark/balanced/{instrument}.parquet",
             instrument=STUDY.instruments,
         ),
-        pairs=[PLAN.built_file(instrument) for instrument in STUDY.instruments],
+        pairs=[PLAN.get_built_file(instrument) for instrument in STUDY.instruments],
     output:
         funnel="<results>/benchmark/funnel.parquet",
     log:
@@ -122,7 +122,7 @@ rule cv_probes:
     input:
         **PLAN.plain_captions,
         contextual="<results>/foils/cv-probes.parquet",
-        weights=MODELS.weight_files(*PLAN.probe_judges.values()),
+        weights=MODELS.list_weight_files(*PLAN.probe_judges.values()),
         tables=SWIG_TABLES,
         world=WORLD if STUDY.benchmark.oracle else [],
     output:
@@ -138,7 +138,9 @@ rule cv_probes:
         mem_mb=6000,
         runtime=SCORING_MINUTES,
     params:
-        models={key: MODELS.settings(name) for key, name in PLAN.probe_judges.items()},
+        models={
+            key: MODELS.get_settings(name) for key, name in PLAN.probe_judges.items()
+        },
         scenes=PLAN.scenes if STUDY.benchmark.oracle else None,
         code=code("cv_probes.py"),
     script:
@@ -167,8 +169,8 @@ rule cv_oracle:
 rule audit:
     """How well judges that see no image tell captions from foils."""
     input:
-        pairs=[PLAN.built_file(instrument) for instrument in STUDY.instruments],
-        weights=MODELS.weight_files(*PLAN.audit_models.values()),
+        pairs=[PLAN.get_built_file(instrument) for instrument in STUDY.instruments],
+        weights=MODELS.list_weight_files(*PLAN.audit_models.values()),
     output:
         audit="<results>/benchmark/audit.parquet",
     log:
@@ -182,7 +184,9 @@ rule audit:
     params:
         **PLAN.resampling,
         instruments=list(STUDY.instruments),
-        models={key: MODELS.settings(name) for key, name in PLAN.audit_models.items()},
+        models={
+            key: MODELS.get_settings(name) for key, name in PLAN.audit_models.items()
+        },
         threshold=STUDY.benchmark.audit,
         code=code("audit.py"),
     script:

@@ -20,7 +20,7 @@ def build_plan():
         file = find_study_file(config, workflow.overwrite_configfiles, HERE / "config")
         if file:
             workflow.configfile(str(file))
-        plan = Plan.of_study(read_study(config))
+        plan = Plan.from_study(read_study(config))
         for model in dict.fromkeys(run.model for run in [*plan.decoded, *plan.tested]):
             check_prompts(plan.models[model], plan.study.profiles)
         return plan

@@ -10,10 +10,12 @@ from waltz.plan.plan import CONSISTENCY_LAYOUTS, RECORDED_WITH
 rule self_consistency_tests:
     """Self-consistency tests of one decoder."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.decoder, w.group)),
-        images=lambda w: PLAN.images_for(w.decoder, PLAN.prompted(w.decoder, w.group)),
-        prompts=lambda w: MODELS.prompt_files(w.decoder, *PLAN.helpers),
-        weights=lambda w: MODELS.local_files(w.decoder, *PLAN.helpers, *PLAN.judges),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.decoder, w.group)),
+        images=lambda w: PLAN.list_images_for(
+            w.decoder, PLAN.select_prompted(w.decoder, w.group)
+        ),
+        prompts=lambda w: MODELS.list_prompt_files(w.decoder, *PLAN.helpers),
+        weights=lambda w: MODELS.list_files(w.decoder, *PLAN.helpers, *PLAN.judges),
         words=expand(
             "resources/wordnet/{list}",
             list=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
@@ -28,13 +30,13 @@ rule self_consistency_tests:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.decoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.decoder),
-        helper=lambda w: PLAN.helper_settings(w.decoder),
-        judge=next(map(MODELS.settings, PLAN.judges), None),
-        datasets=lambda w: PLAN.settings(PLAN.prompted(w.decoder, w.group)),
+        model=lambda w: MODELS.get_settings(w.decoder),
+        helper=lambda w: PLAN.get_helper_settings(w.decoder),
+        judge=next(map(MODELS.get_settings, PLAN.judges), None),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
         profiles=STUDY.profiles,
         sample=STUDY.consistency.sample,
         shards=STUDY.consistency.shards,
@@ -52,10 +54,12 @@ rule self_consistency_tests:
 rule cc_shap_shard:
     """CC-SHAP of one decoder, with the attributions of its answers and explanations."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.decoder, w.group)),
-        images=lambda w: PLAN.images_for(w.decoder, PLAN.prompted(w.decoder, w.group)),
-        weights=lambda w: MODELS.weight_files(w.decoder),
-        prompts=lambda w: MODELS.prompt_files(w.decoder),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.decoder, w.group)),
+        images=lambda w: PLAN.list_images_for(
+            w.decoder, PLAN.select_prompted(w.decoder, w.group)
+        ),
+        weights=lambda w: MODELS.list_weight_files(w.decoder),
+        prompts=lambda w: MODELS.list_prompt_files(w.decoder),
     output:
         rows="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
         contributions="<results>/consistency/{decoder}/contributions/shards/{group}.{shard}.parquet",
@@ -67,11 +71,11 @@ rule cc_shap_shard:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.decoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.decoder),
-        datasets=lambda w: PLAN.settings(PLAN.prompted(w.decoder, w.group)),
+        model=lambda w: MODELS.get_settings(w.decoder),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
         profiles=STUDY.profiles,
         sample=STUDY.consistency.sample,
         cc_shap=PLAN.cc_shap_settings,
@@ -87,12 +91,14 @@ rule cc_shap_shard:
 rule cc_shap_edits:
     """How counterfactual edits shift the attributions of one decoder's answers and explanations."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.decoder, w.group)),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.decoder, w.group)),
         tests="<results>/consistency/{decoder}/tests/{group}.parquet",
         unedited="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
-        images=lambda w: PLAN.images_for(w.decoder, PLAN.prompted(w.decoder, w.group)),
-        weights=lambda w: MODELS.weight_files(w.decoder),
-        prompts=lambda w: MODELS.prompt_files(w.decoder),
+        images=lambda w: PLAN.list_images_for(
+            w.decoder, PLAN.select_prompted(w.decoder, w.group)
+        ),
+        weights=lambda w: MODELS.list_weight_files(w.decoder),
+        prompts=lambda w: MODELS.list_prompt_files(w.decoder),
     output:
         rows="<results>/consistency/{decoder}/edited/shards/{group}.{shard}.parquet",
         contributions="<results>/consistency/{decoder}/edited-contributions/shards/{group}.{shard}.parquet",
@@ -104,11 +110,11 @@ rule cc_shap_edits:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.decoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.decoder),
-        datasets=lambda w: PLAN.settings(PLAN.prompted(w.decoder, w.group)),
+        model=lambda w: MODELS.get_settings(w.decoder),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
         profiles=STUDY.profiles,
         sample=STUDY.consistency.sample,
         cc_shap=PLAN.cc_shap_settings,
@@ -141,7 +147,7 @@ rule merge_consistency_shards:
     log:
         "<logs>/merge_consistency_shards/{decoder}/{result}/{group}.log",
     wildcard_constraints:
-        result=PLAN.pattern(CONSISTENCY_LAYOUTS),
+        result=PLAN.build_pattern(CONSISTENCY_LAYOUTS),
     conda:
         "../envs/data.yaml"
     params:
@@ -154,24 +160,24 @@ rule merge_consistency_shards:
 rule consistency:
     """The self-consistency tests of all decoders that the study names."""
     input:
-        PLAN.consistency_files("tests", PLAN.tested),
+        PLAN.list_consistency_files("tests", PLAN.tested),
 
 
 rule cc_shap:
     """CC-SHAP, contributions and edits of all decoders that the study names."""
     input:
-        [PLAN.consistency_file(part, run) for part, run in PLAN.explained_parts],
+        [PLAN.get_consistency_file(part, run) for part, run in PLAN.explained_parts],
 
 
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:
-        tests=lambda w: PLAN.consistency_files("tests", PLAN.tested_parts[w.part]),
-        cc_shap=lambda w: PLAN.consistency_files(
-            "cc-shap", PLAN.explained_among(PLAN.tested_parts[w.part])
+        tests=lambda w: PLAN.list_consistency_files("tests", PLAN.tested_parts[w.part]),
+        cc_shap=lambda w: PLAN.list_consistency_files(
+            "cc-shap", PLAN.select_explained(PLAN.tested_parts[w.part])
         ),
-        edited=lambda w: PLAN.consistency_files(
-            "edited", PLAN.edited(PLAN.tested_parts[w.part])
+        edited=lambda w: PLAN.list_consistency_files(
+            "edited", PLAN.select_edited(PLAN.tested_parts[w.part])
         ),
     output:
         metrics="<results>/consistency/metrics/{part}.parquet",
@@ -179,7 +185,7 @@ rule consistency_part:
     log:
         "<logs>/consistency_metrics/{part}.log",
     wildcard_constraints:
-        part=PLAN.pattern(PLAN.tested_parts),
+        part=PLAN.build_pattern(PLAN.tested_parts),
     conda:
         "../envs/report.yaml"
     params:

@@ -24,8 +24,8 @@ rule mismatched:
 rule perplexity:
     """Perplexity of captions and foils: one language model on one group of data sets."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.pairs(w.group)),
-        weights=lambda w: MODELS.weight_files(w.language_model),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_pairs(w.group)),
+        weights=lambda w: MODELS.list_weight_files(w.language_model),
     output:
         scores="<results>/evaluation/{language_model}/{group}.parquet",
         run="<results>/evaluation/{language_model}/{group}.run.json",
@@ -36,11 +36,11 @@ rule perplexity:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.language_model),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.language_model),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.language_model),
-        datasets=lambda w: PLAN.settings(PLAN.pairs(w.group)),
+        model=lambda w: MODELS.get_settings(w.language_model),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
         profiles=STUDY.profiles,
         scored=STUDY.evaluation.items,
         sample=STUDY.evaluation.sample,
@@ -54,9 +54,9 @@ rule perplexity:
 rule align:
     """Alignment scores of texts with their images: one encoder on one group of data sets."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.scorable(w.group)),
-        images=lambda w: PLAN.image_files(PLAN.scorable(w.group)),
-        weights=lambda w: MODELS.local_files(w.encoder),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_scorable(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_scorable(w.group)),
+        weights=lambda w: MODELS.list_files(w.encoder),
     output:
         scores="<results>/evaluation/{encoder}/{group}.parquet",
         run="<results>/evaluation/{encoder}/{group}.run.json",
@@ -67,16 +67,16 @@ rule align:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.encoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.encoder),
-        datasets=lambda w: PLAN.settings(PLAN.scorable(w.group)),
+        model=lambda w: MODELS.get_settings(w.encoder),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         profiles=STUDY.profiles,
         scored=STUDY.evaluation.items,
         sample=STUDY.evaluation.sample,
         seed=STUDY.seed,
-        code=lambda w: code("align.py", MODELS.module(w.encoder)),
+        code=lambda w: code("align.py", MODELS.get_module(w.encoder)),
     script:
         "../workflow/scripts/align.py"
 
@@ -84,9 +84,9 @@ rule align:
 rule answer:
     """Answers to open questions: one encoder with an answering head on one group of data sets."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.open_questions(w.group)),
-        images=lambda w: PLAN.image_files(PLAN.open_questions(w.group)),
-        weights=lambda w: MODELS.local_files(w.answerer),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_open_questions(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_open_questions(w.group)),
+        weights=lambda w: MODELS.list_files(w.answerer),
     output:
         scores="<results>/evaluation/{answerer}/{group}.parquet",
         run="<results>/evaluation/{answerer}/{group}.run.json",
@@ -97,14 +97,14 @@ rule answer:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.answerer),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.answerer),
-        datasets=lambda w: PLAN.settings(PLAN.open_questions(w.group)),
+        model=lambda w: MODELS.get_settings(w.answerer),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         profiles=STUDY.profiles,
         seed=STUDY.seed,
-        code=lambda w: code("answer.py", MODELS.module(w.answerer)),
+        code=lambda w: code("answer.py", MODELS.get_module(w.answerer)),
     script:
         "../workflow/scripts/answer.py"
 
@@ -112,10 +112,12 @@ rule answer:
 rule decode:
     """Answers of one VL decoder to the questions of one group of data sets."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.vl_decoder, w.group)),
-        images=lambda w: PLAN.image_files(PLAN.prompted(w.vl_decoder, w.group)),
-        weights=lambda w: MODELS.weight_files(w.vl_decoder),
-        prompts=lambda w: MODELS.prompt_files(w.vl_decoder),
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.vl_decoder, w.group)),
+        images=lambda w: PLAN.list_image_files(
+            PLAN.select_prompted(w.vl_decoder, w.group)
+        ),
+        weights=lambda w: MODELS.list_weight_files(w.vl_decoder),
+        prompts=lambda w: MODELS.list_prompt_files(w.vl_decoder),
     output:
         scores="<results>/evaluation/{vl_decoder}/{group}.parquet",
         run="<results>/evaluation/{vl_decoder}/{group}.run.json",
@@ -126,11 +128,13 @@ rule decode:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.vl_decoder),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.vl_decoder),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.vl_decoder),
-        datasets=lambda w: PLAN.settings(PLAN.prompted(w.vl_decoder, w.group)),
+        model=lambda w: MODELS.get_settings(w.vl_decoder),
+        datasets=lambda w: PLAN.get_settings(
+            PLAN.select_prompted(w.vl_decoder, w.group)
+        ),
         profiles=STUDY.profiles,
         scored=STUDY.evaluation.items,
         sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
@@ -144,9 +148,11 @@ rule decode:
 rule decode_tasks:
     """Answers of one language model to the text tasks of one group."""
     input:
-        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.language_model, w.group)),
-        weights=lambda w: MODELS.weight_files(w.language_model),
-        prompts=lambda w: MODELS.prompt_files(w.language_model),
+        rows=lambda w: PLAN.list_rows_files(
+            PLAN.select_prompted(w.language_model, w.group)
+        ),
+        weights=lambda w: MODELS.list_weight_files(w.language_model),
+        prompts=lambda w: MODELS.list_prompt_files(w.language_model),
     output:
         scores="<results>/evaluation/{language_model}/{group}.tasks.parquet",
         run="<results>/evaluation/{language_model}/{group}.tasks.run.json",
@@ -157,11 +163,13 @@ rule decode_tasks:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.memory_mb(w.language_model),
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.language_model),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda w: MODELS.settings(w.language_model),
-        datasets=lambda w: PLAN.settings(PLAN.prompted(w.language_model, w.group)),
+        model=lambda w: MODELS.get_settings(w.language_model),
+        datasets=lambda w: PLAN.get_settings(
+            PLAN.select_prompted(w.language_model, w.group)
+        ),
         profiles=STUDY.profiles,
         scored=STUDY.evaluation.items,
         sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
@@ -175,24 +183,26 @@ rule decode_tasks:
 rule metrics_part:
     """Every metric of the models of one kind on one group of data sets."""
     input:
-        scores=lambda w: PLAN.scores_files(PLAN.scored_parts[w.part]),
-        questions=lambda w: PLAN.rows_files(
-            PLAN.questions_among(PLAN.scored_parts[w.part])
+        scores=lambda w: PLAN.list_scores_files(PLAN.scored_parts[w.part]),
+        questions=lambda w: PLAN.list_rows_files(
+            PLAN.get_questions_among(PLAN.scored_parts[w.part])
         ),
-        probes=lambda w: PLAN.rows_files(PLAN.probes_among(PLAN.scored_parts[w.part])),
+        probes=lambda w: PLAN.list_rows_files(
+            PLAN.list_probes_among(PLAN.scored_parts[w.part])
+        ),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",
     log:
         "<logs>/metrics/{part}.log",
     wildcard_constraints:
-        part=PLAN.pattern(PLAN.scored_parts),
+        part=PLAN.build_pattern(PLAN.scored_parts),
     conda:
         "../envs/report.yaml"
     params:
         **PLAN.resampling,
         runs=lambda w: PLAN.scored_parts[w.part],
-        asked=lambda w: PLAN.questions_among(PLAN.scored_parts[w.part]),
-        averaged=lambda w: PLAN.averaged(w.part),
+        asked=lambda w: PLAN.get_questions_among(PLAN.scored_parts[w.part]),
+        averaged=lambda w: PLAN.list_averaged(w.part),
         profiles=STUDY.profiles,
         code=code("metrics_part.py"),
     script:
@@ -205,7 +215,7 @@ rule metrics:
         parts=expand(
             "<results>/evaluation/metrics/{part}.parquet", part=PLAN.scored_parts
         ),
-        scores=PLAN.scores_files(PLAN.scored),
+        scores=PLAN.list_scores_files(PLAN.scored),
     output:
         metrics="<results>/evaluation/metrics.parquet",
         comparisons="<results>/evaluation/comparisons.parquet",

@@ -5,8 +5,8 @@ rule filter_candidates:
     """Grammaticality, entailment and ranking of one instrument's candidates; nothing is dropped."""
     input:
         candidates="<results>/foils/{instrument}.parquet",
-        weights=lambda w: MODELS.weight_files(
-            *PLAN.filter_models(w.instrument).values()
+        weights=lambda w: MODELS.list_weight_files(
+            *PLAN.get_filter_models(w.instrument).values()
         ),
     output:
         filtered="<results>/filters/{instrument}.parquet",
@@ -16,15 +16,15 @@ rule filter_candidates:
     conda:
         "../envs/foils.yaml"
     resources:
-        gpu=lambda w: int(bool(PLAN.instrument(w.instrument).filters)),
+        gpu=lambda w: int(bool(PLAN.get_instrument(w.instrument).filters)),
         mem_mb=6000,
     params:
-        filters=lambda w: PLAN.instrument(w.instrument).filters,
+        filters=lambda w: PLAN.get_instrument(w.instrument).filters,
         models=lambda w: {
-            key: MODELS.settings(name)
-            for key, name in PLAN.filter_models(w.instrument).items()
+            key: MODELS.get_settings(name)
+            for key, name in PLAN.get_filter_models(w.instrument).items()
         },
-        grammaticality=lambda w: PLAN.grammaticality(w.instrument),
+        grammaticality=lambda w: PLAN.get_min_grammaticality(w.instrument),
         code=code("filter_candidates.py"),
     script:
         "../workflow/scripts/filter_candidates.py"

@@ -6,8 +6,10 @@ from waltz.instruments import INSTRUMENTS, SWIG_TABLES
 rule candidates:
     """All candidates of one instrument from the rows of its source."""
     input:
-        rows=lambda w: f"<results>/sources/{PLAN.instrument(w.instrument).source}.parquet",
-        weights=lambda w: MODELS.weight_files(*PLAN.proposing_models(w.instrument)),
+        rows=lambda w: f"<results>/sources/{PLAN.get_instrument(w.instrument).source}.parquet",
+        weights=lambda w: MODELS.list_weight_files(
+            *PLAN.list_proposing_models(w.instrument)
+        ),
         tables=lambda w: INSTRUMENTS[w.instrument].tables,
     output:
         candidates="<results>/foils/{instrument}.parquet",
@@ -17,14 +19,16 @@ rule candidates:
     conda:
         "../envs/foils.yaml"
     resources:
-        gpu=lambda w: len(PLAN.proposing_models(w.instrument)),
+        gpu=lambda w: len(PLAN.list_proposing_models(w.instrument)),
         mem_mb=6000,
     params:
-        settings=lambda w: PLAN.instrument_settings(
+        settings=lambda w: PLAN.get_instrument_settings(
             w.instrument, "splits", "most_tokens"
         ),
-        model=lambda w: list(map(MODELS.settings, PLAN.proposing_models(w.instrument))),
-        proposals=lambda w: PLAN.proposal_settings(w.instrument),
+        model=lambda w: list(
+            map(MODELS.get_settings, PLAN.list_proposing_models(w.instrument))
+        ),
+        proposals=lambda w: PLAN.get_proposal_settings(w.instrument),
         code=lambda w: code("candidates.py", INSTRUMENTS[w.instrument].maker),
     script:
         "../workflow/scripts/candidates.py"
@@ -34,7 +38,7 @@ rule contextual_captions:
     """CV-Probes: abstracts of contextual verbs filled with every annotation of the selected images."""
     input:
         rows=PLAN.probe_rows,
-        weights=MODELS.weight_files(*PLAN.repairing_models),
+        weights=MODELS.list_weight_files(*PLAN.repairing_models),
         tables=SWIG_TABLES,
     output:
         captions="<results>/foils/cv-probes.parquet",
@@ -48,7 +52,7 @@ rule contextual_captions:
         mem_mb=6000,
     params:
         settings=PLAN.probe_settings,
-        model=list(map(MODELS.settings, PLAN.repairing_models)),
+        model=list(map(MODELS.get_settings, PLAN.repairing_models)),
         seed=STUDY.seed,
         code=code("contextual_captions.py"),
     script:

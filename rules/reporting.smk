@@ -4,7 +4,7 @@
 rule check_runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:
-        records=lambda w: REPORT.records_of_part(w.kind, w.part),
+        records=lambda w: REPORT.list_part_records(w.kind, w.part),
     output:
         runs="<results>/reporting/runs/{kind}/{part}.json",
     log:
@@ -24,13 +24,13 @@ rule check_runs:
 rule table:
     """One table as CSV, Markdown, LaTeX and HTML."""
     input:
-        unpack(lambda w: REPORT.table_inputs(w.table)),
+        unpack(lambda w: REPORT.get_table_inputs(w.table)),
     output:
         csv=report(
             "<results>/reporting/tables/{table}.csv",
             caption="../workflow/report/table.rst",
             category="Tables",
-            labels=lambda w: REPORT.table_labels(w.table),
+            labels=lambda w: REPORT.get_table_labels(w.table),
         ),
         md="<results>/reporting/tables/{table}.md",
         tex="<results>/reporting/tables/{table}.tex",
@@ -38,11 +38,11 @@ rule table:
     log:
         "<logs>/table/{table}.log",
     wildcard_constraints:
-        table=PLAN.pattern(REPORT.declarations),
+        table=PLAN.build_pattern(REPORT.declarations),
     conda:
         "../envs/report.yaml"
     params:
-        kinds=lambda w: list(REPORT.number_files(w.table)),
+        kinds=lambda w: list(REPORT.get_number_files(w.table)),
         study=REPORT.study_facts,
         profiles=STUDY.profiles,
         code=code("table.py"),
@@ -97,10 +97,10 @@ rule frequency_figures:
                 labels=labels,
             )
             for file, labels in zip(
-                REPORT.frequency_files("svg"), REPORT.frequency_labels()
+                REPORT.list_frequency_files("svg"), REPORT.list_frequency_labels()
             )
         ],
-        png=REPORT.frequency_files("png"),
+        png=REPORT.list_frequency_files("png"),
     log:
         "<logs>/frequency_figures.log",
     conda:
@@ -125,9 +125,11 @@ rule charts:
                 category="Figures",
                 labels=labels,
             )
-            for file, labels in zip(REPORT.chart_files("svg"), REPORT.chart_labels())
+            for file, labels in zip(
+                REPORT.list_chart_files("svg"), REPORT.list_chart_labels()
+            )
         ],
-        png=REPORT.chart_files("png"),
+        png=REPORT.list_chart_files("png"),
     log:
         "<logs>/charts.log",
     conda:
@@ -142,11 +144,13 @@ rule charts:
 rule sample_figures:
     """A few attributed items of one encoder, captions next to foils."""
     input:
-        rows=lambda w: PLAN.attribution_files(REPORT.attributed_runs(w.encoder)),
-        images=lambda w: PLAN.image_files(
-            run.dataset for run in REPORT.attributed_runs(w.encoder)
+        rows=lambda w: PLAN.list_attribution_files(
+            REPORT.select_attributed_runs(w.encoder)
         ),
-        weights=lambda w: MODELS.local_files(w.encoder),
+        images=lambda w: PLAN.list_image_files(
+            run.dataset for run in REPORT.select_attributed_runs(w.encoder)
+        ),
+        weights=lambda w: MODELS.list_files(w.encoder),
         style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
@@ -155,19 +159,21 @@ rule sample_figures:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{encoder}",
-            labels=lambda w: REPORT.sample_labels("samples", w.encoder),
+            labels=lambda w: REPORT.get_sample_labels("samples", w.encoder),
         ),
     log:
         "<logs>/sample_figures/{encoder}.log",
     conda:
         "../envs/models.yaml"
     params:
-        model=lambda w: MODELS.settings(w.encoder),
-        datasets=lambda w: [run.dataset for run in REPORT.attributed_runs(w.encoder)],
+        model=lambda w: MODELS.get_settings(w.encoder),
+        datasets=lambda w: [
+            run.dataset for run in REPORT.select_attributed_runs(w.encoder)
+        ],
         profiles=STUDY.profiles,
         most=STUDY.reporting.samples,
         seed=STUDY.seed,
-        code=lambda w: code("samples.py", MODELS.module(w.encoder)),
+        code=lambda w: code("samples.py", MODELS.get_module(w.encoder)),
     script:
         "../workflow/scripts/samples.py"
 
@@ -175,14 +181,16 @@ rule sample_figures:
 rule explanation_figures:
     """A few answers of one decoder with their explanations."""
     input:
-        contributions=lambda w: PLAN.consistency_files(
-            "contributions", REPORT.drawn_runs(w.decoder)
+        contributions=lambda w: PLAN.list_consistency_files(
+            "contributions", REPORT.select_drawn_runs(w.decoder)
         ),
-        cc_shap=lambda w: PLAN.consistency_files(
-            "cc-shap", REPORT.drawn_runs(w.decoder)
+        cc_shap=lambda w: PLAN.list_consistency_files(
+            "cc-shap", REPORT.select_drawn_runs(w.decoder)
         ),
-        images=lambda w: PLAN.images_for(w.decoder, REPORT.drawn_datasets(w.decoder)),
-        weights=lambda w: MODELS.weight_files(w.decoder),
+        images=lambda w: PLAN.list_images_for(
+            w.decoder, REPORT.list_drawn_datasets(w.decoder)
+        ),
+        weights=lambda w: MODELS.list_weight_files(w.decoder),
         style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
@@ -191,7 +199,7 @@ rule explanation_figures:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{decoder}",
-            labels=lambda w: REPORT.sample_labels("explanations", w.decoder),
+            labels=lambda w: REPORT.get_sample_labels("explanations", w.decoder),
         ),
     log:
         "<logs>/explanation_figures/{decoder}.log",
@@ -202,8 +210,8 @@ rule explanation_figures:
         gpu=lambda w: int(w.decoder in PLAN.vl_decoders),
         mem_mb=8000,
     params:
-        model=lambda w: MODELS.settings(w.decoder),
-        datasets=lambda w: REPORT.drawn_datasets(w.decoder),
+        model=lambda w: MODELS.get_settings(w.decoder),
+        datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
         profiles=STUDY.profiles,
         most=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
@@ -214,18 +222,22 @@ rule explanation_figures:
 
 use rule explanation_figures as edit_figures with:
     input:
-        contributions=lambda w: PLAN.consistency_files(
-            "contributions", REPORT.drawn_runs(w.decoder)
+        contributions=lambda w: PLAN.list_consistency_files(
+            "contributions", REPORT.select_drawn_runs(w.decoder)
         ),
-        cc_shap=lambda w: PLAN.consistency_files(
-            "cc-shap", REPORT.drawn_runs(w.decoder)
+        cc_shap=lambda w: PLAN.list_consistency_files(
+            "cc-shap", REPORT.select_drawn_runs(w.decoder)
         ),
-        edited=lambda w: PLAN.consistency_files("edited", REPORT.drawn_runs(w.decoder)),
-        edited_contributions=lambda w: PLAN.consistency_files(
-            "edited-contributions", REPORT.drawn_runs(w.decoder)
+        edited=lambda w: PLAN.list_consistency_files(
+            "edited", REPORT.select_drawn_runs(w.decoder)
         ),
-        images=lambda w: PLAN.images_for(w.decoder, REPORT.drawn_datasets(w.decoder)),
-        weights=lambda w: MODELS.weight_files(w.decoder),
+        edited_contributions=lambda w: PLAN.list_consistency_files(
+            "edited-contributions", REPORT.select_drawn_runs(w.decoder)
+        ),
+        images=lambda w: PLAN.list_images_for(
+            w.decoder, REPORT.list_drawn_datasets(w.decoder)
+        ),
+        weights=lambda w: MODELS.list_weight_files(w.decoder),
         style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
@@ -234,7 +246,7 @@ use rule explanation_figures as edit_figures with:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{decoder}",
-            labels=lambda w: REPORT.sample_labels("edits", w.decoder),
+            labels=lambda w: REPORT.get_sample_labels("edits", w.decoder),
         ),
     log:
         "<logs>/edit_figures/{decoder}.log",
@@ -243,8 +255,12 @@ use rule explanation_figures as edit_figures with:
 rule trace_figures:
     """Traces of the self-consistency tests of a few items of one decoder."""
     input:
-        tests=lambda w: PLAN.consistency_files("tests", REPORT.drawn_runs(w.decoder)),
-        images=lambda w: PLAN.images_for(w.decoder, REPORT.drawn_datasets(w.decoder)),
+        tests=lambda w: PLAN.list_consistency_files(
+            "tests", REPORT.select_drawn_runs(w.decoder)
+        ),
+        images=lambda w: PLAN.list_images_for(
+            w.decoder, REPORT.list_drawn_datasets(w.decoder)
+        ),
         style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         traces=report(
@@ -253,7 +269,7 @@ rule trace_figures:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{decoder}",
-            labels=lambda w: REPORT.sample_labels("traces", w.decoder),
+            labels=lambda w: REPORT.get_sample_labels("traces", w.decoder),
         ),
     log:
         "<logs>/trace_figures/{decoder}.log",
@@ -261,7 +277,7 @@ rule trace_figures:
         "../envs/report.yaml"
     params:
         model="{decoder}",
-        datasets=lambda w: REPORT.drawn_datasets(w.decoder),
+        datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
         profiles=STUDY.profiles,
         most=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
@@ -280,20 +296,23 @@ rule report:
         ),
         cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
         figures=REPORT.figure_files,
-        pngs=[*REPORT.frequency_files("png"), *REPORT.chart_files("png")],
+        pngs=[*REPORT.list_frequency_files("png"), *REPORT.list_chart_files("png")],
         samples=list(REPORT.sample_folders),
         records=REPORT.all_records,
         faults=expand(
-            "<results>/sources/images/{source}.parquet", source=RAW.with_images()
+            "<results>/sources/images/{source}.parquet",
+            source=RAW.list_sources_with_images(),
         ),
         scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-        pairs=PLAN.rows_files(REPORT.browsed_items),
-        questions=PLAN.rows_files(REPORT.browsed_questions),
-        images=PLAN.image_files(REPORT.browsed_images),
-        evaluation=PLAN.scores_files(REPORT.browsed_runs["evaluation"]),
-        attribution=PLAN.attribution_files(REPORT.browsed_runs["attribution"]),
-        consistency=PLAN.consistency_files("tests", REPORT.browsed_runs["consistency"]),
-        cc_shap=PLAN.consistency_files("cc-shap", REPORT.browsed_runs["cc_shap"]),
+        pairs=PLAN.list_rows_files(REPORT.browsed_items),
+        questions=PLAN.list_rows_files(REPORT.browsed_questions),
+        images=PLAN.list_image_files(REPORT.browsed_images),
+        evaluation=PLAN.list_scores_files(REPORT.browsed_runs["evaluation"]),
+        attribution=PLAN.list_attribution_files(REPORT.browsed_runs["attribution"]),
+        consistency=PLAN.list_consistency_files(
+            "tests", REPORT.browsed_runs["consistency"]
+        ),
+        cc_shap=PLAN.list_consistency_files("cc-shap", REPORT.browsed_runs["cc_shap"]),
     output:
         page="<results>/reporting/report.html",
     log:

@@ -11,8 +11,8 @@ localrules:
 rule fetch:
     """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
     input:
-        own=lambda w: RAW.own_path(w.source, w.part),
-        archive=lambda w: RAW.archive(w.source, w.part),
+        own=lambda w: RAW.get_own_path(w.source, w.part),
+        archive=lambda w: RAW.get_archive(w.source, w.part),
     output:
         raw="<results>/sources/raw/{source}/{part}/{file}",
     log:
@@ -20,7 +20,7 @@ rule fetch:
     conda:
         "../envs/data.yaml"
     params:
-        file=lambda w: RAW.entry(w.source, w.part),
+        file=lambda w: RAW.get_entry(w.source, w.part),
         lock=STUDY.lock_file,
         code=code("fetch.py"),
     script:
@@ -36,7 +36,7 @@ rule fetch_archive:
     conda:
         "../envs/data.yaml"
     params:
-        file=lambda w: RAW.entry(w.source, w.part),
+        file=lambda w: RAW.get_entry(w.source, w.part),
         lock=STUDY.lock_file,
         code=code("fetch.py"),
     script:
@@ -46,7 +46,9 @@ rule fetch_archive:
 rule list_images:
     """The places where a source's images lie, as one list."""
     input:
-        parts=lambda w: [RAW.path(w.source, name) for name in RAW.image_parts(w.source)],
+        parts=lambda w: [
+            RAW.get_path(w.source, name) for name in RAW.list_image_parts(w.source)
+        ],
     output:
         listed="<results>/sources/raw/{source}/images.txt",
     log:
@@ -98,7 +100,7 @@ rule fetch_snapshot:
 rule unpack_weights:
     """One model that comes in archives, in transformers format."""
     input:
-        weights=lambda w: MODELS.archives(w.model),
+        weights=lambda w: MODELS.list_archives(w.model),
     output:
         folder=directory(f"{STUDY.weights}/unpacked/{{model}}"),
     log:
@@ -115,7 +117,7 @@ rule unpack_weights:
 rule take_answers:
     """The answers that an encoder chooses from, out of an archive."""
     input:
-        archive=lambda w: MODELS.answer_archive(w.model),
+        archive=lambda w: MODELS.get_answer_archive(w.model),
     output:
         file=f"{STUDY.weights}/members/{{model}}/{{file}}",
     log:
@@ -125,7 +127,7 @@ rule take_answers:
     conda:
         "../envs/data.yaml"
     params:
-        member=lambda w: MODELS.answer_member(w.model),
+        member=lambda w: MODELS.get_answer_member(w.model),
         code=code("take_answers.py"),
     script:
         "../workflow/scripts/take_answers.py"
@@ -140,7 +142,7 @@ rule weights:
 rule source:
     """One source in its upstream format as typed rows; what cannot be used keeps its reason."""
     input:
-        raw=lambda w: RAW.of_source(w.source),
+        raw=lambda w: RAW.list_source_files(w.source),
     output:
         rows="<results>/sources/{source}.parquet",
         run="<results>/sources/{source}.run.json",
@@ -159,8 +161,8 @@ rule source:
 rule check_images:
     """Open every image that a source needs: a manifest of all of them, and those missing or broken with the fault."""
     input:
-        rows=lambda w: PLAN.rows_of_source(w.source),
-        images=lambda w: RAW.path(w.source, IMAGES),
+        rows=lambda w: PLAN.list_source_rows(w.source),
+        images=lambda w: RAW.get_path(w.source, IMAGES),
     output:
         faults="<results>/sources/images/{source}.parquet",
         manifest="<results>/sources/images/{source}.csv",

@@ -13,7 +13,7 @@ CONFIG = Path(__file__).parents[2] / "config"
 
 
 def plan_of(study: str, **changes: object) -> Plan:
-    return Plan.of_study(read_study({**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}))
+    return Plan.from_study(read_study({**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}))
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +28,14 @@ def texts() -> Plan:
 
 def test_images_of_data_sets_are_found_for_a_list_and_for_an_iterator(scenes):
     names = ["existence", "cv-probes"]
-    files = scenes.image_files(names)
+    files = scenes.list_image_files(names)
     assert len(files) == 2
-    assert scenes.image_files(iter(names)) == files
+    assert scenes.list_image_files(iter(names)) == files
 
 
 def test_a_data_set_without_images_is_refused(texts):
     with pytest.raises(UserError, match=r"sources\.e-snli\.images is missing"):
-        texts.image_files(["e-snli"])
+        texts.list_image_files(["e-snli"])
 
 
 def test_each_kind_of_model_runs_on_the_data_sets_that_it_can_read(scenes):
@@ -46,15 +46,15 @@ def test_each_kind_of_model_runs_on_the_data_sets_that_it_can_read(scenes):
 
 
 def test_text_tasks_are_read_from_their_source_and_pairs_from_the_benchmark(scenes, texts):
-    assert texts.rows_file("comve") == "results/texts/sources/comve.parquet"
-    assert scenes.rows_file("existence") == "results/scenes/benchmark/existence.parquet"
+    assert texts.get_rows_file("comve") == "results/texts/sources/comve.parquet"
+    assert scenes.get_rows_file("existence") == "results/scenes/benchmark/existence.parquet"
 
 
 def test_files_of_runs_are_one_for_each_model_and_group(texts):
     runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
     assert len({texts.group_of[run.dataset] for run in runs}) == 1
-    assert len(texts.scores_files(runs)) == 1
-    assert texts.scores_files(runs)[0].startswith("results/texts/evaluation/smollm2-135m-instruct/")
+    assert len(texts.list_scores_files(runs)) == 1
+    assert texts.list_scores_files(runs)[0].startswith("results/texts/evaluation/smollm2-135m-instruct/")
 
 
 def test_a_model_is_run_only_on_the_groups_that_the_study_names():
@@ -76,4 +76,4 @@ def test_every_run_is_in_one_part_with_models_of_one_kind(scenes):
     parts = scenes.scored_parts
     assert sum(len(runs) for runs in parts.values()) == len(scenes.scored)
     for part, runs in parts.items():
-        assert {scenes.table_kind(run.model) for run in runs} == {part.partition(".")[0]}
+        assert {scenes.get_table_kind(run.model) for run in runs} == {part.partition(".")[0]}

@@ -285,7 +285,7 @@ def test_a_url_is_fetched_by_the_first_that_names_it(thesis):
     assert owners["http://images.cocodataset.org/zips/val2014.zip", "file"] == ("valse-visdial-train", "images-2")
     url = "http://images.cocodataset.org/annotations/annotations_trainval2014.zip"
     assert owners[url, "archive"] == ("visdial", "coco-train2014")
-    assert RawFiles(study, "results").image_parts("visdial") == ["images-1", "images-2", "images-3"]
+    assert RawFiles(study, "results").list_image_parts("visdial") == ["images-1", "images-2", "images-3"]
     thesis["sources"]["vqa"]["images"]["sha256"] = "lock"
     with pytest.raises(UserError, match=r"sources\.vqa\.images\.sha256: .* gives the same url another"):
         read_study(thesis)

@@ -39,7 +39,7 @@ class ExportPlan:
     @property
     def raw_files(self) -> list[str]:
         """Raw files of the sources."""
-        return [file for source in self.sources for file in self.plan.raw.of_source(source)]
+        return [file for source in self.sources for file in self.plan.raw.list_source_files(source)]
 
     @cached_property
     def embedded(self) -> list[str]:
@@ -49,7 +49,7 @@ class ExportPlan:
     @property
     def images(self) -> list[str]:
         """Images that may be passed on."""
-        return [self.plan.raw.path(source, "images") for source in self.embedded]
+        return [self.plan.raw.get_path(source, "images") for source in self.embedded]
 
     @cached_property
     def originals(self) -> list[str]:

@@ -40,7 +40,7 @@ class Models:
     folder: str
 
     @classmethod
-    def of_study(cls, study: Study) -> "Models":
+    def from_study(cls, study: Study) -> "Models":
         """Return the models that a study names, and the registered detectors that they need.
 
         Raises:
@@ -95,29 +95,29 @@ class Models:
         members = {self.specs[name].answers for name, spec in self.resolved.items() if get_archive_member(spec.answers)}
         return {*self.web_files, *self.snapshots, *unpacked, *members}
 
-    def archives(self, name: str) -> list[str]:
+    def list_archives(self, name: str) -> list[str]:
         """Return the fetched files that the weights of a model are unpacked from."""
         spec = self.resolved[name]
         return [path for url, path in list_downloads(spec, self.folder).items() if url in (spec.weights, spec.config)]
 
-    def answer_archive(self, name: str) -> str:
+    def get_answer_archive(self, name: str) -> str:
         """Return the fetched archive that the answers of an encoder are taken from."""
         spec = self.resolved[name]
         return list_downloads(spec, self.folder)[spec.answers.partition("#")[0]]
 
-    def answer_member(self, name: str) -> str:
+    def get_answer_member(self, name: str) -> str:
         """Return the path of an encoder's answers in their archive."""
         return get_archive_member(self.resolved[name].answers)
 
-    def settings(self, name: str) -> dict[str, Any]:
+    def get_settings(self, name: str) -> dict[str, Any]:
         """Return the part of a model's entry that its numbers depend on."""
         return select_decisive_fields(self.specs[name])
 
-    def module(self, name: str) -> str:
+    def get_module(self, name: str) -> str:
         """Return the full name of the module of an encoder's kind."""
         return get_encoder_module(self.specs[name].kind)
 
-    def weight_files(self, *names: str) -> list[str]:
+    def list_weight_files(self, *names: str) -> list[str]:
         """Return the files of some models' weights that lie here, or the path of those that are fetched."""
         files = []
         for name in dict.fromkeys(names):
@@ -125,29 +125,29 @@ class Models:
             files += [spec.weights] if spec.weights in self.fetched else list_weight_files(spec)
         return files
 
-    def local_files(self, *names: str) -> list[str]:
+    def list_files(self, *names: str) -> list[str]:
         """Return the files of models that lie here or are fetched: weights, detector, regions and answers."""
         files = []
         for name in dict.fromkeys(names):
             spec = self.specs[name]
             own = [path for path in (spec.regions, spec.answers, spec.config) if path and self._exists(path)]
             detector = [spec.detector] if spec.detector in self.fetched else list_detector_files(spec)
-            files += [*self.weight_files(name), *detector, *own]
+            files += [*self.list_weight_files(name), *detector, *own]
         return files
 
-    def prompt_files(self, *names: str) -> list[str]:
+    def list_prompt_files(self, *names: str) -> list[str]:
         """Return the prompt files of some decoders."""
         shared = [f"resources/prompts/{profile}.yaml" for profile in self.profiles]
         own = [file for name in names for file in (self.specs[name].prompts, self.specs[name].chat_template) if file]
         return list(dict.fromkeys([*shared, *own]))
 
-    def memory_mb(self, name: str) -> int:
+    def estimate_memory_mb(self, name: str) -> int:
         """Return the main memory that a job with a model requests: its weights and working memory."""
         spec = self.specs[name]
         size = 4 if spec.dtype == "float32" else 2
         return 8000 + round(1.2 * size * spec.parameters / 1e6)
 
-    def kind(self, name: str) -> str:
+    def get_kind(self, name: str) -> str:
         """Return the kind of a model.
 
         Returns:

@@ -73,13 +73,13 @@ class Plan:
     skipped: Mapping[str, str]
 
     @classmethod
-    def of_study(cls, study: Study) -> "Plan":
+    def from_study(cls, study: Study) -> "Plan":
         """Return the plan of a checked study.
 
         Raises:
             UserError: A model cannot be resolved, or is of a kind that its stage cannot run.
         """
-        models = Models.of_study(study)
+        models = Models.from_study(study)
         skipped = find_skipped(study)
         plan = cls(remove_skipped(study, skipped), models, skipped)
         plan._check_decoders()
@@ -126,14 +126,14 @@ class Plan:
         """Settings of the embedded world."""
         return self.study.scenes.to_dict() if self.study.scenes else {}
 
-    def item_files(self, dataset: str) -> dict[str, str]:
+    def list_item_files(self, dataset: str) -> dict[str, str]:
         """Return the raw file of a data set of finished items, and its single annotations where there are any."""
         source = self.item_sets[dataset]
-        files = {"raw": self.raw.path(source, dataset)}
+        files = {"raw": self.raw.get_path(source, dataset)}
         annotations = self.raw.files[source, dataset].annotations
         return {**files, "annotations": annotations} if annotations else files
 
-    def rows_of_source(self, source: str) -> list[str]:
+    def list_source_rows(self, source: str) -> list[str]:
         """Return the files with the rows of a source, or with the items that it holds."""
         if source in self.raw_sources:
             return [f"{self.results}/sources/{source}.parquet"]
@@ -148,7 +148,7 @@ class Plan:
     @property
     def released_files(self) -> dict[str, str]:
         """Raw files of the released benchmark by data set."""
-        return {name: self.raw.path(self.item_sets[name], name) for name in self.released}
+        return {name: self.raw.get_path(self.item_sets[name], name) for name in self.released}
 
     @property
     def caption_rows(self) -> list[str]:
@@ -157,7 +157,7 @@ class Plan:
         caption_sources = [name for name in self.raw_sources if sources[name].format == "coco-captions"]
         return [f"{self.results}/sources/{name}.parquet" for name in caption_sources]
 
-    def select(self, names: Iterable[str], *forms: str) -> list[str]:
+    def select_datasets(self, names: Iterable[str], *forms: str) -> list[str]:
         """Return the data sets of some forms among names, in order."""
         return [name for name in names if self.datasets[name].form in forms]
 
@@ -176,21 +176,21 @@ class Plan:
         """Sources that are no finished items."""
         return [name for name, entry in self.study.sources.items() if entry.format not in ITEM_FORMATS]
 
-    def rows_file(self, dataset: str) -> str:
+    def get_rows_file(self, dataset: str) -> str:
         """Return the rows that the items of a data set are read from."""
         if self.datasets[dataset].form in ("open", "choice"):
             return f"{self.results}/sources/{self.datasets[dataset].source}.parquet"
         return f"{self.results}/benchmark/{dataset}.parquet"
 
-    def rows_files(self, names: Iterable[str]) -> list[str]:
+    def list_rows_files(self, names: Iterable[str]) -> list[str]:
         """Return the rows that the items of some data sets are read from."""
-        return [self.rows_file(name) for name in names]
+        return [self.get_rows_file(name) for name in names]
 
     def has_images(self, dataset: str) -> bool:
         """Return whether the study has the images of a data set."""
-        return bool(self.raw.image_parts(self.datasets[dataset].source))
+        return bool(self.raw.list_image_parts(self.datasets[dataset].source))
 
-    def image_files(self, names: Iterable[str]) -> list[str]:
+    def list_image_files(self, names: Iterable[str]) -> list[str]:
         """Return the folder, archive or list of the images of each data set.
 
         Raises:
@@ -201,20 +201,20 @@ class Plan:
             source = self.datasets[name].source
             if not self.has_images(name):
                 raise UserError(f"study file: sources.{source}.images is missing: models look at the images of {name}")
-            files.append(self.raw.images(source))
+            files.append(self.raw.get_images(source))
         return files
 
-    def images_for(self, model: str, names: Iterable[str]) -> list[str]:
+    def list_images_for(self, model: str, names: Iterable[str]) -> list[str]:
         """Return the images of some data sets, none for a language model."""
-        return [] if self.models.kind(model) == "language" else self.image_files(names)
+        return [] if self.models.get_kind(model) == "language" else self.list_image_files(names)
 
-    def settings(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def get_settings(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return the form of each data set, with the entry of questions and tasks."""
         return {name: self.datasets[name].settings for name in names}
 
     # Instruments
 
-    def instrument(self, name: str) -> InstrumentEntry:
+    def get_instrument(self, name: str) -> InstrumentEntry:
         """Return the entry of an instrument."""
         return self.study.instruments[name]
 
@@ -223,39 +223,40 @@ class Plan:
         """Entries of all instruments as plain values."""
         return {name: entry.to_dict() for name, entry in self.study.instruments.items()}
 
-    def instrument_settings(self, name: str, *keys: str) -> dict[str, Any]:
+    def get_instrument_settings(self, name: str, *keys: str) -> dict[str, Any]:
         """Return those keys of an instrument that the study gives."""
-        return choose(self.instrument(name), *keys)
+        return choose(self.get_instrument(name), *keys)
 
-    def proposing_models(self, instrument: str) -> list[str]:
+    def list_proposing_models(self, instrument: str) -> list[str]:
         """Return the model that proposes an instrument's foils or counts its tokens, as a list of one or none."""
         proposals = self.study.proposals
         key = INSTRUMENTS[instrument].proposal_key
         if proposals and key:
             return [getattr(proposals, key)]
-        return [proposals.spans] if proposals and self.instrument(instrument).most_tokens else []
+        return [proposals.spans] if proposals and self.get_instrument(instrument).most_tokens else []
 
-    def proposal_settings(self, instrument: str) -> dict[str, Any]:
+    def get_proposal_settings(self, instrument: str) -> dict[str, Any]:
         """Return how a model proposes an instrument's foils; empty where none does."""
         proposals = self.study.proposals
-        if proposals is None or not self.proposing_models(instrument):
+        if proposals is None or not self.list_proposing_models(instrument):
             return {}
         keys = ["longest", "best"]
         if INSTRUMENTS[instrument].proposal_key == "spans":
             keys.append("proposer")
         return choose(proposals, *keys)
 
-    def grammaticality(self, instrument: str) -> float | None:
+    def get_min_grammaticality(self, instrument: str) -> float | None:
         """Return the least grammaticality of an instrument's foils, None where it is not filtered by it."""
         filters = self.study.filters
-        return filters.grammaticality if filters and "grammaticality" in self.instrument(instrument).filters else None
+        filtered = "grammaticality" in self.get_instrument(instrument).filters
+        return filters.grammaticality if filters and filtered else None
 
-    def filter_models(self, instrument: str) -> dict[str, str]:
+    def get_filter_models(self, instrument: str) -> dict[str, str]:
         """Return the models that the filters of an instrument use, by their keys under `filters`."""
-        keys = {key for name in self.instrument(instrument).filters for key in FILTER_MODELS[name]}
+        keys = {key for name in self.get_instrument(instrument).filters for key in FILTER_MODELS[name]}
         return {key: self.study.filters.models[key] for key in sorted(keys)} if self.study.filters else {}
 
-    def built_file(self, instrument: str) -> str:
+    def get_built_file(self, instrument: str) -> str:
         """Return the items of an instrument that is built, apart from released ones of the same name."""
         folder = "benchmark/rebuilt" if instrument in self.item_sets else "benchmark"
         return f"{self.results}/{folder}/{instrument}.parquet"
@@ -313,31 +314,31 @@ class Plan:
         alone = [name for name in self.questions if self.group_of[name] == name]
         return {**{name: [name] for name in alone}, **self.study.groups}
 
-    def runs_on(self, model: str, group: str) -> bool:
+    def is_run_on(self, model: str, group: str) -> bool:
         """Return whether a model is run on a group, in any stage: on all, unless the study names its own."""
         return group in self.study.evaluation.only.get(model, [group])
 
-    def pairs(self, group: str) -> list[str]:
+    def select_pairs(self, group: str) -> list[str]:
         """Return the data sets of captions and foils in a group."""
-        return self.select(self.groups[group], "pairs")
+        return self.select_datasets(self.groups[group], "pairs")
 
-    def scorable(self, group: str) -> list[str]:
+    def select_scorable(self, group: str) -> list[str]:
         """Return the data sets that encoders score: captions and foils, and CV-Probes."""
-        return self.select(self.groups[group], "pairs", "probes")
+        return self.select_datasets(self.groups[group], "pairs", "probes")
 
-    def open_questions(self, group: str) -> list[str]:
+    def select_open_questions(self, group: str) -> list[str]:
         """Return the data sets of open questions in a group."""
-        return self.select(self.groups[group], "open")
+        return self.select_datasets(self.groups[group], "open")
 
-    def prompted(self, decoder: str, group: str) -> list[str]:
+    def select_prompted(self, decoder: str, group: str) -> list[str]:
         """Return the data sets that a decoder is prompted with: those with images for a VL decoder, else text tasks."""
-        forms = ("pairs", "open") if self.models.kind(decoder) == "vision" else ("choice",)
-        return self.select(self.groups[group], *forms)
+        forms = ("pairs", "open") if self.models.get_kind(decoder) == "vision" else ("choice",)
+        return self.select_datasets(self.groups[group], *forms)
 
     # Models of each stage
 
     def _of_kinds(self, names: Iterable[str], *kinds: str) -> list[str]:
-        return [name for name in names if self.models.kind(name) in kinds]
+        return [name for name in names if self.models.get_kind(name) in kinds]
 
     @cached_property
     def language_models(self) -> list[str]:
@@ -364,7 +365,7 @@ class Plan:
         """Decoders of the study."""
         return self._of_kinds(self.models, "language", "vision")
 
-    def attributed_models(self, kind: str) -> list[str]:
+    def select_attributed_models(self, kind: str) -> list[str]:
         """Return the models of a kind (`encoder`, `answering`, `vision`) whose scores or answers are attributed."""
         scored = self._of_kinds(self.study.evaluation.models, kind)
         return [name for name in self.study.attribution.models if name in scored]
@@ -378,10 +379,10 @@ class Plan:
         models = self.study.consistency.models
         return [name for name in models if cc_shap.edits is True or name in cc_shap.edits]
 
-    def helper_settings(self, decoder: str) -> dict[str, Any] | None:
+    def get_helper_settings(self, decoder: str) -> dict[str, Any] | None:
         """Return the model that helps a decoder's tests, None where it is the decoder itself."""
         helper = self.study.consistency.helper
-        return self.models.settings(helper) if helper and helper != decoder else None
+        return self.models.get_settings(helper) if helper and helper != decoder else None
 
     @cached_property
     def helpers(self) -> list[str]:
@@ -402,7 +403,7 @@ class Plan:
             Run(model, dataset)
             for group in groups
             for model in models
-            if self.runs_on(model, group)
+            if self.is_run_on(model, group)
             for dataset in choose(model, group)
         ]
 
@@ -414,13 +415,13 @@ class Plan:
         scores = self._runs(
             [*self.language_models, *self.encoders],
             groups,
-            lambda model, group: self.pairs(group) if model in language else self.scorable(group),
+            lambda model, group: self.select_pairs(group) if model in language else self.select_scorable(group),
         )
         answers = [
             Run(model, dataset)
             for model in self.answerers
             for dataset in self.questions
-            if self.runs_on(model, self.group_of[dataset])
+            if self.is_run_on(model, self.group_of[dataset])
         ]
         return [*scores, *answers, *self.decoded]
 
@@ -428,72 +429,72 @@ class Plan:
     def decoded(self) -> list[Run]:
         """Runs of decoders in stage evaluation."""
         decoders = [*self._of_kinds(self.study.evaluation.models, "vision"), *self.language_models]
-        return self._runs(decoders, self.study.evaluation.groups, self.prompted)
+        return self._runs(decoders, self.study.evaluation.groups, self.select_prompted)
 
     @cached_property
     def attributed(self) -> list[Run]:
         """Runs of stage attribution."""
         groups = self.study.attribution.groups
         return [
-            *self._runs(self.attributed_models("encoder"), groups, lambda _, group: self.scorable(group)),
-            *self._runs(self.attributed_models("vision"), groups, lambda _, group: self.pairs(group)),
+            *self._runs(self.select_attributed_models("encoder"), groups, lambda _, group: self.select_scorable(group)),
+            *self._runs(self.select_attributed_models("vision"), groups, lambda _, group: self.select_pairs(group)),
             *(
                 run
-                for model in self.attributed_models("answering")
-                for run in self._runs([model], groups, lambda _, group: self.open_questions(group))
+                for model in self.select_attributed_models("answering")
+                for run in self._runs([model], groups, lambda _, group: self.select_open_questions(group))
             ),
         ]
 
     @cached_property
     def tested(self) -> list[Run]:
         """Runs of stage consistency."""
-        return self._runs(self.study.consistency.models, self.study.consistency.groups, self.prompted)
+        return self._runs(self.study.consistency.models, self.study.consistency.groups, self.select_prompted)
 
     @cached_property
     def explained(self) -> list[Run]:
         """Runs of stage consistency whose answers and explanations are attributed (CC-SHAP)."""
         return self.tested if self.study.consistency.cc_shap else []
 
-    def explained_among(self, runs: Iterable[Run]) -> list[Run]:
+    def select_explained(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs whose answers and explanations are attributed."""
         return list(runs) if self.study.consistency.cc_shap else []
 
-    def edited(self, runs: Iterable[Run]) -> list[Run]:
+    def select_edited(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that are explained before and after edits as well."""
         return [run for run in runs if run.model in self.edited_models]
 
     # Files of runs
 
-    def scores_file(self, run: Run) -> str:
+    def get_scores_file(self, run: Run) -> str:
         """Return the file with the scores of a run and of others on its group."""
         ending = ".tasks" if run.dataset in self.study.texts else ""
         return f"{self.results}/evaluation/{run.model}/{self.group_of[run.dataset]}{ending}.parquet"
 
-    def attribution_file(self, run: Run) -> str:
+    def get_attribution_file(self, run: Run) -> str:
         """Return the file with the attributions of a run and of others on its group."""
         return f"{self.results}/attribution/{run.model}/{self.group_of[run.dataset]}.parquet"
 
-    def consistency_file(self, part: str, run: Run) -> str:
+    def get_consistency_file(self, part: str, run: Run) -> str:
         """Return the file with one of `CONSISTENCY_LAYOUTS` of a run and of others on its group."""
         return f"{self.results}/consistency/{run.model}/{part}/{self.group_of[run.dataset]}.parquet"
 
-    def scores_files(self, runs: Iterable[Run]) -> list[str]:
+    def list_scores_files(self, runs: Iterable[Run]) -> list[str]:
         """Return the scores of some runs."""
-        return list(dict.fromkeys(map(self.scores_file, runs)))
+        return list(dict.fromkeys(map(self.get_scores_file, runs)))
 
-    def attribution_files(self, runs: Iterable[Run]) -> list[str]:
+    def list_attribution_files(self, runs: Iterable[Run]) -> list[str]:
         """Return the attributions of some runs."""
-        return list(dict.fromkeys(map(self.attribution_file, runs)))
+        return list(dict.fromkeys(map(self.get_attribution_file, runs)))
 
-    def consistency_files(self, part: str, runs: Iterable[Run]) -> list[str]:
+    def list_consistency_files(self, part: str, runs: Iterable[Run]) -> list[str]:
         """Return the files of one layout of stage consistency for some runs."""
-        return list(dict.fromkeys(self.consistency_file(part, run) for run in runs))
+        return list(dict.fromkeys(self.get_consistency_file(part, run) for run in runs))
 
-    def companion_files(self, runs: Iterable[Run]) -> list[str]:
+    def list_companion_files(self, runs: Iterable[Run]) -> list[str]:
         """Return the companion measures of the encoders among some runs of stage attribution."""
         if self.study.attribution.companions is None:
             return []
-        encoders = self.attributed_models("encoder")
+        encoders = self.select_attributed_models("encoder")
         groups = dict.fromkeys((run.model, self.group_of[run.dataset]) for run in runs if run.model in encoders)
         return [f"{self.results}/attribution/{model}/companions/{group}.parquet" for model, group in groups]
 
@@ -512,55 +513,55 @@ class Plan:
 
     # Parts of a stage's numbers
 
-    def part_of(self, run: Run) -> str:
+    def get_part(self, run: Run) -> str:
         """Return the part of a stage's numbers that those of a run are in, so that a table waits for few.
 
         All groups with data sets of captions and foils are one part, and so are all text tasks: averages are over them.
         """
-        kind = self.table_kind(run.model)
+        kind = self.get_table_kind(run.model)
         if run.dataset in self.study.texts:
             return f"{kind}.tasks"
         group = self.group_of[run.dataset]
         averaged = set(self.built_or_finished).intersection(self.groups[group])
         return f"{kind}.{'benchmark' if averaged else group}"
 
-    def parts(self, runs: Iterable[Run]) -> dict[str, list[Run]]:
+    def group_by_part(self, runs: Iterable[Run]) -> dict[str, list[Run]]:
         """Return runs by their parts, in order."""
         parts: dict[str, list[Run]] = {}
         for run in runs:
-            parts.setdefault(self.part_of(run), []).append(run)
+            parts.setdefault(self.get_part(run), []).append(run)
         return parts
 
     @cached_property
     def scored_parts(self) -> dict[str, list[Run]]:
         """Runs of stage evaluation by part."""
-        return self.parts(self.scored)
+        return self.group_by_part(self.scored)
 
     @cached_property
     def attributed_parts(self) -> dict[str, list[Run]]:
         """Runs of stage attribution by part."""
-        return self.parts(self.attributed)
+        return self.group_by_part(self.attributed)
 
     @cached_property
     def tested_parts(self) -> dict[str, list[Run]]:
         """Runs of stage consistency by part."""
-        return self.parts(self.tested)
+        return self.group_by_part(self.tested)
 
-    def table_kind(self, model: str) -> str:
+    def get_table_kind(self, model: str) -> str:
         """Return the kind of a model in the tables: `language`, `vision` or `encoder`."""
-        kind = self.models.kind(model)
+        kind = self.models.get_kind(model)
         return kind if kind in ("language", "vision") else "encoder"
 
-    def questions_among(self, runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
+    def get_questions_among(self, runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
         """Return the entries of the open questions among the data sets of some runs."""
         answering = self.study.answering
         return {run.dataset: answering[run.dataset].to_dict() for run in runs if run.dataset in answering}
 
-    def probes_among(self, runs: Iterable[Run]) -> list[str]:
+    def list_probes_among(self, runs: Iterable[Run]) -> list[str]:
         """Return CV-Probes, where it is among the data sets of some runs, as a list of one or none."""
         return [CV_PROBES] if any(run.dataset == CV_PROBES for run in runs) else []
 
-    def averaged(self, part: str) -> list[str]:
+    def list_averaged(self, part: str) -> list[str]:
         """Return the data sets whose metrics are averaged in a part."""
         if not part.endswith(".benchmark"):
             return []
@@ -609,7 +610,7 @@ class Plan:
     def wildcards(self) -> dict[str, Sequence[str]]:
         """Values of each wildcard, so that every path has one producer."""
         return {
-            **self.raw.names(),
+            **self.raw.list_names(),
             "dataset": list(self.item_sets),
             "instrument": list(self.study.instruments),
             "model": list(self.models),
@@ -623,7 +624,7 @@ class Plan:
         }
 
     @staticmethod
-    def pattern(names: Iterable[str]) -> str:
+    def build_pattern(names: Iterable[str]) -> str:
         """Return a regular expression that matches some names, or nothing that is a name."""
         return "|".join(map(re.escape, sorted(names))) or "none"
 

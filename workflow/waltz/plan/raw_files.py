@@ -90,13 +90,13 @@ class RawFiles:
         """File that fetches each url."""
         return find_owners(self.study)
 
-    def entry(self, source: str, name: str) -> dict[str, Any]:
+    def get_entry(self, source: str, name: str) -> dict[str, Any]:
         """Return the study's entry of a file."""
         return self.files[source, name].to_dict()
 
-    def path(self, source: str, name: str) -> str:
+    def get_path(self, source: str, name: str) -> str:
         """Return the path of a raw file: drawn, in a folder of the user's, or fetched."""
-        if name == IMAGES and len(self.image_parts(source)) > 1:
+        if name == IMAGES and len(self.list_image_parts(source)) > 1:
             return f"{self.results}/sources/raw/{source}/images.txt"
         file = self.files[source, name]
         if file.drawn is not None:
@@ -107,11 +107,11 @@ class RawFiles:
             source, name = self.owners[file.url, "file"]
         return f"{self.results}/sources/raw/{source}/{name}/{file_name(self.files[source, name])}"
 
-    def own_path(self, source: str, name: str) -> str | list[str]:
+    def get_own_path(self, source: str, name: str) -> str | list[str]:
         """Return the user's own path of a file; an empty list where it is fetched."""
         return self.files[source, name].path or []
 
-    def archive(self, source: str, name: str) -> str | list[str]:
+    def get_archive(self, source: str, name: str) -> str | list[str]:
         """Return the fetched archive that a raw file is a part of; an empty list where it is a file of its own."""
         url = self.files[source, name].url or ""
         if not get_archive_member(url):
@@ -124,46 +124,46 @@ class RawFiles:
         """Return the path of a drawn file of the embedded world."""
         return f"{self.results}/sources/drawn/{path}"
 
-    def image_parts(self, source: str) -> list[str]:
+    def list_image_parts(self, source: str) -> list[str]:
         """Return the names of the places where a source's images lie; none where it has no images."""
         return [name for (owner, name) in self.files if owner == source and _is_images(name)]
 
-    def images(self, source: str) -> str:
+    def get_images(self, source: str) -> str:
         """Return the folder, archive or list of a source's images.
 
         Raises:
             UserError: The study gives none.
         """
-        if not self.image_parts(source):
+        if not self.list_image_parts(source):
             raise UserError(f"study file: sources.{source}.images is missing: models look at the images of {source}")
-        return self.path(source, IMAGES)
+        return self.get_path(source, IMAGES)
 
     @cached_property
     def drawn_files(self) -> list[str]:
         """Annotation files of the embedded world that the study uses."""
         descriptions = self.study.cv_probes.descriptions if self.study.cv_probes else None
-        files = {self.path(*key) for key, file in self.files.items() if file.drawn and not _is_images(key[1])}
+        files = {self.get_path(*key) for key, file in self.files.items() if file.drawn and not _is_images(key[1])}
         return sorted(files | ({self.build_drawn_path(descriptions.drawn)} if descriptions else set()))
 
     @cached_property
     def drawn_images(self) -> list[str]:
         """Image folders of the embedded world that the study uses."""
-        return sorted({self.path(*key) for key, file in self.files.items() if file.drawn and _is_images(key[1])})
+        return sorted({self.get_path(*key) for key, file in self.files.items() if file.drawn and _is_images(key[1])})
 
     @property
     def drawn_originals(self) -> bool:
         """True where raw files are drawn, so that nothing can be compared with papers."""
         return any(file.drawn for file in self.files.values())
 
-    def of_source(self, source: str) -> list[str]:
+    def list_source_files(self, source: str) -> list[str]:
         """Return the raw files of a source, in the order of the study."""
-        return [self.path(source, name) for name in self.study.sources[source].files]
+        return [self.get_path(source, name) for name in self.study.sources[source].files]
 
-    def with_images(self) -> list[str]:
+    def list_sources_with_images(self) -> list[str]:
         """Return the sources that have images in one place."""
         return [source for source, entry in self.study.sources.items() if entry.images is not None]
 
-    def names(self) -> Mapping[str, list[str]]:
+    def list_names(self) -> Mapping[str, list[str]]:
         """Return the names of all sources and of all files, for wildcards."""
         return {"source": list(self.study.sources), "part": sorted({name for _, name in self.files})}
 

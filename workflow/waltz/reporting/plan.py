@@ -83,7 +83,7 @@ class ReportingPlan:
             "captions": [f"{results}/benchmark/cv-probes/captions.parquet"] if probes else [],
         }
 
-    def parts_shown(self, table: str, kind: str) -> list[str]:
+    def list_shown_parts(self, table: str, kind: str) -> list[str]:
         """Return the parts whose numbers a table shows: of its kinds of models, on data sets that it has.
 
         A table without paper values shows all of its kinds.
@@ -107,7 +107,7 @@ class ReportingPlan:
             )
         ]
 
-    def number_files(self, table: str) -> dict[str, list[str]]:
+    def get_number_files(self, table: str) -> dict[str, list[str]]:
         """Return the files of numbers behind a table, by kind, without kinds that the study lacks."""
         declaration = TABLES[table]
         files = {}
@@ -116,27 +116,28 @@ class ReportingPlan:
                 names = [name for name in declaration.example_datasets if name in self.plan.built_or_finished]
                 files[kind] = [f"{self.plan.results}/benchmark/{name}.parquet" for name in names]
             elif kind in self.number_parts:
-                files[kind] = [f"{self.number_parts[kind][0]}/{part}.parquet" for part in self.parts_shown(table, kind)]
+                folder, _ = self.number_parts[kind]
+                files[kind] = [f"{folder}/{part}.parquet" for part in self.list_shown_parts(table, kind)]
             else:
                 files[kind] = self.other_numbers[kind]
         return {kind: paths for kind, paths in files.items() if paths}
 
-    def run_checks(self, table: str) -> list[str]:
+    def list_run_checks(self, table: str) -> list[str]:
         """Return the files with the checks of the runs behind a table."""
         checks = {
             f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}/{part}.json"
             for kind in TABLES[table].source_kinds
             if kind in self.number_parts
-            for part in self.parts_shown(table, kind)
+            for part in self.list_shown_parts(table, kind)
         }
         return sorted(checks)
 
-    def table_inputs(self, table: str) -> dict[str, list[str]]:
+    def get_table_inputs(self, table: str) -> dict[str, list[str]]:
         """Return all files that a table is made from."""
         paper_values = [f"resources/published/{number}.csv" for number in TABLES[table].paper_tables]
-        return {**self.number_files(table), "runs": self.run_checks(table), "printed": paper_values}
+        return {**self.get_number_files(table), "runs": self.list_run_checks(table), "printed": paper_values}
 
-    def table_labels(self, table: str) -> dict[str, str]:
+    def get_table_labels(self, table: str) -> dict[str, str]:
         """Return the labels of a table in Snakemake's report."""
         return {"table": table.replace("-", " "), "what": TABLES[table].title}
 
@@ -146,7 +147,7 @@ class ReportingPlan:
         plan = self.plan
         models = dict.fromkeys([*plan.study.evaluation.models, *plan.study.consistency.models])
         return {
-            "models": {name: plan.table_kind(name) for name in models},
+            "models": {name: plan.get_table_kind(name) for name in models},
             "compared": not plan.raw.drawn_originals,
             "confidence": plan.study.reporting.confidence,
             "built": {
@@ -159,19 +160,19 @@ class ReportingPlan:
 
     # Run records
 
-    def records(self, kind: str, runs: Sequence[Run]) -> list[str]:
+    def list_records(self, kind: str, runs: Sequence[Run]) -> list[str]:
         """Return the run records of the models behind one kind of numbers: `evaluation`, `shares` or `consistency`."""
         plan = self.plan
         if kind == "consistency":
             explained = [run for run in runs if run in plan.explained]
-            files = [*plan.consistency_files("tests", runs), *plan.consistency_files("cc-shap", explained)]
+            files = [*plan.list_consistency_files("tests", runs), *plan.list_consistency_files("cc-shap", explained)]
         else:
-            files = plan.scores_files(runs) if kind == "evaluation" else plan.attribution_files(runs)
+            files = plan.list_scores_files(runs) if kind == "evaluation" else plan.list_attribution_files(runs)
         return [file.removesuffix(".parquet") + ".run.json" for file in files]
 
-    def records_of_part(self, kind: str, part: str) -> list[str]:
+    def list_part_records(self, kind: str, part: str) -> list[str]:
         """Return the run records behind a part of one kind of numbers."""
-        return self.records(kind, self.number_parts[kind][1][part])
+        return self.list_records(kind, self.number_parts[kind][1][part])
 
     @cached_property
     def all_records(self) -> list[str]:
@@ -179,9 +180,9 @@ class ReportingPlan:
         plan = self.plan
         return [
             *(f"{plan.results}/sources/{source}.run.json" for source in plan.raw_sources),
-            *self.records("evaluation", plan.scored),
-            *self.records("shares", plan.attributed),
-            *self.records("consistency", plan.tested),
+            *self.list_records("evaluation", plan.scored),
+            *self.list_records("shares", plan.attributed),
+            *self.list_records("consistency", plan.tested),
         ]
 
     # Figures
@@ -198,11 +199,11 @@ class ReportingPlan:
         charts = [chart for chart in CHARTS if set(chart.tables) & set(self.tables)]
         return [(chart, profile) for chart in charts for profile in self.plan.study.profiles]
 
-    def frequency_files(self, form: str) -> list[str]:
+    def list_frequency_files(self, form: str) -> list[str]:
         """Return the figures of word frequencies as `svg` or `png`."""
         return [self._figure(f"{kind}-{dataset}", form) for dataset, kind, _ in self.frequency_figures]
 
-    def chart_files(self, form: str) -> list[str]:
+    def list_chart_files(self, form: str) -> list[str]:
         """Return the charts as `svg` or `png`."""
         return [self._figure(f"{chart.id}-{profile}", form) for chart, profile in self.charts]
 
@@ -210,15 +211,15 @@ class ReportingPlan:
     def figure_files(self) -> list[str]:
         """Figures that the page shows: word frequencies, charts, and the scenes."""
         scenes = [self._figure("scenes", "png")] if self.plan.study.scenes else []
-        return [*self.frequency_files("svg"), *self.chart_files("svg"), *scenes]
+        return [*self.list_frequency_files("svg"), *self.list_chart_files("svg"), *scenes]
 
-    def frequency_labels(self) -> list[dict[str, str]]:
+    def list_frequency_labels(self) -> list[dict[str, str]]:
         """Return the labels of the figures of word frequencies in Snakemake's report."""
         return [
             {"figure": FREQUENCIES, "data set": dataset, "what": title} for dataset, _, title in self.frequency_figures
         ]
 
-    def chart_labels(self) -> list[dict[str, str]]:
+    def list_chart_labels(self) -> list[dict[str, str]]:
         """Return the labels of the charts in Snakemake's report."""
         return [{"figure": chart.figures, "profile": profile, "what": chart.title} for chart, profile in self.charts]
 
@@ -246,18 +247,18 @@ class ReportingPlan:
     def drawn_decoders(self) -> list[str]:
         """Decoders whose explanations and traces are drawn, language models first."""
         names = self.plan.study.consistency.models if self.plan.study.reporting.explained_examples else []
-        decoders = [name for name in names if self.drawn_runs(name)]
-        return sorted(decoders, key=lambda name: self.plan.models.kind(name) != "language")
+        decoders = [name for name in names if self.select_drawn_runs(name)]
+        return sorted(decoders, key=lambda name: self.plan.models.get_kind(name) != "language")
 
-    def drawn_datasets(self, decoder: str) -> list[str]:
+    def list_drawn_datasets(self, decoder: str) -> list[str]:
         """Return the data sets whose items are drawn for a decoder."""
-        return list(dict.fromkeys(run.dataset for run in self.drawn_runs(decoder)))
+        return list(dict.fromkeys(run.dataset for run in self.select_drawn_runs(decoder)))
 
-    def drawn_runs(self, decoder: str) -> list[Run]:
+    def select_drawn_runs(self, decoder: str) -> list[Run]:
         """Return the runs of stage consistency that are drawn for a decoder."""
         return [run for run in self.plan.tested if run.model == decoder]
 
-    def attributed_runs(self, encoder: str) -> list[Run]:
+    def select_attributed_runs(self, encoder: str) -> list[Run]:
         """Return the runs of stage attribution that are drawn for an encoder."""
         return [run for run in self.plan.attributed if run.model == encoder]
 
@@ -265,7 +266,7 @@ class ReportingPlan:
     def sample_folders(self) -> dict[str, tuple[str, str]]:
         """Content and kind of model of each folder of sample figures."""
         plan, folders = self.plan, {}
-        encoders = plan.attributed_models("encoder") if plan.study.reporting.samples else []
+        encoders = plan.select_attributed_models("encoder") if plan.study.reporting.samples else []
         for name in encoders:
             if plan.models[name].kind != "ruler":
                 folders[f"samples/{name}"] = ("samples", "encoder")
@@ -275,12 +276,12 @@ class ReportingPlan:
             ("explanations", [name for name in self.drawn_decoders if name in explained]),
             ("edits", [name for name in self.drawn_decoders if name in plan.edited_models]),
         ):
-            folders.update({f"{shows}/{name}": (shows, plan.models.kind(name)) for name in names})
+            folders.update({f"{shows}/{name}": (shows, plan.models.get_kind(name)) for name in names})
         return {f"{plan.results}/reporting/figures/{folder}": content for folder, content in folders.items()}
 
-    def sample_labels(self, shows: str, model: str) -> dict[str, str]:
+    def get_sample_labels(self, shows: str, model: str) -> dict[str, str]:
         """Return the labels of a folder of sample figures in Snakemake's report."""
-        figure = SAMPLE_FIGURES[shows, self.plan.models.kind(model)]
+        figure = SAMPLE_FIGURES[shows, self.plan.models.get_kind(model)]
         return {"figure": figure, "what": SAMPLE_TITLES[shows], "sample": "{name}"}
 
     @property
@@ -337,10 +338,10 @@ class ReportingPlan:
         """Model, data set and file of each run that the sample browser shows, by stage."""
         plan = self.plan
         files: dict[str, Callable[[Run], str]] = {
-            "evaluation": plan.scores_file,
-            "attribution": plan.attribution_file,
-            "consistency": partial(plan.consistency_file, "tests"),
-            "cc_shap": partial(plan.consistency_file, "cc-shap"),
+            "evaluation": plan.get_scores_file,
+            "attribution": plan.get_attribution_file,
+            "consistency": partial(plan.get_consistency_file, "tests"),
+            "cc_shap": partial(plan.get_consistency_file, "cc-shap"),
         }
         return {f"{kind}_runs": [(*run, files[kind](run)) for run in runs] for kind, runs in self.browsed_runs.items()}
 
