@@ -35,11 +35,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders import players, vision_language_model
+from waltz.models.decoders import coalitions, vision_language_model
 from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import PreparedImage
 from waltz.models.decoders.network import Network
-from waltz.models.decoders.outcomes import FIRST_STEP
 
 SIDE, PATCH = 336, 14
 OneRow = Callable[[vision_language_model.VisionLanguageModel, PreparedImage, Game, np.ndarray], np.ndarray]
@@ -127,7 +127,7 @@ def timed(work: Callable[[], list[np.ndarray]]) -> tuple[list[np.ndarray], np.nd
 def inputs(
     made: vision_language_model.VisionLanguageModel,
     picture: PreparedImage,
-    played: players.Players,
+    played: coalitions.Players,
     mask: np.ndarray,
     behind: list[int],
 ) -> dict:
@@ -218,11 +218,11 @@ def main() -> None:
     picture = made.prepare_image(Image.effect_noise((SIDE, SIDE), 80).convert("RGB"))
     new = tuple(range(100, 100 + given.new))
     never = [answer.ids[place] for place in (1, 9, 27, 45) if place < len(answer.ids)]
-    first = [Game(players.build_published_players(made, answer, picture, unmasked_ids=never), new, FIRST_STEP)]
+    first = [Game(coalitions.build_published_players(made, answer, picture, unmasked_ids=never), new, FIRST_STEP)]
     measure("(a) published, an explanation", made, picture, first, given.coalitions, given.rows, generate)
     shared = range(1, len(answer.ids))
     games = [
-        Game(players.build_equations_players(made, prompt, picture, positions=shared), targets, "log-probability")
+        Game(coalitions.build_equations_players(made, prompt, picture, positions=shared), targets, "log-probability")
         for prompt, targets in ((answer, new[:1]), (longer, new))
     ]
     measure("(b) teacher-forced, an item", made, picture, games, given.coalitions, given.rows, whole_row)

@@ -17,8 +17,7 @@ import torch
 from waltz.core.devices import lease_device
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import load_registry
-from waltz.models.text.causal import compute_node_losses, load_causal_model
-from waltz.models.text.prefix_trees import batch_prefix_trees, build_prefix_trees
+from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees, compute_node_losses, load_causal_model
 from waltz.sources.formats.pairs import read_release
 
 

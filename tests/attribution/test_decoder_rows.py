@@ -29,7 +29,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, BENCHMARK
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
-from waltz.models.decoders.outcomes import score_targets
+from waltz.models.decoders.continuations import score_targets
 from waltz.sources.published_samples import draw_caption_first
 
 torch.set_num_threads(1)

@@ -26,8 +26,8 @@ from waltz.evaluation.prompting.label_tokens import (
     find_published_label_tokens,
 )
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
-from waltz.models.decoders.outcomes import FIRST_STEP
 
 QUERY = st.builds(DecoderQuery, st.sampled_from([None, "a", "b", "c"]), st.text("xyz", max_size=4))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from waltz.core.files.archives import extract_folder
 from waltz.core.job_records import log_job
-from waltz.models.text.spanbert import convert_spanbert
+from waltz.models.text.masked import convert_spanbert
 
 with log_job(snakemake.log[0]):
     archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)

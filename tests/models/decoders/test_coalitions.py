@@ -1,4 +1,4 @@
-"""The game engine against the networks' own forward passes, one coalition at a time."""
+"""Players of a decoder, and values of their coalitions."""
 
 import dataclasses
 import math
@@ -9,9 +9,111 @@ import torch
 from PIL import Image
 
 from stand_ins import tiny_decoders
-from waltz.models.decoders import players, shared_prefixes
+from waltz.core.errors import UserError
+from waltz.models.decoders import coalitions
 from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.outcomes import FIRST_STEP, OUTCOMES, score_targets, score_targets_in_batches
+from waltz.models.decoders.continuations import FIRST_STEP, OUTCOMES, score_targets, score_targets_in_batches
+
+torch.set_num_threads(1)  # tiny batches: threads cost more than they give
+
+
+def dark_photo(width: int = 61, height: int = 40) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(3).integers(1, 256, (height, width, 3), dtype=np.uint8))
+
+
+def hidden(played, decoder, picture, patches):
+    mask = np.ones((1, played.patches), dtype=bool)
+    mask[0, list(patches)] = False
+    return played.mask_image(decoder, picture, mask)[0]
+
+
+def test_equations_play_what_is_not_special_and_cover_the_whole_tile():
+    decoder = tiny_decoders.llava()
+    picture, prompt = decoder.prepare_image(dark_photo()), decoder.build_prompt("USER : <image> what is this ?")
+    played = coalitions.build_equations_players(decoder, prompt, picture)
+    assert [prompt.tokens[place] for place in played.positions] == ["USER", ":", "what", "is", "this", "?"]
+    assert (played.grid, len(played), played.text, played.image) == (3, 15, slice(0, 6), slice(6, 15))
+    assert not played.always_visible.any()
+    assert played.mask_text(np.zeros(6, dtype=bool)) == (
+        1,
+        *[decoder.masked_id] * 2,
+        decoder.image_id,
+        *[decoder.masked_id] * 4,
+    )
+    assert not hidden(played, decoder, picture, range(9)).any()
+    one = hidden(played, decoder, picture, [5]) != picture.pixels  # row 1, column 2 of 8 x 8 pixels
+    assert one[..., 8:16, 16:24].all()
+    assert one.sum() == 3 * 8 * 8
+
+
+def test_published_players_are_patches_first_then_all_ids_and_leave_the_rest_of_the_image():
+    decoder = tiny_decoders.llava()
+    picture, prompt = (
+        decoder.prepare_image(dark_photo()),
+        decoder.build_prompt("<image> what is this ? what ( A ) B a cat or C dog ? best"),
+    )
+    played = coalitions.build_published_players(decoder, prompt, picture, masked_id=9, unmasked_ids=(1,))
+    assert len(prompt.ids) == 18
+    assert (played.grid, played.image, played.text) == (5, slice(0, 25), slice(25, 43))
+    assert np.flatnonzero(played.always_visible).tolist() == [25, 26]  # start token and placeholder
+    assert played.mask_text(played.always_visible[played.text]) == (1, decoder.image_id, *[9] * 16)
+    seen = hidden(played, decoder, picture, range(25))
+    assert not seen[..., :20, :20].any()  # 24 // 5 = 4 pixels a patch
+    torch.testing.assert_close(seen[..., 20:, :], picture.pixels[..., 20:, :])
+    assert coalitions.build_published_players(decoder, prompt, picture, grid=2).patches == 4
+
+
+def test_published_players_of_the_raw_image_are_black_in_its_corner():
+    decoder = tiny_decoders.llava_next()
+    image = dark_photo()
+    picture, prompt = decoder.prepare_image(image), decoder.build_prompt("<image> what is this ?")
+    with pytest.raises(UserError, match="set raw"):
+        coalitions.build_published_players(decoder, prompt, picture)
+    played = coalitions.build_published_players(decoder, prompt, picture, raw=True)
+    raw = np.asarray(image).copy()
+    raw[:8, 8:16] = 0  # the second of 3 x 3 patches of 24 // 3 pixels
+    expected = decoder.prepare_image(Image.fromarray(raw)).pixels
+    torch.testing.assert_close(hidden(played, decoder, picture, [1]), expected)
+    raw[:24, :24] = 0
+    torch.testing.assert_close(
+        hidden(played, decoder, picture, range(9)), decoder.prepare_image(Image.fromarray(raw)).pixels
+    )
+    small = decoder.prepare_image(dark_photo(20, 12))
+    assert (
+        coalitions.build_published_players(decoder, prompt, small, raw=True).always_visible[:9].tolist()
+        == [False] * 6 + [True] * 3
+    )
+
+
+@pytest.mark.parametrize("name", ["llava-next", "smolvlm", "idefics2", "qwen2-vl"])
+def test_patches_of_tiled_images_lie_where_the_image_does(name):
+    decoder = tiny_decoders.SEEING[name]()
+    image = dark_photo()
+    picture, prompt = decoder.prepare_image(image), decoder.build_prompt(f"{decoder.placeholder} what is this ?")
+    if name in ("llava-next", "smolvlm"):
+        assert picture.pixels.shape[1] > 2  # several tiles and the whole
+    played = coalitions.build_equations_players(decoder, prompt, picture, grid=2)
+    counts = torch.bincount(played.cells.flatten(), minlength=5)
+    assert (counts[:4] > 0.15 * counts[:4].sum()).all()
+    # a change of the image within one patch, off its borders, changes what that patch hides and nothing else
+    for patch, (left, top) in enumerate([(0, 0), (31, 0), (0, 21), (31, 21)]):
+        raw = np.asarray(image).copy()
+        raw[top + 6 : top + 13, left + 9 : left + 21] = 255 - raw[top + 6 : top + 13, left + 9 : left + 21]
+        changed = (decoder.prepare_image(Image.fromarray(raw)).pixels - picture.pixels).abs() > 0.2  # resampling rings
+        assert changed.any()
+        assert (hidden(played, decoder, picture, [patch])[changed] == 0).all()
+    padding = played.cells.expand(picture.pixels.shape) == 4
+    white = decoder.prepare_image(Image.new("RGB", image.size, (255, 255, 255))).pixels
+    torch.testing.assert_close(white[padding], picture.pixels[padding])  # padding is the same for every image
+
+
+def test_players_without_an_image_are_the_tokens():
+    decoder = tiny_decoders.causal()
+    prompt = decoder.build_prompt("what is this ?")
+    played = coalitions.build_equations_players(decoder, prompt, None, positions=(1, 3))
+    assert (len(played), played.patches, played.positions) == (2, 0, (1, 3))
+    assert played.mask_text(np.array([False, True]))[1] == decoder.masked_id
+
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 TEXT = "what is this ? ( A ) a cat or ( B ) a dog ? the best answer is : ("
@@ -79,7 +181,7 @@ def plain(decoder, picture, prompt, asked, played, targets, value):
 def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
     decoder = tiny_decoders.causal(kind)
     prompt, targets = decoder.build_prompt(TEXT), (30, 41, 30, 52)
-    played = players.build_equations_players(decoder, prompt, None)
+    played = coalitions.build_equations_players(decoder, prompt, None)
     asked = masks(12, len(played))
     found = Coalitions(decoder, None, [Game(played, targets, "log-probability")]).values([asked])[0]
     expected = plain(decoder, None, prompt, asked, played, targets, "log-probability")
@@ -92,7 +194,7 @@ def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
 def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
     decoder, picture, prompt = seeing(name)
     targets = (60, 41, 60)
-    played = players.build_equations_players(decoder, prompt, picture)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
     asked = masks(6, len(played))
     found = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([asked])[0]
     expected = plain(decoder, picture, prompt, asked, played, targets, "logit")
@@ -107,7 +209,7 @@ def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
 def test_each_kind_of_value_is_what_it_says(value):
     decoder, picture, prompt = seeing("llava")
     targets = (60, 41, 60)
-    played = players.build_published_players(decoder, prompt, picture, masked_id=5, unmasked_ids=(1,))
+    played = coalitions.build_published_players(decoder, prompt, picture, masked_id=5, unmasked_ids=(1,))
     asked = masks(4, len(played))
     found = Coalitions(decoder, picture, [Game(played, targets, value)]).values([asked])[0]
     expected = plain(decoder, picture, prompt, asked, played, targets, value)
@@ -127,7 +229,7 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
     else:
         decoder, picture = tiny_decoders.causal(name), None
         prompt = decoder.build_prompt(TEXT)
-    played = players.build_equations_players(decoder, prompt, picture)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
     asked, games = masks(24, len(played)), [Game(played, (60, 41), "log-probability")]
     whole = Coalitions(decoder, picture, games).values([asked])[0]
     object.__setattr__(decoder, "positions_per_batch", 40)
@@ -139,7 +241,7 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
 
 def test_nothing_is_computed_twice():
     decoder, picture, prompt = seeing("llava")
-    played = players.build_equations_players(decoder, prompt, picture)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
     texts, images = np.unique(masks(5, played.words), axis=0), np.unique(masks(4, played.patches, 1), axis=0)
     asked = np.array([[*text, *image] for text in texts for image in images])
     table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
@@ -157,7 +259,7 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
     decoder, picture, prompt = seeing("llava")
     longer = decoder.build_prompt(prompt.text + " A ) because")
     played = [
-        players.build_equations_players(decoder, one, picture, positions=range(4, len(prompt.ids)), grid=3)
+        coalitions.build_equations_players(decoder, one, picture, positions=range(4, len(prompt.ids)), grid=3)
         for one in (prompt, longer)
     ]
     games = [Game(played[0], (60,), "logit"), Game(played[1], (41, 33, 60), "logit")]
@@ -174,7 +276,7 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
 def test_a_prompt_that_ends_with_its_image_is_read():
     decoder, picture, _ = seeing("llava")
     prompt = decoder.build_prompt(f"what is this ? {decoder.placeholder}")
-    played = players.build_equations_players(decoder, prompt, picture)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
     asked = masks(5, len(played))
     for value in ("logit", FIRST_STEP):
         found = Coalitions(decoder, picture, [Game(played, (60, 41), value)]).values([asked])[0]
@@ -186,7 +288,7 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
     table = decoder.network.model.get_input_embeddings().weight.data
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     prompt = decoder.build_prompt(TEXT)
-    played = players.build_equations_players(decoder, prompt, None)
+    played = coalitions.build_equations_players(decoder, prompt, None)
     found = Coalitions(decoder, None, [Game(played, (60, 41, 5), "log-probability")]).values([masks(20, len(played))])[
         0
     ]
@@ -196,7 +298,7 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
 
 def test_scores_are_the_values_of_the_whole():
     decoder, picture, prompt = seeing("llava-next")
-    played = players.build_equations_players(decoder, prompt, picture)
+    played = coalitions.build_equations_players(decoder, prompt, picture)
     whole = np.ones((1, len(played)), dtype=bool)
     for value in ("log-probability", FIRST_STEP):
         game = Game(played, (60, 41), value)
@@ -230,7 +332,7 @@ def test_prompts_of_like_length_are_read_together_and_score_as_alone(value, monk
 
 def test_games_without_targets_are_refused():
     decoder = tiny_decoders.causal()
-    played = players.build_equations_players(decoder, decoder.build_prompt(TEXT), None)
+    played = coalitions.build_equations_players(decoder, decoder.build_prompt(TEXT), None)
     with pytest.raises(ValueError, match="0 targets"):
         Game(played, (), "logit")
     with pytest.raises(ValueError, match="known are"):
@@ -240,8 +342,8 @@ def test_games_without_targets_are_refused():
 def test_rows_are_cut_where_it_saves_most():
     # 100 rows of 40 symbols: one beginning of 20, then all differ
     distinct = np.array([1] * 21 + [100] * 20)
-    assert shared_prefixes.choose_cuts(distinct, np.arange(41), 0, 1) == [20, 40]
+    assert coalitions.choose_cuts(distinct, np.arange(41), 0, 1) == [20, 40]
     # the same where the last 30 symbols must be read in one pass
-    assert shared_prefixes.choose_cuts(distinct, np.arange(41), 0, 30) == [10, 40]
+    assert coalitions.choose_cuts(distinct, np.arange(41), 0, 30) == [10, 40]
     # two rows are not worth a pass
-    assert shared_prefixes.choose_cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]
+    assert coalitions.choose_cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]

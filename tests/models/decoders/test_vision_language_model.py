@@ -11,7 +11,7 @@ from PIL import Image
 
 from stand_ins import tiny_decoders
 from waltz.models.decoders import vision_language_model
-from waltz.models.decoders.outcomes import score_targets
+from waltz.models.decoders.continuations import score_targets
 from waltz.models.decoders.vision_language_model import MAX_CACHED_IMAGES, CachedImageProcessor, ImageCache
 
 TEXTS = ("USER: <image> is it a dog ?", "USER: <image> a dog sits on the table", "USER: <image> is it a dog ?")

@@ -31,8 +31,8 @@ from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, r
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
+from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage
-from waltz.models.decoders.generation import generate_texts
 from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import load_image, open_images
 

@@ -22,11 +22,9 @@ from waltz.attribution.t_shap import MIN_CONTRIBUTION, TShap, measure_t_shap_of_
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
-from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.outcomes import FIRST_STEP, score_targets_in_batches
-from waltz.models.decoders.players import Players, build_equations_players, build_published_players
-from waltz.models.decoders.prompts import UNDERSCORE
+from waltz.models.decoders.coalitions import Coalitions, Game, Players, build_equations_players, build_published_players
+from waltz.models.decoders.continuations import FIRST_STEP, score_targets_in_batches
+from waltz.models.decoders.decoder import UNDERSCORE, Decoder, PreparedImage, Prompt
 
 LOG_PROBABILITY = "log-probability"
 """The explained value of a token in `equations` where a study names no other."""

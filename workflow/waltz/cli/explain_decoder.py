@@ -102,7 +102,7 @@ def _build_question(spec: "ModelSpec", options: Mapping[str, Any]) -> "DecoderQu
 def _build_settings(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "PromptSettings":
     from waltz.attribution.prompt_attribution import PromptSettings
     from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS
-    from waltz.models.decoders.outcomes import OUTCOMES
+    from waltz.models.decoders.continuations import OUTCOMES
 
     if not 0 <= seed < 2**32:
         raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")

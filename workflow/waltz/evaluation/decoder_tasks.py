@@ -39,8 +39,8 @@ from waltz.evaluation.prompting.prompts import (
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.evaluation.text_scores import score_likelihood, score_vqascore
+from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
-from waltz.models.decoders.generation import get_published_sampling
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.sources.images import load_image, open_images
 from waltz.sources.readers import QUESTIONS, TEXTS

@@ -24,8 +24,8 @@ from waltz.evaluation.prompting.generation_cache import (
 from waltz.evaluation.prompting.label_tokens import get_label_token_finder
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.evaluation.prompting.questions import Question
+from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
-from waltz.models.decoders.outcomes import FIRST_STEP
 
 TIE = "tie"
 

@@ -22,8 +22,7 @@ from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
 from waltz.evaluation.metrics.scored_pairs import PERPLEXITY
-from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
-from waltz.models.text.prefix_trees import Tokens
+from waltz.models.text.causal import CausalModel, TextScore, Tokens, compute_mean_log_likelihoods, compute_token_losses
 
 STRIDE = 3
 

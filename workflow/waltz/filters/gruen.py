@@ -21,9 +21,9 @@ from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
 from waltz.core.errors import UserError
 from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.text.causal import Tokens
 from waltz.models.text.classifier import Classifier, compute_class_logits
 from waltz.models.text.masked import MaskedModel, compute_unmasked_losses
-from waltz.models.text.prefix_trees import Tokens
 
 MAX_PIECES = 510
 """Most word pieces of a sentence that the masked LM reads, its two special tokens aside."""

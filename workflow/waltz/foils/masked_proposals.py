@@ -21,6 +21,7 @@ from waltz.core.errors import UserError
 from waltz.foils.candidates import BEAM, MakerOptions, Proposal, ProposeSpans, Slot
 from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.text.causal import Tokens
 from waltz.models.text.masked import (
     MaskedModel,
     MaskPosition,
@@ -30,7 +31,6 @@ from waltz.models.text.masked import (
     find_best_tokens,
     load_masked_model,
 )
-from waltz.models.text.prefix_trees import Tokens
 
 log = logging.getLogger(__name__)
 

@@ -1,18 +1,19 @@
-"""Batches of rows of equal length, each computed once and cached.
+"""Batches of rows of equal length, each computed once and cached, and halved where a device has too little memory.
 
 No row is padded, and the batches depend only on the set of rows, so that no value depends on which texts a caller
 passes together.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from waltz.core.files import result_cache
-from waltz.models.memory import run_in_halves
 
 Row = TypeVar("Row", bound=Hashable)
 T = TypeVar("T")
@@ -84,3 +85,35 @@ def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) 
         batch: The rows.
     """
     return run_in_halves(lambda first, last: compute(batch[first:last]), len(batch), np.concatenate)
+
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+def run_in_halves(
+    compute: Callable[[int, int], Result], size: int, join: Callable[[Sequence[Result]], Result]
+) -> Result:
+    """Compute rows 0 to `size` at once, or in halves as often as the device runs out of memory.
+
+    Args:
+        compute: From first and last row (exclusive) to their result.
+        size: Number of rows.
+        join: From the results of consecutive rows to one.
+    Raises:
+        torch.OutOfMemoryError: A single row does not fit.
+    """
+
+    def compute_between(first: int, last: int) -> Result:
+        try:
+            return compute(first, last)
+        except torch.OutOfMemoryError:
+            if last - first == 1:
+                raise
+            log.warning("out of memory at %d rows: halving the batch", last - first)
+        torch.cuda.empty_cache()
+        half = (first + last) // 2
+        return join([compute_between(first, half), compute_between(half, last)])
+
+    return compute_between(0, size)

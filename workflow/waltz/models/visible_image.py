@@ -7,8 +7,8 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
+from waltz.models.decoders.coalitions import Players
 from waltz.models.decoders.decoder import Decoder, PreparedImage
-from waltz.models.decoders.players import Players
 from waltz.models.encoders.encoder import Encoder
 
 WHITE = 255

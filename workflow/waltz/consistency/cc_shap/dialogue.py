@@ -12,8 +12,8 @@ from waltz.evaluation.prompting.label_tokens import choose_label
 from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity, Profile, get_fidelity
+from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
-from waltz.models.decoders.generation import generate_texts
 
 POST_HOC, COT = "post-hoc", "cot"
 EXPLANATION_KINDS = (POST_HOC, COT)

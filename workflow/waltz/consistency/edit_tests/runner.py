@@ -26,8 +26,8 @@ from waltz.evaluation.prompting.label_tokens import find_label_tokens, find_publ
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.filters.nli import infer_relations
+from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Decoder, Sampling
-from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.text.classifier import Classifier
 
 

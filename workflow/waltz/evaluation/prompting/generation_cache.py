@@ -18,8 +18,8 @@ from waltz.evaluation.prompting.label_tokens import CACHE_NAMES, FindTokens, fin
 from waltz.evaluation.prompting.prompts import PromptTemplate
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
+from waltz.models.decoders.continuations import score_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
-from waltz.models.decoders.outcomes import score_targets
 
 BLOCK_SIZE = 64
 """Queries after which a block ends, once it holds all queries of its last image."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label
 from waltz.evaluation.prompting.questions import Question
+from waltz.models.decoders.continuations import FIRST_STEP, score_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.outcomes import FIRST_STEP, score_targets
 
 FindTokens = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
 """From a prompt and texts that could follow it to the token ids that are scored."""

@@ -15,9 +15,9 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models import pretrained
-from waltz.models.decoders import network, prompts
+from waltz.models.decoders import decoder, network
+from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
-from waltz.models.decoders.generation import generate_texts
 from waltz.models.decoders.network import Network
 
 pass
@@ -56,17 +56,17 @@ class LanguageModel:
         Raises:
             UserError: The entry names no token, and the tokenizer has none that can.
         """
-        return prompts.find_masked_id(self.tokenizer, self.spec)
+        return decoder.find_masked_id(self.tokenizer, self.spec)
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
         """Render a conversation with the chat template; see `decoder.Decoder`."""
-        return prompts.render_chat(
+        return decoder.render_chat(
             self.tokenizer.apply_chat_template, self.has_chat_template, turns, self.spec, as_parts=False
         )
 
     def build_prompt(self, text: str) -> Prompt:
         """Return a rendered prompt as ids; see `decoder.Decoder`."""
-        return prompts.tokenize_prompt(self.tokenizer, text, "", self.window, self.spec)
+        return decoder.tokenize_prompt(self.tokenizer, text, "", self.window, self.spec)
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Refuse the image: a language model reads no images."""
@@ -84,7 +84,7 @@ class LanguageModel:
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
         """Return the first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.find_label_id(self.build_prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
+        return decoder.find_label_id(self.build_prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
 
     def generate(
         self,

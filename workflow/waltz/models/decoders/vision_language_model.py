@@ -18,9 +18,9 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models import pretrained
-from waltz.models.decoders import language_model, network, prompts
+from waltz.models.decoders import decoder, language_model, network
+from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
-from waltz.models.decoders.generation import generate_texts
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments, move_to_device
 from waltz.models.decoders.network import Network
 
@@ -136,17 +136,17 @@ class VisionLanguageModel:
         Raises:
             UserError: The entry names no token, and the tokenizer has none that can.
         """
-        return prompts.find_masked_id(self.processor.tokenizer, self.spec)
+        return decoder.find_masked_id(self.processor.tokenizer, self.spec)
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
         """Render a conversation with the chat template; see `decoder.Decoder`."""
-        return prompts.render_chat(
+        return decoder.render_chat(
             self.processor.apply_chat_template, self.has_chat_template, turns, self.spec, as_parts=True
         )
 
     def build_prompt(self, text: str) -> Prompt:
         """Return a rendered prompt as ids, with one placeholder; see `decoder.Decoder`."""
-        return prompts.tokenize_prompt(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
+        return decoder.tokenize_prompt(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the prepared image; see `decoder.Decoder`."""
@@ -215,7 +215,7 @@ class VisionLanguageModel:
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
         """Return the first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.find_label_id(self.build_prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
+        return decoder.find_label_id(self.build_prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
 
     def generate(
         self,

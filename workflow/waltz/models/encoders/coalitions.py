@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import torch
 
+from waltz.models.batches import run_in_halves
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.models.encoders.players import Players
 from waltz.models.games import CoalitionValues, join_rows
-from waltz.models.memory import run_in_halves
 
 Row = TypeVar("Row")
 

@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
 from waltz.models.pretrained import get_max_positions, load_pretrained
-from waltz.models.text.prefix_trees import Tokens
+from waltz.models.text.causal import Tokens
 
 log = logging.getLogger(__name__)
 

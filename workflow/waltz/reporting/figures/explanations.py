@@ -21,8 +21,8 @@ from PIL import Image
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.sampling import sample
 from waltz.core.text_diff import Span
+from waltz.models.decoders.coalitions import Players, build_equations_players, build_published_players
 from waltz.models.decoders.decoder import Decoder
-from waltz.models.decoders.players import Players, build_equations_players, build_published_players
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
 from waltz.models.visible_image import render_decoder_view, render_encoder_view

@@ -24,7 +24,7 @@ from waltz.models.networks.albef.sizes import (
     read_text_size,
     read_vision_size,
 )
-from waltz.models.text.prefix_trees import batch_prefix_trees, build_prefix_trees
+from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
 
 pass
 

@@ -1,12 +1,12 @@
-"""Answers of tiny random networks, against tokens taken by hand and against each other."""
+"""Generated tokens."""
 
 import pytest
 import torch
 from PIL import Image
 
 from stand_ins import tiny_decoders
+from waltz.models.decoders.continuations import choose_token, get_published_sampling
 from waltz.models.decoders.decoder import Sampling
-from waltz.models.decoders.generation import choose_token, get_published_sampling
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 TEXTS = ["a man rides a horse", "what is this ? ( A ) a cat", "a dog", "there are six zebras on the table and a ball ."]
@@ -100,7 +100,7 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     decoder = tiny_decoders.causal("llama")
     prompts = [decoder.build_prompt(text) for text in TEXTS]
     plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
-    monkeypatch.setattr("waltz.models.decoders.generation.ROUNDING_UNITS", 1e12)  # every choice is a near tie
+    monkeypatch.setattr("waltz.models.decoders.continuations.ROUNDING_UNITS", 1e12)  # every choice is a near tie
     asked = []
     read = type(decoder.network).compute_logits
     monkeypatch.setattr(

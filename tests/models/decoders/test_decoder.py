@@ -1,4 +1,4 @@
-"""Prompts, chat templates, labels and the token that stands for a masked one."""
+"""Prompts of decoders as token ids, and their chat templates."""
 
 import dataclasses
 import logging
@@ -12,10 +12,11 @@ from PIL import Image
 from stand_ins import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec
-from waltz.models.decoders import language_model, load_decoder, prompts, vision_language_model
+from waltz.model_registry import ModelSpec, load_registry
+from waltz.models.decoders import decoder, language_model, load_decoder, vision_language_model
 from waltz.models.decoders.decoder import Turn
-from waltz.models.decoders.language_model import build_loading_arguments
+from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
+from workflow_runs.checkout import ROOT
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
 TEMPLATE = (
@@ -78,7 +79,7 @@ def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monke
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
     with pytest.raises(UserError, match="1 to 256 are read"):
-        prompts.tokenize_prompt(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
+        decoder.tokenize_prompt(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
     assert not caplog.messages
 
 
@@ -102,13 +103,13 @@ def test_prompts_that_cannot_be_read_are_refused():
 def test_a_masked_token_is_the_entrys_or_an_underscore():
     words = tiny_decoders.tokenizer()
     entry = tiny_decoders.spec("masks")
-    assert prompts.find_masked_id(words, entry) == words.convert_tokens_to_ids("_")
-    assert prompts.find_masked_id(words, dataclasses.replace(entry, masked_token="?")) == words.convert_tokens_to_ids(
+    assert decoder.find_masked_id(words, entry) == words.convert_tokens_to_ids("_")
+    assert decoder.find_masked_id(words, dataclasses.replace(entry, masked_token="?")) == words.convert_tokens_to_ids(
         "?"
     )
     for wrong in ("nowhere", "</s>"):
         with pytest.raises(UserError, match="masked_token"):
-            prompts.find_masked_id(words, dataclasses.replace(entry, masked_token=wrong))
+            decoder.find_masked_id(words, dataclasses.replace(entry, masked_token=wrong))
 
 
 def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
@@ -199,3 +200,35 @@ def test_a_model_without_a_token_for_masked_ones_can_still_be_read():
     assert decoder.build_prompt("what is this ?").ids
     with pytest.raises(UserError, match="can stand for a masked one"):
         _ = decoder.masked_id
+
+
+TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("user", "why ?")]
+
+
+def spec(template: str) -> ModelSpec:
+    return ModelSpec("mine", weights="tiny", chat_template=template and str(ROOT / template))
+
+
+@pytest.mark.parametrize("name", [name for name, spec in load_registry().items() if spec.chat_template])
+def test_every_registered_template_keeps_all_turns_in_order(name):
+    known = load_registry()[name]
+    decoder = tiny_decoders.llava() if known.kind == "vision" else tiny_decoders.causal()
+    reader = decoder.processor if known.kind == "vision" else decoder.tokenizer
+    reader.chat_template = None
+    add_chat_template(reader, False, spec(known.chat_template))
+    turns = [Turn("user", TURNS[0].text, True), *TURNS[1:]] if known.kind == "vision" else TURNS
+    text = decoder.render_chat(turns)
+    places = [text.index(turn.text) for turn in TURNS]
+    assert places == sorted(places)
+    assert text.count("<image>") == (known.kind == "vision")
+    begun = decoder.render_chat([*turns, Turn("assistant", "because ")])
+    assert begun == text + "because "
+
+
+def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():
+    tokenizer = tiny_decoders.causal().tokenizer
+    tokenizer.chat_template = "own"
+    add_chat_template(tokenizer, True, spec("resources/chat-templates/plain.jinja"))
+    assert tokenizer.chat_template == "own"
+    with pytest.raises(UserError, match=r"models\.mine\.chat_template: .*absent\.jinja: no such file"):
+        add_chat_template(tokenizer, False, spec("absent.jinja"))
