@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-LATER = {"explain": "waltz.explainer.explain"}
+LATER = {"explain": "waltz.explainer.encoder"}
 """Names that are imported when they are first asked for: torch and transformers take seconds. They are named here and
 not imported, so that no rule's digest takes in what they stand on."""
 

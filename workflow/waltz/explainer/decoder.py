@@ -30,7 +30,7 @@ from waltz.evaluation.prompting.prompts import (
 )
 from waltz.evaluation.prompting.questions import Question, list_letters
 from waltz.explainer.decoder_explanation import DecoderExplanation
-from waltz.explainer.explain import read_image_file
+from waltz.explainer.encoder import read_image_file
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage
