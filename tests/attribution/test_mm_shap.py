@@ -19,8 +19,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
-from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
-from waltz.evaluation.metrics.scored_pairs import pair_scores
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder

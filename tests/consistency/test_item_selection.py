@@ -8,7 +8,7 @@ import pytest
 from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.prompting.image_questions import assign_balanced_orders
+from waltz.evaluation.prompting.questions import assign_balanced_orders
 from waltz.sources.published_samples import select_published_ids
 
 Row = dict[str, Any]

@@ -15,8 +15,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_pairs
-from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
-from waltz.evaluation.metrics.scored_pairs import pair_scores
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import alignment, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks

@@ -6,7 +6,7 @@ from scipy import stats
 
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.comparisons import compare_models, compute_bootstrap_p, compute_mcnemar_p, correct_by_holm
-from waltz.evaluation.metrics.scored_pairs import ScoredPairs
+from waltz.evaluation.metrics.pair_metrics import ScoredPairs
 
 HOW = Resampling(1000, 0.95, 2)
 

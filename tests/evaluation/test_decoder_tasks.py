@@ -27,14 +27,10 @@ from waltz.evaluation.decoder_tasks import (
     evaluate_pairs,
     evaluate_task,
 )
-from waltz.evaluation.prompting.generation_cache import DecoderSession
-from waltz.evaluation.prompting.image_questions import (
-    assign_balanced_orders,
-    count_earlier_draws,
-    draw_published_orders,
-)
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_family, read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.prompting.questions import assign_balanced_orders, count_earlier_draws, draw_published_orders
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Sampling, Turn
 from waltz.sources.readers import QUESTIONS, TEXTS

@@ -4,8 +4,7 @@ import pytest
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import MEASURE_FIELDS, Layout
-from waltz.evaluation.metrics.pair_metrics import METRICS
-from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
+from waltz.evaluation.metrics.pair_metrics import METRICS, NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
 
 HOW = Resampling(100, 0.95, 0)

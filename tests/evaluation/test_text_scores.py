@@ -7,12 +7,12 @@ from PIL import Image
 
 from stand_ins.scripted_decoders import VOCABULARY, scripted
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
+from waltz.evaluation.decoder_rows import score_likelihood, score_vqascore
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import build_metric_rows
-from waltz.evaluation.prompting.generation_cache import DecoderSession
-from waltz.evaluation.prompting.image_questions import build_single_questions
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
-from waltz.evaluation.text_scores import score_likelihood, score_vqascore
+from waltz.evaluation.prompting.questions import build_single_questions
 
 HOW = Resampling(200, 0.95, 0)
 ITEMS = [

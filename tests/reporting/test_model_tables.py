@@ -1,6 +1,6 @@
 """Plain tables of models."""
 
-from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.reporting.page.model_tables import (
     make_answer_tables,
     make_companion_tables,

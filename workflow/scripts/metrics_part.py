@@ -8,7 +8,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.schema import CONDITIONS, EVALUATION, METRICS
 from waltz.evaluation.metrics.summary import build_metric_rows
-from waltz.evaluation.vqa_items import select_questions
+from waltz.evaluation.vqa import select_questions
 
 params = snakemake.params
 

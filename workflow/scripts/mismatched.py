@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.mismatched import build_mismatched_items
+from waltz.evaluation.items import build_mismatched_items
 
 params = snakemake.params
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job
 from waltz.core.schema import SCENE_SCORES
-from waltz.evaluation.vqa_items import select_questions
+from waltz.evaluation.vqa import select_questions
 from waltz.reporting.page.construction_tables import (
     ConstructionFiles,
     CvProbesFiles,

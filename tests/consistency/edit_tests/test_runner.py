@@ -21,7 +21,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONSISTENCY
 from waltz.evaluation.decoder_tasks import choose_sampling
-from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.questions import Question
 from waltz.filters.nli import Inference
 

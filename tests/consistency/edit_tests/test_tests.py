@@ -20,8 +20,7 @@ from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests,
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_template, render_prompt, render_question
-from waltz.evaluation.prompting.questions import Question
-from waltz.evaluation.prompting.text_questions import select_text_questions
+from waltz.evaluation.prompting.questions import Question, select_text_questions
 from waltz.models.decoders.decoder import Turn
 from waltz.sources.formats.text_tasks import read_comve
 

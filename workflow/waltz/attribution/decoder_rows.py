@@ -24,11 +24,9 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.sampling import rank
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
-from waltz.evaluation.prompting.generation_cache import LoadImage
-from waltz.evaluation.prompting.image_questions import build_pairwise_questions, build_single_questions
-from waltz.evaluation.prompting.label_tokens import choose_label
+from waltz.evaluation.prompting.decoder_outputs import LoadImage, choose_label
 from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
-from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.prompting.questions import Question, build_pairwise_questions, build_single_questions
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.continuations import generate_texts

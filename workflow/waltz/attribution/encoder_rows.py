@@ -19,8 +19,8 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.items import list_texts
-from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
-from waltz.evaluation.vqa_items import SETTING
+from waltz.evaluation.metrics.pair_metrics import ALIGNMENT
+from waltz.evaluation.vqa import SETTING
 from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder

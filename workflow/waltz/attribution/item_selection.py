@@ -12,7 +12,7 @@ from waltz.core.sampling import sample
 from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
 from waltz.evaluation.decoder_tasks import assign_orders
 from waltz.evaluation.items import select_items
-from waltz.evaluation.vqa_items import select_questions
+from waltz.evaluation.vqa import select_questions
 
 ATTRIBUTED_FORM = "simplified"
 """Captions of CV-Probes that are attributed: 50 samples in the paper, each under four conditions."""

@@ -18,7 +18,7 @@ from waltz.attribution.shapley.late_fusion import (
 from waltz.attribution.t_shap import TShap, measure_t_shap
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
-from waltz.evaluation.metrics.scored_pairs import RIGHT_PREDICTION, THRESHOLD, predict_pair_text
+from waltz.evaluation.metrics.pair_metrics import RIGHT_PREDICTION, THRESHOLD, predict_pair_text
 from waltz.fidelity import get_fidelity
 from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder

@@ -13,8 +13,7 @@ from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Measure, Resampling, compute_interval, compute_mean, resample
 from waltz.core.schema import OF_REGIONS
-from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
-from waltz.evaluation.metrics.scored_pairs import pair_scores
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 
 Row = Mapping[str, Any]
 

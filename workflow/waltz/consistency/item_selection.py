@@ -11,16 +11,17 @@ from typing import Any
 from waltz.consistency.edit_tests.edits import get_left_over_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.metrics.scored_pairs import CHOICE
-from waltz.evaluation.open_answers import build_questions
-from waltz.evaluation.prompting.image_questions import (
+from waltz.evaluation.decoder_rows import build_questions
+from waltz.evaluation.metrics.pair_metrics import CHOICE
+from waltz.evaluation.prompting.questions import (
+    Question,
+    SelectedQuestions,
     assign_balanced_orders,
     build_pairwise_questions,
     draw_published_orders,
+    select_text_questions,
 )
-from waltz.evaluation.prompting.questions import Question
-from waltz.evaluation.prompting.text_questions import SelectedQuestions, select_text_questions
-from waltz.evaluation.vqa_items import select_questions as select_vqa_items
+from waltz.evaluation.vqa import select_questions as select_vqa_items
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
 
 Row = Mapping[str, Any]

@@ -14,7 +14,7 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.items import list_texts, select_items
-from waltz.evaluation.metrics.scored_pairs import (
+from waltz.evaluation.metrics.pair_metrics import (
     ALIGNMENT,
     EXPECTED_PREDICTION,
     RIGHT_PREDICTION,

@@ -16,19 +16,20 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation import vqa_items
-from waltz.evaluation.items import select_items
-from waltz.evaluation.label_choice import build_choice_rows, count_outcomes, generate_chains_of_thought, score_labels
-from waltz.evaluation.open_answers import Row, answer_questions, build_questions
-from waltz.evaluation.prompting.generation_cache import DecoderSession
-from waltz.evaluation.prompting.image_questions import (
-    PUBLISHED_VALID_ITEMS,
-    assign_balanced_orders,
-    build_pairwise_questions,
-    build_single_questions,
-    count_earlier_draws,
-    draw_published_orders,
+from waltz.evaluation import vqa
+from waltz.evaluation.decoder_rows import (
+    Row,
+    answer_questions,
+    build_choice_rows,
+    build_questions,
+    count_outcomes,
+    generate_chains_of_thought,
+    score_labels,
+    score_likelihood,
+    score_vqascore,
 )
+from waltz.evaluation.items import select_items
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import get_prompt_family, read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
@@ -36,9 +37,16 @@ from waltz.evaluation.prompting.prompts import (
     build_published_template,
     join_turns,
 )
-from waltz.evaluation.prompting.questions import Question
-from waltz.evaluation.prompting.text_questions import select_text_questions
-from waltz.evaluation.text_scores import score_likelihood, score_vqascore
+from waltz.evaluation.prompting.questions import (
+    PUBLISHED_VALID_ITEMS,
+    Question,
+    assign_balanced_orders,
+    build_pairwise_questions,
+    build_single_questions,
+    count_earlier_draws,
+    draw_published_orders,
+    select_text_questions,
+)
 from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.language_model import LanguageModel
@@ -132,7 +140,7 @@ def build_task(
         return DecoderTask(dataset, profile, "pairs", items=tuple(items), orders=orders)
     if entry["form"] == "open":
         rows = parquet.read(file, QUESTIONS).to_pylist()
-        items, unusable = vqa_items.select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
+        items, unusable = vqa.select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
         return DecoderTask(dataset, profile, "open", items=tuple(items), skipped=dict(unusable))
     selected = select_text_questions(parquet.read(file, TEXTS).to_pylist(), dataset, profile, entry["size"], seed)
     skipped = Counter(selected.skipped.values())

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.evaluation.vqa_items import SETTING, normalize_case, select_questions
+from waltz.evaluation.vqa import SETTING, normalize_case, select_questions
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer
 from waltz.models.encoders.encoder import Encoder

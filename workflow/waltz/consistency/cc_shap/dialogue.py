@@ -7,8 +7,7 @@ from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.decoder_tasks import choose_sampling
-from waltz.evaluation.prompting.generation_cache import decode_generation
-from waltz.evaluation.prompting.label_tokens import choose_label
+from waltz.evaluation.prompting.decoder_outputs import choose_label, decode_generation
 from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity, Profile, get_fidelity

@@ -40,7 +40,7 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.encoder_vqa import ROLE
-from waltz.evaluation.prompting.generation_cache import LoadImage
+from waltz.evaluation.prompting.decoder_outputs import LoadImage
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.model_registry import compute_fingerprint, select_decisive_fields

@@ -12,17 +12,18 @@ from waltz.consistency.edit_tests.steps import (
     entail_each_other,
 )
 from waltz.core.errors import UserError
+from waltz.evaluation.decoder_rows import TIE, choose_best_label
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
-from waltz.evaluation.label_choice import TIE, choose_best_label
-from waltz.evaluation.prompting.generation_cache import (
+from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
     DecoderSession,
     decode_generation,
+    find_label_tokens,
+    find_published_label_tokens,
     generate_tokens,
     score_continuations,
 )
-from waltz.evaluation.prompting.label_tokens import find_label_tokens, find_published_label_tokens
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.filters.nli import infer_relations

@@ -31,7 +31,7 @@ from waltz.consistency.item_selection import get_setting, select_questions, sele
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question

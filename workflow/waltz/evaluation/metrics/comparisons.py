@@ -19,8 +19,13 @@ import numpy as np
 from scipy import stats
 
 from waltz.core.intervals import Resampling, compute_interval, resample
-from waltz.evaluation.metrics.pair_metrics import METRICS, compute_hits, compute_metric_draws
-from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE, ScoredPairs
+from waltz.evaluation.metrics.pair_metrics import (
+    METRICS,
+    NOT_APPLICABLE,
+    ScoredPairs,
+    compute_hits,
+    compute_metric_draws,
+)
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
 TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for metric in METRICS}

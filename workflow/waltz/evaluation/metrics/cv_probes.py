@@ -16,7 +16,7 @@ import numpy as np
 
 from waltz.core.intervals import PERCENT, Measure, Resamples, Resampling, compute_interval, resample
 from waltz.core.schema import PROBE_CONDITIONS
-from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 
 Row = Mapping[str, Any]
 

@@ -1,9 +1,17 @@
-"""Questions for decoders: everything that a prompt needs to know about an item."""
+"""Questions for decoders about images and about text alone (thesis 3.5, 5.2, 5.5)."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from waltz.core.sampling import rank
+from waltz.core.errors import UserError
+from waltz.core.sampling import rank, sample
+from waltz.evaluation.items import list_texts
+from waltz.instruments import INSTRUMENTS
+from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
+from waltz.sources.published_samples import PUBLISHED_SAMPLES, draw_caption_first
+from waltz.sources.published_samples import select_published_ids as published_ids
 
 
 @dataclass(frozen=True)
@@ -51,3 +59,229 @@ def draw_wrong_label(item_id: str, labels: tuple[str, ...], gold: str, seed: int
     if not wrong_labels:
         raise ValueError(f"no label except the gold one {gold!r}: {item_id}")
     return wrong_labels[rank(f"wrong:{item_id}", seed) % len(wrong_labels)]
+
+
+Row = Mapping[str, Any]
+
+WRONG_OPEN_ANSWER = "impossible to give"
+"""Wrong answer to an open question that the released code suggests."""
+
+PUBLISHED_VALID_ITEMS: Mapping[str, int] = {
+    name: INSTRUMENTS[name].released_items for name in sorted(INSTRUMENTS, key=lambda name: name != "foil-it")
+}
+"""Valid items by piece, in the order in which the released scripts for accuracy and T-SHAP go through the pieces."""
+
+
+def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool]:
+    """Return by item whether its caption is (A): every second item in the order of `core.sampling.rank`.
+
+    Captions and foils stand first equally often, to within one; also in each sample of these items that `core.sampling`
+    takes with the same seed, since it takes items in that order. The orders depend neither on the order of the file nor
+    on what else is asked about an item.
+
+    Args:
+        item_ids: Ids of all items of the data set that may be sampled.
+        seed: Seed of the order; the study's seed of samples.
+    """
+    ranked = sorted(item_ids, key=lambda item_id: (rank(item_id, seed), item_id))
+    return {item_id: index % 2 == 0 for index, item_id in enumerate(ranked)}
+
+
+def draw_published_orders(item_ids: Sequence[str], earlier_draws: int = 0, seed: int = 42) -> dict[str, bool]:
+    """Return by item whether its caption is (A) in the released code: one draw per item from one generator.
+
+    Args:
+        item_ids: Ids of all valid items of the piece in file order.
+        earlier_draws: Draws of the pieces before this one (`count_earlier_draws`); 0 in the runs of CC-SHAP and the
+            tests, which seed anew for each piece. The pieces of MSCOCO draw another caption between two orders, so
+            their orders cannot be reproduced.
+        seed: Seed of the generator.
+    """
+    firsts = draw_caption_first(earlier_draws + len(item_ids), seed)[earlier_draws:]
+    return dict(zip(item_ids, firsts, strict=True))
+
+
+def count_earlier_draws(dataset: str) -> int:
+    """Return the number of orders that the released scripts for accuracy and T-SHAP draw before this piece.
+
+    Raises:
+        UserError: The piece is none of theirs.
+    """
+    if dataset not in PUBLISHED_VALID_ITEMS:
+        raise UserError(f"{dataset}: no published order of captions; there are {', '.join(PUBLISHED_VALID_ITEMS)}")
+    names = list(PUBLISHED_VALID_ITEMS)
+    return sum(PUBLISHED_VALID_ITEMS[name] for name in names[: names.index(dataset)])
+
+
+def build_pairwise_questions(items: Sequence[Row], dataset: str, orders: Mapping[str, bool]) -> list[Question]:
+    """Build one question per item: is caption or foil right? (A) is the text that the orders put first.
+
+    Args:
+        items: Rows of the benchmark layout.
+        dataset: Name of the data set in the study.
+        orders: Whether the caption stands first, by item.
+    """
+    labels = list_letters(2)
+    questions = []
+    for item in items:
+        caption_is_first = orders[item["item_id"]]
+        caption, foil = item["caption"], item["foil"]
+        fields = {"first": caption, "second": foil} if caption_is_first else {"first": foil, "second": caption}
+        gold, wrong = labels if caption_is_first else labels[::-1]
+        order = "caption-first" if caption_is_first else "foil-first"
+        questions.append(
+            Question(item["item_id"], dataset, "pairwise", item["image"], fields, labels, (gold,), wrong, order=order)
+        )
+    return questions
+
+
+def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]:
+    """Build one question per text: does it describe the image, (A), or not, (B)? The caption comes first.
+
+    Args:
+        items: Rows of the benchmark or of CV-Probes.
+        dataset: Name of the data set in the study.
+    """
+    labels = list_letters(2)
+    questions = []
+    for item in items:
+        for role, text in list_texts(item):
+            gold, wrong = labels if role == "caption" else labels[::-1]
+            fields = {"caption": text}
+            questions.append(
+                Question(item["item_id"], dataset, "single", item["image"], fields, labels, (gold,), wrong, role=role)
+            )
+    return questions
+
+
+def build_open_questions(rows: Sequence[Row], dataset: str) -> list[Question]:
+    """Build questions that are answered in words (VQA, GQA).
+
+    The answer of any annotator counts as right, the most frequent answer first, ties in the annotators' order; without
+    annotators the one answer.
+
+    Args:
+        rows: Selected rows of the layout `QUESTIONS`.
+        dataset: Name of the data set in the study.
+    Raises:
+        UserError: A row was rejected, or has no answer.
+    """
+    questions = []
+    for row in rows:
+        item_id = f"{row['source']}:{row['source_id']}"
+        answers = list(row["answers"]) or [row["answer"]]
+        if row["rejected"] is not None or None in answers:
+            raise UserError(f"{dataset}: {item_id} cannot be asked: {row['rejected'] or 'it has no answer'}")
+        gold = tuple(sorted(dict.fromkeys(answers), key=lambda answer: -answers.count(answer)))
+        fields = {"question": row["question"].strip()}
+        questions.append(Question(item_id, dataset, "open", row["image"], fields, (), gold, WRONG_OPEN_ANSWER))
+    return questions
+
+
+TextRow = Mapping[str, Any]
+
+FORMS = {"esnli": "esnli", "comve": "comve"}
+"""Forms by task; every other task is BIG-Bench Hard's."""
+
+PUBLISHED_LABELS = {"disambiguation": 3}
+"""Number of labels in the released code where it is not the number of choices, by prefix of the task."""
+
+
+@dataclass(frozen=True)
+class SelectedQuestions:
+    """The questions of a data set, and the selected items that cannot be asked.
+
+    Attributes:
+        questions: Questions in the order in which they are asked.
+        skipped: Reason by item for sampled items that cannot be asked.
+    """
+
+    questions: tuple[Question, ...]
+    skipped: Mapping[str, str]
+
+
+def select_text_questions(
+    rows: Sequence[TextRow], dataset: str, profile: str, n: int | None, seed: int
+) -> SelectedQuestions:
+    """Select the questions of one data set.
+
+    `equations` takes the n usable items of lowest rank under the seed and draws each item's wrong label from its own
+    hash. `published` takes the first items after the released code's shuffle (`sources.published_samples`) and draws
+    wrong labels from the generator that shuffled, one item after the other.
+
+    Args:
+        rows: All rows of the layout `TEXTS` in file order, rejected ones included, all of one task.
+        dataset: Name of the data set in the study.
+        profile: `equations` or `published`.
+        n: Number of items; None takes all, in `published` as many as were published. A smaller data set is selected as
+            a whole.
+        seed: Seed of sample and wrong labels in `equations`.
+    Raises:
+        UserError: There is no row that can be asked, or the rows are of more than one task.
+    """
+    tasks = {str(row["task"]) for row in rows}
+    if len(tasks) != 1:
+        raise UserError(f"{dataset}: expected rows of one task, got {len(tasks)}: {', '.join(sorted(tasks))}")
+    task = tasks.pop()
+    by_id = {str(row["source_id"]): row for row in rows}
+    if profile == "published":
+        selected = [by_id[key] for key in published_ids(FORMS.get(task, "bbh"), rows, n)]
+    else:
+        usable = [key for key, row in by_id.items() if row["rejected"] is None]
+        selected = [by_id[key] for key in sample(usable, None if n is None else min(n, len(usable)), seed)]
+    questions: list[Question] = []
+    skipped: dict[str, str] = {}
+    generator = _build_shuffled_generator(task, len(rows))
+    for row in selected:
+        item_id, labels = f"{row['source']}:{row['source_id']}", _list_labels(row, task, profile)
+        reason = row["rejected"] or (
+            None if row["gold"] < len(labels) else f"its answer is none of {', '.join(labels)}"
+        )
+        if reason is not None:
+            skipped[item_id] = reason
+            continue
+        gold = labels[row["gold"]]
+        if profile != "published":
+            wrong = draw_wrong_label(item_id, labels, gold, seed)
+        elif task == "comve":
+            wrong = labels[1 - row["gold"]]
+        else:
+            wrong = generator.choice([label for label in labels if label != gold])
+        form = FORMS.get(task, "bbh")
+        questions.append(Question(item_id, dataset, form, None, _get_fields(row, task), labels, (gold,), wrong))
+    if not questions:
+        raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
+    return SelectedQuestions(tuple(questions), skipped)
+
+
+def _build_shuffled_generator(task: str, rows: int) -> random.Random:
+    """Return the released code's generator as sampling leaves it: only BIG-Bench Hard's sampling draws from it."""
+    generator = random.Random(PUBLISHED_SAMPLES[FORMS.get(task, "bbh")].seed)
+    if task not in FORMS:
+        generator.shuffle(list(range(rows)))
+    return generator
+
+
+def _list_labels(row: TextRow, task: str, profile: str) -> tuple[str, ...]:
+    published_count = next((n for name, n in PUBLISHED_LABELS.items() if task.startswith(name)), None)
+    return list_letters(len(row["choices"]) if profile != "published" or published_count is None else published_count)
+
+
+def _get_fields(row: TextRow, task: str) -> dict[str, str]:
+    """Return the fields of a row; `text` of BIG-Bench Hard is the text of its file, with letters added to choices."""
+    if task == "esnli":
+        return {"premise": row["premise"], "hypothesis": row["hypothesis"]}
+    choices = list(row["choices"])
+    if task == "comve":
+        return {"first": choices[0], "second": choices[1]}
+    options = "\n".join(
+        f"({letter}) {choice}" for letter, choice in zip(list_letters(len(choices)), choices, strict=True)
+    )
+    text = row["text"]
+    heading = CHOICES_HEADER if CHOICES_HEADER in text else OPTIONS_HEADER
+    question = text.rpartition(heading)[0] if heading in text else text
+    return {
+        "text": text if text.endswith(options) else f"{question}{heading}{options}",
+        "question": question,
+        "options": options,
+    }

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.page.embedded import inline_image
 from waltz.sources.images import load_image, open_images
 

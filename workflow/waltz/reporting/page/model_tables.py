@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from waltz.core.files import parquet
 from waltz.core.schema import COMPARISONS, METRICS, SHARES
+from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, NOT_APPLICABLE, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
-from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, NOT_APPLICABLE, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.page.plain_tables import (
     HEADINGS,
     PlainTable,

@@ -1,4 +1,4 @@
-"""Queries of decoders: label tokens, blocks kept by their content, and no result that depends on a batch."""
+"""Scores and texts of a scripted decoder, and their cache."""
 
 import numpy as np
 import pytest
@@ -10,20 +10,18 @@ from PIL import Image
 from stand_ins import tiny_decoders
 from stand_ins.scripted_decoders import scripted
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.generation_cache import (
+from waltz.evaluation.prompting.decoder_outputs import (
     BLOCK_SIZE,
     DecoderQuery,
     DecoderSession,
-    decode_generation,
-    generate_tokens,
-    score_continuations,
-    split_into_blocks,
-)
-from waltz.evaluation.prompting.label_tokens import (
     add_leading_space,
+    decode_generation,
     find_continuation_tokens,
     find_label_tokens,
     find_published_label_tokens,
+    generate_tokens,
+    score_continuations,
+    split_into_blocks,
 )
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.models.decoders.continuations import FIRST_STEP

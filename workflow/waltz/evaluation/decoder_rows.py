@@ -1,29 +1,33 @@
-"""Questions with labels for decoders: caption against foil, one text and its image, text tasks (thesis 3.5, 5.2).
+"""Rows of decoders in the evaluation layout: label choice, open answers, text scores (thesis 3.5, 5.2, 5.5).
 
 The chosen label is the one with the highest score for the first token of the answer, among the labels alone; with two
 labels a random choice is right half of the time. `published` takes the first of equally high ones, `equations` none.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from waltz.core.sampling import rank
 from waltz.evaluation.encoder_vqa import ROLE
-from waltz.evaluation.metrics.scored_pairs import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
-from waltz.evaluation.prompting.generation_cache import (
+from waltz.evaluation.metrics.pair_metrics import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
+from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
     DecoderSession,
     decode_generation,
+    find_continuation_tokens,
     generate_tokens,
+    get_label_token_finder,
     score_continuations,
 )
-from waltz.evaluation.prompting.label_tokens import get_label_token_finder
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
-from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.prompting.questions import Question, build_open_questions
+from waltz.evaluation.vqa import SETTING, contains_gold_answer, normalize_answer
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
 
@@ -226,3 +230,171 @@ def compute_softmax(logits: Sequence[float]) -> list[float]:
 def _build_error_columns(output: DecoderOutput) -> dict[str, Any]:
     missing = dict.fromkeys(("score", "probability", "prediction", "correct"))
     return {**missing, "tokens": output.tokens, "error": output.error}
+
+
+MOST_TOKENS = 10
+"""Most tokens of a short answer, as published."""
+
+Row = Mapping[str, Any]
+
+
+def build_questions(items: Sequence[Row], dataset: str) -> list[Question]:
+    """Build the questions of items, with the items' own ids.
+
+    Args:
+        items: Rows of `vqa_items.select_questions`.
+        dataset: Name of the data set in the study.
+    """
+    rows = [{**item, "source": dataset, "source_id": item["item_id"], "rejected": None} for item in items]
+    questions = build_open_questions(rows, dataset)
+    return [replace(question, item_id=item["item_id"]) for question, item in zip(questions, items, strict=True)]
+
+
+def answer_questions(
+    session: DecoderSession,
+    items: Sequence[Row],
+    dataset: str,
+    template: PromptTemplate,
+    *,
+    sampling: Sampling | None,
+    seed: int,
+    reasonings: Sequence[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return rows of the evaluation layout, role `answer`, with the model's answer to each question.
+
+    `prediction` is the generated answer. `correct` states in `published` whether a gold answer is part of it
+    (`contains_gold_answer`), in `equations` whether it is the gold answer.
+
+    Args:
+        session: The decoder.
+        items: Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA).
+        dataset: Name of the data set in the study.
+        template: Wording and markers of the prompts.
+        sampling: Settings of sampling; None takes the likeliest tokens, as in `equations`. `published` samples.
+        seed: The study's seed; each item's draws have a seed of their own.
+        reasonings: The chain of thought before each answer; None asks for the answer without one.
+    """
+    kind, setting = ("answer", SETTING) if reasonings is None else ("answer-after-cot", SETTING + AFTER_COT)
+    questions = build_questions(items, dataset)
+    texts, outputs = generate_texts(
+        session, questions, template, kind, reasonings, most_tokens=MOST_TOKENS, sampling=sampling, seed=seed
+    )
+    profile = template.prompt_file.profile
+    rows = []
+    for index, (item, text, output) in enumerate(zip(items, texts, outputs, strict=True)):
+        answer = None if output.error is not None else text
+        row = {
+            "item_id": item["item_id"],
+            "role": ROLE,
+            "profile": profile,
+            "setting": setting,
+            "image": item["image"],
+            "score": None,
+            "tokens": output.tokens,
+            "probability": None,
+            "prediction": answer,
+            "correct": _is_correct(item, answer, profile),
+            "error": output.error,
+        }
+        rows.append(row if reasonings is None else {**row, "reasoning": reasonings[index]})
+    return rows
+
+
+def _is_correct(item: Row, answer: str | None, profile: str) -> bool | None:
+    if answer is None:
+        return None
+    if profile == "published":
+        return contains_gold_answer(answer, item)
+    return normalize_answer(answer) == normalize_answer(item["answer"])
+
+
+LIKELIHOOD = "log-likelihood"
+"""Setting of the mean log-probability of a text's tokens, in nats a token."""
+LIKELIHOOD_SUM = "log-likelihood-sum"
+"""Setting of their sum, in nats."""
+VQASCORE = "vqascore"
+"""Setting of the probability of "Yes"."""
+
+
+def score_likelihood(
+    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
+) -> list[dict[str, Any]]:
+    """Return rows of the evaluation layout: log-likelihood of each text as the description of its image, mean and sum.
+
+    The text follows the prompt for a description; a space before it belongs to its first token. Its own tokens count,
+    an end mark does not. `tokens` is their number.
+
+    Args:
+        session: The decoder.
+        questions: Single texts with their images (`build_single_questions`).
+        template: Wording and markers of the prompts.
+    Source:
+        VisualGPTScore (Lin et al. 2024), without its correction for the text alone.
+    """
+    queries = [
+        DecoderQuery(
+            question.image, render_prompt("caption", question, template).text.rstrip(" "), (question.fields["caption"],)
+        )
+        for question in questions
+    ]
+    outputs = score_continuations(session, queries, find_continuation_tokens, "log-probability")
+    rows = []
+    for setting in (LIKELIHOOD, LIKELIHOOD_SUM):
+        for question, query in zip(questions, queries, strict=True):
+            output = outputs[query]
+            tokens = len(output.scores or ())
+            total = None if output.scores is None else math.fsum(output.scores)
+            score = total if total is None or setting == LIKELIHOOD_SUM else total / tokens
+            rows.append(_build_row(question, output, template, setting, score, tokens))
+    return rows
+
+
+def score_vqascore(
+    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
+) -> list[dict[str, Any]]:
+    """Return rows of the evaluation layout: probability of "Yes" as the answer to "Does this figure show …?".
+
+    The probability is taken over all tokens of the vocabulary. No released code has this score; in `published` the
+    prompt has the markers of the model's family, and the token of "Yes" is found like those of labels.
+
+    Args:
+        session: The decoder.
+        questions: Single texts with their images.
+        template: Wording and markers of the prompts.
+    Source:
+        VQAScore (Lin et al., ECCV 2024).
+    """
+    queries = [
+        DecoderQuery(
+            question.image,
+            render_prompt("vqascore", question, template, {"text": question.fields["caption"]}).text,
+            (template.prompt_file.affirms,),
+        )
+        for question in questions
+    ]
+    find_tokens = get_label_token_finder(template.prompt_file.profile)
+    outputs = score_continuations(session, queries, find_tokens, "probability")
+    rows = []
+    for question, query in zip(questions, queries, strict=True):
+        output = outputs[query]
+        score = None if output.scores is None else output.scores[0]
+        rows.append(_build_row(question, output, template, VQASCORE, score, output.tokens))
+    return rows
+
+
+def _build_row(
+    question: Question, output: DecoderOutput, template: PromptTemplate, setting: str, score: float | None, tokens: int
+) -> dict[str, Any]:
+    return {
+        "item_id": question.item_id,
+        "role": question.role,
+        "profile": template.prompt_file.profile,
+        "setting": setting,
+        "image": question.image,
+        "score": score,
+        "tokens": tokens,
+        "probability": None,
+        "prediction": None,
+        "correct": None,
+        "error": output.error,
+    }

@@ -7,13 +7,11 @@ from PIL import Image
 
 from stand_ins.scripted_decoders import scripted
 from waltz.core.intervals import Resampling
-from waltz.evaluation.label_choice import generate_chains_of_thought
+from waltz.evaluation.decoder_rows import answer_questions, build_questions, generate_chains_of_thought
 from waltz.evaluation.metrics.summary import build_metric_rows
-from waltz.evaluation.metrics.vqa_accuracy import compute_agreement
-from waltz.evaluation.open_answers import answer_questions, build_questions
-from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
-from waltz.evaluation.vqa_items import contains_gold_answer, normalize_answer
+from waltz.evaluation.vqa import compute_agreement, contains_gold_answer, normalize_answer
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import questions
 

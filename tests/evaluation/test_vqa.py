@@ -1,3 +1,5 @@
+"""Questions about images and the accuracy of answers to them."""
+
 from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,8 +16,14 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
-from waltz.evaluation.metrics.vqa_accuracy import compute_agreement, compute_vqa_accuracy, score_answer
-from waltz.evaluation.vqa_items import list_unreachable_items, normalize_case, select_questions
+from waltz.evaluation.vqa import (
+    compute_agreement,
+    compute_vqa_accuracy,
+    list_unreachable_items,
+    normalize_case,
+    score_answer,
+    select_questions,
+)
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.kinds.ruler import Ruler

@@ -1,3 +1,5 @@
+"""Items with the text of another image as foil."""
+
 from collections import Counter
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.mismatched import build_mismatched_items, get_text
+from waltz.evaluation.items import build_mismatched_items, get_text
 from waltz.sources.published_samples import select_published_ids
 
 

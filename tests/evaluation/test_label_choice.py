@@ -12,7 +12,7 @@ from PIL import Image
 from stand_ins.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resampling
-from waltz.evaluation.label_choice import (
+from waltz.evaluation.decoder_rows import (
     build_choice_rows,
     choose_best_label,
     compute_softmax,
@@ -22,15 +22,15 @@ from waltz.evaluation.label_choice import (
 )
 from waltz.evaluation.metrics.pair_metrics import METRICS
 from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
-from waltz.evaluation.prompting.generation_cache import DecoderOutput, DecoderSession
-from waltz.evaluation.prompting.image_questions import (
+from waltz.evaluation.prompting.decoder_outputs import DecoderOutput, DecoderSession
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template, render_prompt
+from waltz.evaluation.prompting.questions import (
     assign_balanced_orders,
     build_pairwise_questions,
     build_single_questions,
     draw_published_orders,
+    select_text_questions,
 )
-from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template, render_prompt
-from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import text_tasks
 

@@ -1,3 +1,5 @@
+"""CV-Probes scored and measured."""
+
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_probes
 from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
-from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE, predict_probe_text
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE, predict_probe_text
 from waltz.foils import cv_probes
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
