@@ -8,8 +8,7 @@ from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
     from waltz.attribution.prompt_attribution import PromptSettings
-    from waltz.explainer.decoder import DecoderQuestion, ReadyPrompts
-    from waltz.explainer.decoder_explanation import DecoderExplanation
+    from waltz.explainer.decoder import DecoderExplanation, DecoderQuestion, ReadyPrompts
     from waltz.fidelity import Profile
     from waltz.model_registry import ModelSpec
 import json
@@ -21,7 +20,7 @@ from waltz.cli.output import report_errors
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
-    from waltz.explainer.decoder_explanation import DecoderExplanation
+    from waltz.explainer.decoder import DecoderExplanation
     from waltz.explainer.encoder import Explanation
 
 
