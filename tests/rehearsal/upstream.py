@@ -17,7 +17,7 @@ from waltz.scenes.drawing.draw import render_scene
 from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.world.graph import SIZE, Graph
 from waltz.scenes.world.sampling import draw_scenes, remove_action
-from waltz.scenes.writers import coco, images, sources, swig
+from waltz.scenes.writers import coco, sources, swig, visdial, visual7w, vqa
 
 COUNT, SEED = 40, 77
 """Scenes, and their seed."""
@@ -61,12 +61,12 @@ BELOW = {
 
 
 ARCHIVES: dict[str, Callable[[int], str]] = {
-    "val2017.zip": lambda number: f"val2017/{images.name_coco_2017(number)}",
-    "val2014.zip": lambda number: f"val2014/{images.name_coco_2014(number, 'val2014')}",
-    "train2014.zip": lambda number: f"train2014/{images.name_coco_2014(number, 'train2014')}",
-    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{images.name_visdial(number, 'val2018')}",
-    "visual7w_images.zip": lambda number: f"images/{images.name_visual7w(number)}",
-    "gqa/images.zip": lambda number: f"images/{images.name_gqa(number)}",
+    "val2017.zip": lambda number: f"val2017/{coco.name_coco_2017(number)}",
+    "val2014.zip": lambda number: f"val2014/{coco.name_coco_2014(number, 'val2014')}",
+    "train2014.zip": lambda number: f"train2014/{coco.name_coco_2014(number, 'train2014')}",
+    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{visdial.name_visdial(number, 'val2018')}",
+    "visual7w_images.zip": lambda number: f"images/{visual7w.name_visual7w(number)}",
+    "gqa/images.zip": lambda number: f"images/{vqa.name_gqa(number)}",
     "images_512.zip": str,
     "of500_images": str,
 }
@@ -123,8 +123,8 @@ def pictures(address: str) -> Files:
             found[ARCHIVES[archive](number)] = _drawn(number)
         elif graph.action is not None:
             verb = graph.action.verb
-            found[f"{archive.partition('.')[0]}/{images.name_swig(verb, number)}"] = _drawn(number)
-            found[f"{archive.partition('.')[0]}/{images.name_still(verb, number)}"] = _small(remove_action(graph))
+            found[f"{archive.partition('.')[0]}/{swig.name_swig(verb, number)}"] = _drawn(number)
+            found[f"{archive.partition('.')[0]}/{swig.name_still(verb, number)}"] = _small(remove_action(graph))
     return found
 
 
@@ -272,13 +272,13 @@ def _small(graph: Graph) -> bytes:
 def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
     if dataset == "SWiG":
         assert graph.action is not None
-        return images.name_swig(graph.action.verb, number)
+        return swig.name_swig(graph.action.verb, number)
     names = {
-        "visual7w": images.name_visual7w(number),
-        "coco2017": images.name_coco_2017(number),
-        "coco_2017": images.name_coco_2017(number),
-        "VisDial_v1.0": images.name_visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
-        "FOIL dataset": images.name_coco_2014(number, "val2014"),
+        "visual7w": visual7w.name_visual7w(number),
+        "coco2017": coco.name_coco_2017(number),
+        "coco_2017": coco.name_coco_2017(number),
+        "VisDial_v1.0": visdial.name_visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
+        "FOIL dataset": coco.name_coco_2014(number, "val2014"),
     }
     return names[dataset]
 

@@ -10,6 +10,7 @@ import yaml
 
 from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.training import MODELS, STARTS, data, decoder, matching, recipes, text, vision
+from waltz.scenes.training.examples import SIDE
 from waltz.scenes.training.loop import draw_batches_by_length
 from waltz.scenes.training.patch_labels import label_patches
 from waltz.scenes.training.scores import MAXIMUM_SCORES, MINIMUM_SCORES, SCORES, is_sufficient, measure_model
@@ -83,8 +84,8 @@ TRAINERS = {
 @pytest.mark.parametrize("name", TRAINERS)
 def test_text_training_is_deterministic_and_models_load(name, tmp_path):
     prepare, train, loader = TRAINERS[name]
-    examples = [entry for graph in GRAPHS for entry in prepare(graph, data.create_generator("test", 5, graph))]
-    networks = [train(examples, seed=3, steps=2, report=_quiet) for _ in range(2)]
+    entries = [entry for graph in GRAPHS for entry in prepare(graph, data.create_generator("test", 5, graph))]
+    networks = [train(entries, seed=3, steps=2, report=_quiet) for _ in range(2)]
     for first, second in zip(networks[0][0].parameters(), networks[1][0].parameters(), strict=True):
         assert torch.equal(first, second)
     recipes.save_model(*networks[0], tmp_path)
@@ -188,7 +189,7 @@ def test_imitate_tower_gives_the_states_of_the_tower():
         tower.embeddings.position_embedding.weight[1:] = torch.randn(16).expand(64, -1)
     tokenizer = train_word_pieces(["a dog"], specials=vision.BLIP, template=text.BERT_ONE)
     network = transformers.BlipVisionModel(matching.build_config(tokenizer, tower.config).vision_config)
-    images = torch.randn(2, 3, vision.SIDE, vision.SIDE)
+    images = torch.randn(2, 3, SIDE, SIDE)
     matching.imitate_tower(network, tower, images)
     with torch.inference_mode():
         states = network.encoder(inputs_embeds=network.embeddings(images)).last_hidden_state

@@ -25,7 +25,8 @@ def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
     scenes = graphs[:SCENES]
     rows = -(-len(scenes) // COLUMNS)
-    sheet = Image.new("RGB", (COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT) + MARGIN), (255, 255, 255))
+    width, height = COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT) + MARGIN
+    sheet = Image.new("RGB", (width, height), (255, 255, 255))
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=11)
     for index, graph in enumerate(scenes):

@@ -23,7 +23,6 @@ from waltz.scenes.language.syntax import (
     Predicate,
     PrepositionalPhrase,
     Pronoun,
-    Quantifier,
     Setting,
     VerbPhrase,
 )
@@ -37,6 +36,7 @@ from waltz.scenes.language.words import (
     VISIBILITY_WORDS,
     Determiner,
     Noun,
+    Quantifier,
     build_numeral,
     get_quantifier,
     index_phrases,
@@ -311,8 +311,6 @@ def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
     readings = islice(select_complete(Parser(words).parse_sentence(0), len(words)), MAX_READINGS)
     return tuple(dict.fromkeys(readings))
 
-
-pass
 
 _PICTURE_PHRASES = tuple(tuple(frame.split()) for frame in PICTURE_PHRASES)
 _PICTURE_NOUNS = frozenset(frame[-1] for frame in _PICTURE_PHRASES)

@@ -2,36 +2,7 @@
 
 from dataclasses import dataclass
 
-UNBOUNDED = 99
-
-
-@dataclass(frozen=True)
-class Quantifier:
-    """Number of individuals that a noun phrase denotes.
-
-    Attributes:
-        least: Fewest that make it true.
-        most: Most that make it true.
-        never_below: Fewer than this make it false; between it and `least` it is open.
-        never_above: More than this make it false; between `most` and it it is open.
-        every: Whether it speaks of all there are.
-    """
-
-    least: int
-    most: int = UNBOUNDED
-    never_below: int | None = None
-    never_above: int | None = None
-    every: bool = False
-
-    def check(self, low: int, high: int) -> bool | None:
-        """Decide whether a number between low and high fits; None where that is open."""
-        below = self.least if self.never_below is None else self.never_below
-        above = self.most if self.never_above is None else self.never_above
-        if high < below or low > above:
-            return False
-        if low >= self.least and high <= self.most:
-            return True
-        return None
+from waltz.scenes.language.words import Quantifier
 
 
 @dataclass(frozen=True)

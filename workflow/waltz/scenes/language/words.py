@@ -4,9 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from waltz.scenes.language.syntax import UNBOUNDED, Quantifier
 from waltz.scenes.world.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_synonyms, read_verbs
-from waltz.scenes.world.spatial import SENSES
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 
@@ -45,6 +43,25 @@ PICTURE_PHRASES = tuple(
     for noun in ("picture", "image", "photo", "photograph", "scene")
 )
 """Phrases without meaning of their own, because every sentence is about the picture."""
+
+SENSES = {
+    "on": "on", "onto": "on", "upon": "on", "atop": "on", "on top of": "on",
+    "under": "under", "below": "under", "beneath": "under", "underneath": "under",
+    "in": "in", "inside": "in", "inside of": "in", "into": "in", "within": "in",
+    "behind": "behind", "in back of": "behind", "in front of": "in front of", "before": "in front of",
+    "over": "over", "above": "over",
+    "next to": "next to", "beside": "next to", "alongside": "next to", "at": "at",
+    "by": "near", "near": "near", "close to": "near",
+    "to the left of": "left of", "left of": "left of", "on the left of": "left of",
+    "to the right of": "right of", "right of": "right of", "on the right of": "right of",
+    "outside": "out of", "outside of": "out of", "out of": "out of",
+    "off": "off", "off of": "off", "away from": "far", "far from": "far", "from": "off",
+    "with": "with", "without": "without",
+    "around": "around", "through": "through", "across": "across", "along": "along", "against": "against",
+    "towards": "towards", "toward": "towards", "between": "between", "past": "past", "beyond": "past",
+    "among": "between", "down": "down", "up": "up", "for": "for", "of": "of", "about": "about", "to": "to",
+}  # fmt: skip
+"""Sense of each preposition."""
 
 VISIBILITY_WORDS = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
 
@@ -149,6 +166,38 @@ def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
 def compile_word_pattern(words: str) -> re.Pattern[str]:
     """Compile a pattern that matches the words as whole words only."""
     return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
+
+
+UNBOUNDED = 99
+
+
+@dataclass(frozen=True)
+class Quantifier:
+    """Number of individuals that a noun phrase denotes.
+
+    Attributes:
+        least: Fewest that make it true.
+        most: Most that make it true.
+        never_below: Fewer than this make it false; between it and `least` it is open.
+        never_above: More than this make it false; between `most` and it it is open.
+        every: Whether it speaks of all there are.
+    """
+
+    least: int
+    most: int = UNBOUNDED
+    never_below: int | None = None
+    never_above: int | None = None
+    every: bool = False
+
+    def check(self, low: int, high: int) -> bool | None:
+        """Decide whether a number between low and high fits; None where that is open."""
+        below = self.least if self.never_below is None else self.never_below
+        above = self.most if self.never_above is None else self.never_above
+        if high < below or low > above:
+            return False
+        if low >= self.least and high <= self.most:
+            return True
+        return None
 
 
 @dataclass(frozen=True)

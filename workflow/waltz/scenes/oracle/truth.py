@@ -22,15 +22,14 @@ from waltz.scenes.language.syntax import (
     Predicate,
     PrepositionalPhrase,
     Pronoun,
-    Quantifier,
     Setting,
     VerbPhrase,
     list_noun_phrases,
 )
-from waltz.scenes.language.words import tokenize
+from waltz.scenes.language.words import SENSES, Quantifier, tokenize
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import read_kinds, read_verbs
-from waltz.scenes.world.spatial import PLACE, SENSES, Individual, Truth, decide_absent_place, decide_position
+from waltz.scenes.world.spatial import PLACE, Individual, Truth, decide_absent_place, decide_position
 
 TruthValue = bool | None
 """True, false, or None for unknown."""

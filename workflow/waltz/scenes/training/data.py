@@ -24,8 +24,7 @@ from waltz.scenes.language.foils import (
 from waltz.scenes.language.questions import draw_dialogue, draw_questions, render_statement
 from waltz.scenes.oracle.entailment import build_worlds, compute_label, draw_nli_pairs
 from waltz.scenes.oracle.truth import is_in_grammar
-from waltz.scenes.training.examples import corrupt_text, draw_instructions
-from waltz.scenes.training.vision import SIDE, Example
+from waltz.scenes.training.examples import SIDE, Example, corrupt_text, draw_instructions
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import read_kinds
 from waltz.scenes.world.sampling import draw_scenes

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
 
 from waltz.scenes.language.captions import draw_captions
@@ -16,6 +17,23 @@ NOUN_CORRUPTION_SHARE = 0.4
 PREPOSITIONAL_PHRASE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
 """A place or a time: a preposition with a noun."""
 AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
+
+
+SIDE, PATCH = 128, 16
+"""Pixels of the models' image, and of a patch."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A training scene.
+
+    Attributes:
+        captions: True sentences about it.
+        foils: (caption, foil) that differ in one place; the foil is false.
+    """
+
+    captions: tuple[str, ...]
+    foils: tuple[tuple[str, str], ...]
 
 
 def draw_training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:

@@ -2,8 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+
+ReportLoss = Callable[[int, float], object]
+"""Called with step and loss, for a progress bar and the log."""
+
+TrainedModel = tuple[Any, Any]
+"""A network and its tokenizer or processor."""
 
 WARMUP = 0.05
 """Share of the steps in which the learning rate rises."""
@@ -17,7 +24,7 @@ def optimise(
     *,
     steps: int,
     rate: float,
-    report: Callable[[int, float], object],
+    report: ReportLoss,
 ) -> None:
     """Minimise a loss with AdamW, a cosine schedule and clipped gradients.
 

@@ -6,13 +6,11 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.training.loop import draw_batches, optimise
+from waltz.scenes.training.examples import Example
+from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, optimise
 from waltz.scenes.training.patch_labels import PatchLabels
 from waltz.scenes.training.vision import (
     BLIP,
-    Example,
-    ReportLoss,
-    TrainedModel,
     build_image_processor,
     build_vision_config,
     list_texts,

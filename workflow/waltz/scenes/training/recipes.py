@@ -9,9 +9,8 @@ import torch
 import transformers
 
 from waltz.scenes.training import data, decoder, matching, text, vision
+from waltz.scenes.training.loop import ReportLoss, TrainedModel
 from waltz.scenes.training.patch_labels import label_patches
-
-ReportLoss = Callable[[int, float], object]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ RECIPES = {
 """By name."""
 
 
-def train_model(name: str, start: Path | None, report: ReportLoss) -> tuple[Any, Any]:
+def train_model(name: str, start: Path | None, report: ReportLoss) -> TrainedModel:
     """Train a network with its tokenizer or processor.
 
     Args:
@@ -57,8 +56,8 @@ def train_model(name: str, start: Path | None, report: ReportLoss) -> tuple[Any,
     options: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "report": report}
     if name in TEXT_TRAINERS:
         prepare, train = TEXT_TRAINERS[name]
-        examples = [entry for graph, rng in zip(graphs, rngs, strict=True) for entry in prepare(graph, rng)]
-        return train(examples, **options)
+        entries = [entry for graph, rng in zip(graphs, rngs, strict=True) for entry in prepare(graph, rng)]
+        return train(entries, **options)
     pixels, labels = data.render_pixels(graphs), label_patches(graphs)
     if name == "llava":
         turns = [
@@ -76,7 +75,7 @@ def _load_tower(start: Path | None) -> Any:
     return transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
 
 
-TEXT_TRAINERS: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {
+TEXT_TRAINERS: dict[str, tuple[Callable[..., Any], Callable[..., TrainedModel]]] = {
     "masked-lm": (data.draw_sentences, text.train_masked_lm),
     "acceptability": (data.draw_judged_sentences, text.train_acceptability),
     "nli": (data.draw_inferences, text.train_nli),

@@ -15,7 +15,8 @@ from waltz.scenes.drawing.draw import render_scene
 from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.foils import PIECES, draw_foils
 from waltz.scenes.language.questions import draw_questions
-from waltz.scenes.training import STARTS, data, decoder, text
+from waltz.scenes.training import STARTS, decoder, text
+from waltz.scenes.training.data import create_generator, draw_inferences, draw_judged_sentences
 from waltz.scenes.training.recipes import RECIPES
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import read_verbs
@@ -51,11 +52,12 @@ def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict
     network = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     forms = {form for verb in read_verbs().values() for form in (verb.name, verb.third, verb.base)}
-    target_ids = {tokenizer.convert_tokens_to_ids(word) for word in forms | PREPOSITIONS} - {tokenizer.unk_token_id}
+    words = forms | PREPOSITIONS
+    target_ids = {tokenizer.convert_tokens_to_ids(word) for word in words} - {tokenizer.unk_token_id}
     hits: Hits = {"top-5 recall of a preposition or verb": []}
     for graph in graphs:
         ids = tokenizer(
-            Random(f"mask:{seed}:{graph.id}").choice(draw_captions(graph, data.create_generator("mask", seed, graph)))
+            Random(f"mask:{seed}:{graph.id}").choice(draw_captions(graph, create_generator("mask", seed, graph)))
         )
         positions = [position for position, token in enumerate(ids["input_ids"]) if token in target_ids]
         if not positions:
@@ -72,11 +74,7 @@ def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict
 def _measure_acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    pairs = [
-        pair
-        for graph in graphs
-        for pair in data.draw_judged_sentences(graph, data.create_generator("judged", seed, graph))
-    ]
+    pairs = [pair for graph in graphs for pair in draw_judged_sentences(graph, create_generator("judged", seed, graph))]
     logits = _compute_in_batches(
         pairs, lambda part: network(**text.encode(tokenizer, [sentence for sentence, _ in part])).logits[:, 1]
     )
@@ -92,9 +90,7 @@ def _measure_nli(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, 
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     label = network.config.label2id
     trials = [
-        (*pair, graph.id)
-        for graph in graphs
-        for pair in data.draw_inferences(graph, data.create_generator("nli", seed, graph))
+        (*pair, graph.id) for graph in graphs for pair in draw_inferences(graph, create_generator("nli", seed, graph))
     ]
     predictions = _compute_in_batches(
         trials,
@@ -112,9 +108,7 @@ def _measure_nli(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, 
 def _measure_causal_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    texts = [
-        caption for graph in graphs for caption in draw_captions(graph, data.create_generator("causal", seed, graph))
-    ]
+    texts = [caption for graph in graphs for caption in draw_captions(graph, create_generator("causal", seed, graph))]
     total, tokens = 0.0, 0
     for first in range(0, len(texts), BATCH):
         batch = text.encode(tokenizer, texts[first : first + BATCH])
@@ -136,13 +130,13 @@ def _measure_clip(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str,
 
     hits: Hits = {"retrieval among 20": []}
     captions = [
-        data.create_generator("retrieval", seed, graph).choice(draw_captions(graph, Random(seed))) for graph in graphs
+        create_generator("retrieval", seed, graph).choice(draw_captions(graph, Random(seed))) for graph in graphs
     ]
     for index, graph in enumerate(graphs):
         others = [caption for caption in captions[:index] + captions[index + 1 :] if caption != captions[index]]
         texts = [captions[index], *Random(f"{seed}:{graph.id}").sample(others, CANDIDATES - 1)]
         hits["retrieval among 20"].append((float(logits(graph, texts).argmax() == 0), graph.id))
-        for foil in draw_foils(graph, data.create_generator("foils", seed, graph)):
+        for foil in draw_foils(graph, create_generator("foils", seed, graph)):
             caption_logit, foil_logit = logits(graph, [foil.caption, foil.foil]).tolist()
             hits.setdefault(f"acc_r {foil.piece}", []).append((float(caption_logit > foil_logit), graph.id))
     return _compute_means(hits, seed)
@@ -153,7 +147,7 @@ def _measure_matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[s
     processor = transformers.AutoProcessor.from_pretrained(folder)
     hits: Hits = {}
     for graph in graphs:
-        for foil in draw_foils(graph, data.create_generator("foils", seed, graph)):
+        for foil in draw_foils(graph, create_generator("foils", seed, graph)):
             batch = processor(
                 images=[render_scene(graph)] * 2, text=[foil.caption, foil.foil], padding=True, return_tensors="pt"
             )
@@ -169,7 +163,7 @@ def _measure_llava(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str
     letters = [processor.tokenizer.convert_tokens_to_ids(letter) for letter in "AB"]
     hits: Hits = {}
     for graph in graphs:
-        image, rng = render_scene(graph), data.create_generator("foils", seed, graph)
+        image, rng = render_scene(graph), create_generator("foils", seed, graph)
         for foil in draw_foils(graph, rng):
             first = rng.random() < 0.5
             pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)

@@ -1,12 +1,13 @@
 """Text models of the scenes: masked LM, acceptability, NLI, causal LM."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import transformers
 
-from waltz.scenes.training.loop import draw_batches, draw_batches_by_length, optimise
+from waltz.scenes.oracle.entailment import LABELS
+from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, draw_batches_by_length, optimise
 from waltz.scenes.training.vocabulary import train_word_pieces
 
 BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
@@ -19,10 +20,6 @@ MASKED_SHARE = 0.15
 LONGEST_SPAN = 3
 RARITY = 0.7
 """How strongly rare words are preferred where one word is hidden: the power of their frequency, inverted."""
-
-ReportLoss = Callable[[int, float], object]
-TrainedModel = tuple[Any, Any]
-"""A network and its tokenizer."""
 
 
 def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
@@ -71,9 +68,6 @@ def train_acceptability(
 
     optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
-
-
-LABELS = ("entailment", "neutral", "contradiction")
 
 
 def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:

@@ -1,8 +1,7 @@
 """Image-text models of the scenes: CLIP, a BLIP matcher, a LLaVA."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 import torch
 import transformers
 
-from waltz.scenes.training.loop import draw_batches, optimise
+from waltz.scenes.training.examples import PATCH, SIDE, Example
+from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, optimise
 from waltz.scenes.training.patch_labels import PatchClassifier, PatchLabels
 from waltz.scenes.training.vocabulary import train_word_pieces
 
-SIDE, PATCH = 128, 16
-"""Pixels of the models' image, and of a patch."""
 MEAN, DEVIATION = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
 CLIP = {"pad_token": "[PAD]", "unk_token": "[UNK]", "bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
 BLIP = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
@@ -28,23 +26,6 @@ SIMILAR_IMAGES = 64
 
 SIDES = re.compile(r"\b(left|right)\b")
 OPPOSITE_SIDE = {"left": "right", "right": "left"}
-
-ReportLoss = Callable[[int, float], object]
-TrainedModel = tuple[Any, Any]
-"""A network and its processor."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A training scene.
-
-    Attributes:
-        captions: True sentences about it.
-        foils: (caption, foil) that differ in one place; the foil is false.
-    """
-
-    captions: tuple[str, ...]
-    foils: tuple[tuple[str, str], ...]
 
 
 def train_clip(

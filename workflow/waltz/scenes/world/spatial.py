@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from waltz.scenes.language.words import SENSES
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import read_verbs
 
@@ -11,25 +12,6 @@ Individual = tuple[int, int]
 """Object's index in the graph and number in it; (-1, 0) is the place."""
 
 PLACE: Individual = (-1, 0)
-
-SENSES = {
-    "on": "on", "onto": "on", "upon": "on", "atop": "on", "on top of": "on",
-    "under": "under", "below": "under", "beneath": "under", "underneath": "under",
-    "in": "in", "inside": "in", "inside of": "in", "into": "in", "within": "in",
-    "behind": "behind", "in back of": "behind", "in front of": "in front of", "before": "in front of",
-    "over": "over", "above": "over",
-    "next to": "next to", "beside": "next to", "alongside": "next to", "at": "at",
-    "by": "near", "near": "near", "close to": "near",
-    "to the left of": "left of", "left of": "left of", "on the left of": "left of",
-    "to the right of": "right of", "right of": "right of", "on the right of": "right of",
-    "outside": "out of", "outside of": "out of", "out of": "out of",
-    "off": "off", "off of": "off", "away from": "far", "far from": "far", "from": "off",
-    "with": "with", "without": "without",
-    "around": "around", "through": "through", "across": "across", "along": "along", "against": "against",
-    "towards": "towards", "toward": "towards", "between": "between", "past": "past", "beyond": "past",
-    "among": "between", "down": "down", "up": "up", "for": "for", "of": "of", "about": "about", "to": "to",
-}  # fmt: skip
-"""Sense of each preposition."""
 
 INVERSE = {
     "on": "bearing",

@@ -9,11 +9,24 @@ from waltz.scenes.language.words import PRONOUNS, compile_word_pattern, tokenize
 from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Graph, Object
 from waltz.scenes.world.lexicon import read_kinds
-from waltz.scenes.writers import images
 
 Json = dict[str, Any]
 
 LICENCE = {"id": 1, "name": "Attribution License", "url": "http://creativecommons.org/licenses/by/4.0/"}
+
+
+SUFFIX = ".png"
+"""Scenes are PNG files; all else in a name is as upstream, where images are JPEG."""
+
+
+def name_coco_2017(number: int) -> str:
+    """Return the name of an image of COCO 2017."""
+    return f"{number:012d}{SUFFIX}"
+
+
+def name_coco_2014(number: int, split: str) -> str:
+    """Return the name of an image of COCO 2014; split is train2014 or val2014."""
+    return f"COCO_{split}_{number:012d}{SUFFIX}"
 
 
 def build_info(dataset: str) -> Json:
@@ -55,7 +68,7 @@ def draw_five_captions(graph: Graph, seed: int) -> list[str]:
 def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017") -> Json:
     """Build `captions_val2017.json` or `captions_val2014.json`."""
     names = {
-        number: images.name_coco_2017(number) if edition == "val2017" else images.name_coco_2014(number, edition)
+        number: name_coco_2017(number) if edition == "val2017" else name_coco_2014(number, edition)
         for number in range(1, len(graphs) + 1)
     }
     return {
@@ -92,7 +105,7 @@ def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
         "info": build_info("FOIL-it 1.0"),
         "licenses": [LICENCE],
         "images": [
-            build_image_record(number, images.name_coco_2014(number, "val2014")) for number in range(1, len(graphs) + 1)
+            build_image_record(number, name_coco_2014(number, "val2014")) for number in range(1, len(graphs) + 1)
         ],
         "annotations": annotations,
     }

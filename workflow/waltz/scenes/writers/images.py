@@ -7,44 +7,11 @@ from pathlib import Path
 from waltz.scenes.drawing.draw import render_png
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.sampling import remove_action
-
-SUFFIX = ".png"
-"""Scenes are PNG files; all else in a name is as upstream, where images are JPEG."""
-
-
-def name_coco_2017(number: int) -> str:
-    """Return the name of an image of COCO 2017."""
-    return f"{number:012d}{SUFFIX}"
-
-
-def name_coco_2014(number: int, split: str) -> str:
-    """Return the name of an image of COCO 2014; split is train2014 or val2014."""
-    return f"COCO_{split}_{number:012d}{SUFFIX}"
-
-
-def name_visdial(number: int, split: str) -> str:
-    """Return the name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
-    return name_coco_2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
-
-
-def name_visual7w(number: int) -> str:
-    """Return the name of an image of Visual7W."""
-    return f"v7w_{number}{SUFFIX}"
-
-
-def name_gqa(number: int) -> str:
-    """Return the name of an image of GQA, after its imageId."""
-    return f"n{number}{SUFFIX}"
-
-
-def name_swig(verb: str, number: int) -> str:
-    """Return the name of an image of SWiG and imSitu."""
-    return f"{verb}_{number}{SUFFIX}"
-
-
-def name_still(verb: str, number: int) -> str:
-    """Return the name of the image that shows the same things without the action."""
-    return f"{verb}_{number}_still{SUFFIX}"
+from waltz.scenes.writers.coco import name_coco_2014, name_coco_2017
+from waltz.scenes.writers.swig import name_still, name_swig
+from waltz.scenes.writers.visdial import name_visdial
+from waltz.scenes.writers.visual7w import name_visual7w
+from waltz.scenes.writers.vqa import name_gqa
 
 
 def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from waltz.scenes.language.captions import draw_contextual_descriptions, draw_plain_descriptions
 from waltz.scenes.world.graph import Graph, Object
 from waltz.scenes.world.lexicon import read_categories, read_kinds, read_place_nouns, read_places, read_verbs
-from waltz.scenes.writers import images
-
-Json = dict[str, Any]
+from waltz.scenes.writers.coco import SUFFIX, Json
 
 SPLITS = {"train": (0, 1), "dev": (2,), "test": (3, 4, 5, 6, 7, 8, 9)}
 """Last digits of the numbers of each split's images."""
@@ -17,6 +14,16 @@ SPLITS = {"train": (0, 1), "dev": (2,), "test": (3, 4, 5, 6, 7, 8, 9)}
 NO_BOX = [-1, -1, -1, -1]
 DISAGREEMENT = 0.3
 """How often the second and third annotator use a wider noun than the first."""
+
+
+def name_swig(verb: str, number: int) -> str:
+    """Return the name of an image of SWiG and imSitu."""
+    return f"{verb}_{number}{SUFFIX}"
+
+
+def name_still(verb: str, number: int) -> str:
+    """Return the name of the image that shows the same things without the action."""
+    return f"{verb}_{number}_still{SUFFIX}"
 
 
 def build_annotations(graphs: Sequence[Graph], seed: int, split: str, boxes: bool) -> Json:
@@ -30,7 +37,7 @@ def build_annotations(graphs: Sequence[Graph], seed: int, split: str, boxes: boo
         entry: Json = {"frames": [_draw_frame(graph, rng, annotator) for annotator in range(3)], "verb": verb.name}
         if boxes:
             entry |= {"height": 256, "width": 256, "bb": _compute_boxes(graph)}
-        entries[images.name_swig(verb.name, number)] = entry
+        entries[name_swig(verb.name, number)] = entry
     return entries
 
 
@@ -116,9 +123,9 @@ def build_descriptions(graphs: Sequence[Graph], seed: int) -> Json:
     for number, graph in enumerate(graphs, 1):
         if graph.action is not None:
             rng = Random(f"descriptions:{seed}:{graph.id}")
-            entries[images.name_swig(graph.action.verb, number)] = {
+            entries[name_swig(graph.action.verb, number)] = {
                 "verb": graph.action.verb,
-                "still": images.name_still(graph.action.verb, number),
+                "still": name_still(graph.action.verb, number),
                 "contextual": draw_contextual_descriptions(graph, rng),
                 "plain": draw_plain_descriptions(graph, rng),
             }

@@ -15,11 +15,17 @@ from waltz.scenes.language.questions import draw_dialogue
 from waltz.scenes.language.words import COLOURS
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.writers.coco import SUFFIX, name_coco_2014
 
 OPTIONS = 100
 
 SPLITS = {"train": (0, 1, 2, 3, 4, 5, 6), "val2018": (7, 8, 9)}
 """Last digits of the numbers of each split's images."""
+
+
+def name_visdial(number: int, split: str) -> str:
+    """Return the name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
+    return name_coco_2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
 
 
 def build_dialogs(graphs: Sequence[Graph], seed: int, split: str) -> dict[str, Any]:

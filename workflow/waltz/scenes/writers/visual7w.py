@@ -7,10 +7,15 @@ from typing import Any
 from waltz.scenes.language.captions import render_sentence
 from waltz.scenes.language.questions import Question, draw_how_many, draw_wh_question
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.writers import images
+from waltz.scenes.writers.coco import SUFFIX
 
 SPLITS = ("train", "train", "val", "test", "test", "test", "test", "test", "test", "test")
 """Split of each image, by the last digit of its number; the benchmark reads test."""
+
+
+def name_visual7w(number: int) -> str:
+    """Return the name of an image of Visual7W."""
+    return f"v7w_{number}{SUFFIX}"
 
 
 def build_telling(graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
@@ -30,9 +35,7 @@ def build_telling(graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
             }
             for index, question in enumerate(_draw_questions(graph, rng))
         ]
-        entries.append(
-            {"image_id": number, "filename": images.name_visual7w(number), "split": split, "qa_pairs": pairs}
-        )
+        entries.append({"image_id": number, "filename": name_visual7w(number), "split": split, "qa_pairs": pairs})
     return {"dataset": "visual7w-telling", "images": entries}
 
 

@@ -3,14 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from waltz.scenes.language.captions import render_sentence
 from waltz.scenes.language.questions import Question, draw_questions
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.writers.coco import build_info
-
-Json = dict[str, Any]
+from waltz.scenes.writers.coco import SUFFIX, Json, build_info
 
 ANNOTATORS = 10
 BALANCED = 25
@@ -61,6 +58,11 @@ def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
 def _strip_answer(answer: str) -> str:
     """Return an answer without its article, as in VQA and GQA."""
     return answer.removeprefix("a ").removeprefix("an ")
+
+
+def name_gqa(number: int) -> str:
+    """Return the name of an image of GQA, after its imageId."""
+    return f"n{number}{SUFFIX}"
 
 
 def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
