@@ -31,8 +31,8 @@ from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.cv_probes import build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs
-from waltz.scenes.world.sampling import draw_scenes
-from waltz.scenes.writers import swig
+from waltz.scenes.sampling import draw_scenes
+from waltz.scenes.writers import annotations
 from waltz.scenes.writers.images import find_scene
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
@@ -156,15 +156,15 @@ def test_files_of_written_captions_and_checks(tmp_path):
 def scene_files(tmp_path_factory):
     """Contextual captions and descriptions of 40 scenes, as files."""
     folder, graphs = tmp_path_factory.mktemp("probes"), draw_scenes(40, 2026)
-    (folder / "space.json").write_text(json.dumps(swig.build_verb_space()))
+    (folder / "space.json").write_text(json.dumps(annotations.build_verb_space()))
     space, frames = read_situation_space(folder / "space.json"), []
-    for split in swig.SPLITS:
-        (folder / "frames.json").write_text(json.dumps(swig.build_annotations(graphs, 2026, split, False)))
+    for split in annotations.SWIG_SPLITS:
+        (folder / "frames.json").write_text(json.dumps(annotations.build_swig(graphs, 2026, split, False)))
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = select_verbs(frames, "all")
     rows = build_contextual_captions(frames, select_images(frames, 1, names), SWIG)
     parquet.write(folder / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
-    (folder / "descriptions.json").write_text(json.dumps(swig.build_descriptions(graphs, 2026)))
+    (folder / "descriptions.json").write_text(json.dumps(annotations.build_descriptions(graphs, 2026)))
     return folder
 
 

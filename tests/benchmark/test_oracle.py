@@ -3,8 +3,8 @@
 import pytest
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.graph import Action, Cell, Graph, Object
+from waltz.scenes.graph import Action, Cell, Graph, Object
+from waltz.scenes.oracle import decide_truth
 from waltz.scenes.writers.images import find_scene
 
 NO_CONTRADICTION = "no contradiction"

@@ -20,9 +20,9 @@ from waltz.model_registry import ModelSpec
 from waltz.models.encoders import alignment, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
 from waltz.models.encoders.kinds.ruler import Ruler
-from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.drawing import render_scene
 from waltz.scenes.language.foils import draw_foils
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.sampling import draw_scenes
 from waltz.sources.images import load_image, open_images
 
 CLIP = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"

@@ -32,9 +32,9 @@ from waltz.foils.cv_probes import (
 )
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import read_verbs
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.sampling import draw_scenes, remove_action
-from waltz.scenes.writers import swig as written
+from waltz.scenes.oracle import decide_truth
+from waltz.scenes.sampling import draw_scenes, remove_action
+from waltz.scenes.writers import annotations as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
 SWIG = read_verbs()
@@ -266,8 +266,8 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
     space, path = tmp_path / "space.json", tmp_path / "train.json"
     space.write_text(json.dumps(written.build_verb_space()))
     tally: Counter[str] = Counter()
-    for split in written.SPLITS:
-        path.write_text(json.dumps(written.build_annotations(graphs, SEED, split, False)))
+    for split in written.SWIG_SPLITS:
+        path.write_text(json.dumps(written.build_swig(graphs, SEED, split, False)))
         for row in read_frames(path, read_situation_space(space), "imsitu", split):
             result = fill_abstract(row, SWIG)
             assert isinstance(result, FilledAbstract)

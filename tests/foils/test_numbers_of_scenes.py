@@ -13,12 +13,11 @@ from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
 from waltz.foils.english.parsing import parse
 from waltz.foils.existence import build_existence_foils
 from waltz.foils.foil_it import build_noun_foil
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.sampling import draw_scenes
-from waltz.scenes.writers.coco import build_captions, build_foil_it
-from waltz.scenes.writers.visdial import build_dialogs
-from waltz.scenes.writers.visual7w import build_telling
+from waltz.scenes.graph import Graph
+from waltz.scenes.oracle import decide_truth
+from waltz.scenes.sampling import draw_scenes
+from waltz.scenes.writers.annotations import build_captions, build_foil_it
+from waltz.scenes.writers.tasks import build_visdial, build_visual7w
 from waltz.sources.formats.coco import read_foil_it
 from waltz.sources.formats.questions import read_visdial, read_visual7w
 
@@ -47,7 +46,7 @@ def verdicts(graphs: list[Graph], results: Iterator[tuple[str, Outcome]]) -> lis
 
 
 def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = list(read_visual7w(written(tmp_path, "telling.json", build_telling(graphs, SEED)), "visual7w"))
+    rows = list(read_visual7w(written(tmp_path, "telling.json", build_visual7w(graphs, SEED)), "visual7w"))
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
     asked = list(zip(rows, docs, strict=True))
@@ -63,7 +62,7 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
 
 
 def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = read_visdial(written(tmp_path, "train.json", build_dialogs(graphs, SEED, "train")), "visdial")
+    rows = read_visdial(written(tmp_path, "train.json", build_visdial(graphs, SEED, "train")), "visdial")
     results = verdicts(
         graphs,
         (

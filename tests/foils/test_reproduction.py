@@ -24,11 +24,11 @@ from waltz.foils.reproduction import (
 )
 from waltz.foils.swig import ActionCaption, build_action_captions, read_action_caption
 from waltz.instruments import INSTRUMENTS
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import read_verbs as scene_verbs
-from waltz.scenes.world.sampling import draw_scenes
-from waltz.scenes.writers import swig as written
+from waltz.scenes.graph import Graph
+from waltz.scenes.lexicon import read_verbs as scene_verbs
+from waltz.scenes.oracle import decide_truth
+from waltz.scenes.sampling import draw_scenes
+from waltz.scenes.writers import annotations as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
 FILES = {
@@ -203,9 +203,9 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionC
     space = folder / "space.json"
     space.write_text(json.dumps(written.build_verb_space()))
     results: dict[tuple[int, str], tuple[Graph, ActionCaption]] = {}
-    for split in written.SPLITS:
+    for split in written.SWIG_SPLITS:
         path = folder / f"{split}.json"
-        path.write_text(json.dumps(written.build_annotations(graphs, SEED, split, True)))
+        path.write_text(json.dumps(written.build_swig(graphs, SEED, split, True)))
         for frame in read_frames(path, read_situation_space(space), "swig", split):
             number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
             for caption in build_action_captions(frame, VERBS):

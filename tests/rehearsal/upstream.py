@@ -13,11 +13,11 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.drawing import render_scene
+from waltz.scenes.graph import SIZE, Graph
 from waltz.scenes.language.foils import draw_foils
-from waltz.scenes.world.graph import SIZE, Graph
-from waltz.scenes.world.sampling import draw_scenes, remove_action
-from waltz.scenes.writers import coco, sources, swig, visdial, visual7w, vqa
+from waltz.scenes.sampling import draw_scenes, remove_action
+from waltz.scenes.writers import annotations, sources, tasks
 
 COUNT, SEED = 40, 77
 """Scenes, and their seed."""
@@ -61,12 +61,12 @@ BELOW = {
 
 
 ARCHIVES: dict[str, Callable[[int], str]] = {
-    "val2017.zip": lambda number: f"val2017/{coco.name_coco_2017(number)}",
-    "val2014.zip": lambda number: f"val2014/{coco.name_coco_2014(number, 'val2014')}",
-    "train2014.zip": lambda number: f"train2014/{coco.name_coco_2014(number, 'train2014')}",
-    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{visdial.name_visdial(number, 'val2018')}",
-    "visual7w_images.zip": lambda number: f"images/{visual7w.name_visual7w(number)}",
-    "gqa/images.zip": lambda number: f"images/{vqa.name_gqa(number)}",
+    "val2017.zip": lambda number: f"val2017/{annotations.name_coco_2017(number)}",
+    "val2014.zip": lambda number: f"val2014/{annotations.name_coco_2014(number, 'val2014')}",
+    "train2014.zip": lambda number: f"train2014/{annotations.name_coco_2014(number, 'train2014')}",
+    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{tasks.name_visdial(number, 'val2018')}",
+    "visual7w_images.zip": lambda number: f"images/{tasks.name_visual7w(number)}",
+    "gqa/images.zip": lambda number: f"images/{tasks.name_gqa(number)}",
     "images_512.zip": str,
     "of500_images": str,
 }
@@ -99,7 +99,7 @@ def annotation(form: str, name: str, url: str) -> bytes:
         return _json(released(name))
     if name.startswith("coco-") or form == "coco-captions":
         edition = name.removeprefix("coco-")
-        return _json(coco.build_captions(world(), SEED, edition))
+        return _json(annotations.build_captions(world(), SEED, edition))
     if form == "gqa":
         kind = "balanced" if "balanced" in f"{name} {url}" else "all"
         return written()[f"gqa/testdev_{kind}_questions.json"].encode()
@@ -123,8 +123,8 @@ def pictures(address: str) -> Files:
             found[ARCHIVES[archive](number)] = _drawn(number)
         elif graph.action is not None:
             verb = graph.action.verb
-            found[f"{archive.partition('.')[0]}/{swig.name_swig(verb, number)}"] = _drawn(number)
-            found[f"{archive.partition('.')[0]}/{swig.name_still(verb, number)}"] = _small(remove_action(graph))
+            found[f"{archive.partition('.')[0]}/{annotations.name_swig(verb, number)}"] = _drawn(number)
+            found[f"{archive.partition('.')[0]}/{annotations.name_still(verb, number)}"] = _small(remove_action(graph))
     return found
 
 
@@ -157,7 +157,7 @@ def plain_captions() -> str:
     held = io.StringIO()
     table = csv.writer(held, lineterminator="\n")
     table.writerow(("image", "annotator", "caption", "plain_image"))
-    for image, entry in swig.build_descriptions(world(), SEED).items():
+    for image, entry in annotations.build_descriptions(world(), SEED).items():
         table.writerows((image, "somebody", caption, entry["still"]) for caption in entry["plain"])
     return held.getvalue()
 
@@ -272,13 +272,13 @@ def _small(graph: Graph) -> bytes:
 def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
     if dataset == "SWiG":
         assert graph.action is not None
-        return swig.name_swig(graph.action.verb, number)
+        return annotations.name_swig(graph.action.verb, number)
     names = {
-        "visual7w": visual7w.name_visual7w(number),
-        "coco2017": coco.name_coco_2017(number),
-        "coco_2017": coco.name_coco_2017(number),
-        "VisDial_v1.0": visdial.name_visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
-        "FOIL dataset": coco.name_coco_2014(number, "val2014"),
+        "visual7w": tasks.name_visual7w(number),
+        "coco2017": annotations.name_coco_2017(number),
+        "coco_2017": annotations.name_coco_2017(number),
+        "VisDial_v1.0": tasks.name_visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
+        "FOIL dataset": annotations.name_coco_2014(number, "val2014"),
     }
     return names[dataset]
 

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
 from waltz.scenes.language.captions import draw_captions
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.sampling import draw_scenes
 
 ROOT = Path(__file__).parents[2]
 MOST = 400

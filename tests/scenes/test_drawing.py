@@ -14,13 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from waltz.scenes.drawing.backgrounds import draw_background
-from waltz.scenes.drawing.contact_sheet import draw_contact_sheet
-from waltz.scenes.drawing.draw import render_png, render_scene
-from waltz.scenes.drawing.layout import split_zone
-from waltz.scenes.world.graph import SIZE, Action, Cell, Graph, Object, Relation, describe_content
-from waltz.scenes.world.lexicon import read_categories, read_kinds, read_places, read_verbs
-from waltz.scenes.world.sampling import draw_scene, draw_scenes, remove_action
+from waltz.scenes.drawing import draw_background, render_png, render_scene
+from waltz.scenes.graph import SIZE, Action, Cell, Graph, Object, Relation, describe_content
+from waltz.scenes.lexicon import read_categories, read_kinds, read_places, read_verbs
+from waltz.scenes.sampling import draw_scene, draw_scenes, remove_action, split_zone
+from waltz.scenes.writers.contact_sheet import draw_contact_sheet
 
 ONE = (Cell(0, 0, 20),)
 
@@ -38,8 +36,8 @@ def test_same_scene_same_bytes_in_another_process() -> None:
     graphs = draw_scenes(12, 5)
     here = hashlib.sha256(b"".join(render_png(graph) for graph in graphs)).hexdigest()
     code = (
-        "import hashlib; from waltz.scenes.world.sampling import draw_scenes;"
-        "from waltz.scenes.drawing.draw import render_png;"
+        "import hashlib; from waltz.scenes.sampling import draw_scenes;"
+        "from waltz.scenes.drawing import render_png;"
         "print(hashlib.sha256(b''.join(render_png(graph) for graph in draw_scenes(12, 5))).hexdigest())"
     )
     library = str(Path(__file__).parents[2] / "workflow")

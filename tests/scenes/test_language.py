@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from waltz.scenes.graph import Action, Cell, Graph, Object, compute_bucket, describe_content
 from waltz.scenes.language.captions import draw_captions, draw_contextual_descriptions, draw_plain_descriptions
+from waltz.scenes.language.entailment import build_worlds, compute_label, draw_nli_pairs, mirror_scene
 from waltz.scenes.language.foils import PIECES, draw_foils, swap_actants
 from waltz.scenes.language.questions import ROUNDS, draw_dialogue, draw_how_many, draw_questions, render_statement
-from waltz.scenes.oracle.entailment import build_worlds, compute_label, draw_nli_pairs, mirror_scene
-from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
-from waltz.scenes.oracle.votes import cast_vote, cast_votes
+from waltz.scenes.lexicon import read_verbs
+from waltz.scenes.oracle import cast_vote, cast_votes, decide_truth, is_in_grammar
+from waltz.scenes.sampling import SPLITS, draw_scene, draw_scenes
 from waltz.scenes.training.examples import corrupt_text, draw_caption_stream, draw_instructions
-from waltz.scenes.world.graph import Action, Cell, Graph, Object, compute_bucket, describe_content
-from waltz.scenes.world.lexicon import read_verbs
-from waltz.scenes.world.sampling import SPLITS, draw_scene, draw_scenes
 
 RIDE = Graph(
     "ride",

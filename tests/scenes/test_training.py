@@ -8,16 +8,14 @@ import torch
 import transformers
 import yaml
 
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.training import MODELS, STARTS, data, decoder, matching, recipes, text, vision
-from waltz.scenes.training.examples import SIDE
-from waltz.scenes.training.loop import draw_batches_by_length
-from waltz.scenes.training.patch_labels import label_patches
-from waltz.scenes.training.scores import MAXIMUM_SCORES, MINIMUM_SCORES, SCORES, is_sufficient, measure_model
-from waltz.scenes.training.vocabulary import train_word_pieces
-from waltz.scenes.world.graph import Cell, Graph, Object
-from waltz.scenes.world.lexicon import read_kinds
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.graph import Cell, Graph, Object
+from waltz.scenes.lexicon import read_kinds
+from waltz.scenes.oracle import decide_truth
+from waltz.scenes.sampling import draw_scenes
+from waltz.scenes.training import MODELS, STARTS, decoder, examples, recipes, text, vision
+from waltz.scenes.training.examples import SIDE, label_patches
+from waltz.scenes.training.loop import draw_batches_by_length, train_word_pieces
+from waltz.scenes.training.recipes import MAXIMUM_SCORES, MINIMUM_SCORES, SCORES, is_sufficient, measure_model
 
 pytestmark = pytest.mark.training
 
@@ -70,21 +68,21 @@ def test_mirrored_images_exchange_left_and_right_in_their_texts():
 
 
 TRAINERS = {
-    "masked-lm": (data.draw_sentences, text.train_masked_lm, transformers.AutoModelForMaskedLM),
+    "masked-lm": (examples.draw_sentences, text.train_masked_lm, transformers.AutoModelForMaskedLM),
     "acceptability": (
-        data.draw_judged_sentences,
+        examples.draw_judged_sentences,
         text.train_acceptability,
         transformers.AutoModelForSequenceClassification,
     ),
-    "nli": (data.draw_inferences, text.train_nli, transformers.AutoModelForSequenceClassification),
-    "causal-lm": (data.draw_sentences, text.train_causal_lm, transformers.AutoModelForCausalLM),
+    "nli": (examples.draw_inferences, text.train_nli, transformers.AutoModelForSequenceClassification),
+    "causal-lm": (examples.draw_sentences, text.train_causal_lm, transformers.AutoModelForCausalLM),
 }
 
 
 @pytest.mark.parametrize("name", TRAINERS)
 def test_text_training_is_deterministic_and_models_load(name, tmp_path):
     prepare, train, loader = TRAINERS[name]
-    entries = [entry for graph in GRAPHS for entry in prepare(graph, data.create_generator("test", 5, graph))]
+    entries = [entry for graph in GRAPHS for entry in prepare(graph, examples.create_generator("test", 5, graph))]
     networks = [train(entries, seed=3, steps=2, report=_quiet) for _ in range(2)]
     for first, second in zip(networks[0][0].parameters(), networks[1][0].parameters(), strict=True):
         assert torch.equal(first, second)
@@ -97,14 +95,14 @@ def test_text_training_is_deterministic_and_models_load(name, tmp_path):
 
 def test_image_models_train_save_and_load(tmp_path):
     graphs = GRAPHS * 2
-    pixels, labels = data.render_pixels(graphs), label_patches(graphs)
-    pairs = [data.draw_example(graph, data.create_generator("test", 5, graph)) for graph in graphs]
+    pixels, labels = examples.render_pixels(graphs), label_patches(graphs)
+    pairs = [examples.draw_example(graph, examples.create_generator("test", 5, graph)) for graph in graphs]
     network, processor = vision.train_clip(pixels, pairs, labels, seed=3, steps=1, report=_quiet)
     recipes.save_model(network, processor, tmp_path / "clip")
     tower = transformers.CLIPVisionModel.from_pretrained(tmp_path / "clip", dtype=torch.float32)
-    turns = [data.draw_turns(graph, data.create_generator("test", 5, graph)) for graph in graphs]
+    turns = [examples.draw_turns(graph, examples.create_generator("test", 5, graph)) for graph in graphs]
     for name, (model, words) in {
-        "matcher": matching.train_matcher(tower, pixels, pairs, labels, seed=3, steps=1, report=_quiet),
+        "matcher": vision.train_matcher(tower, pixels, pairs, labels, seed=3, steps=1, report=_quiet),
         "llava": decoder.train_llava(tower, pixels, turns, labels, seed=3, steps=1, report=_quiet),
     }.items():
         recipes.save_model(model, words, tmp_path / name)
@@ -132,7 +130,7 @@ def test_patch_labels_hold_covering_kinds_and_centres():
 
 def test_presence_turns_agree_with_the_oracle_and_half_are_yes():
     for graph in GRAPHS:
-        turns = data.draw_presence_turns(graph, Random(1))
+        turns = examples.draw_presence_turns(graph, Random(1))
         for question, answer in turns:
             assert decide_truth(graph, f"{question} yes.") == {"yes": "true", "no": "false"}[answer]
         assert [answer for _, answer in turns].count("yes") == len(turns) / 2
@@ -188,9 +186,9 @@ def test_imitate_tower_gives_the_states_of_the_tower():
         tower.embeddings.patch_embedding.weight.zero_()  # so that every embedding deviates as much as the next
         tower.embeddings.position_embedding.weight[1:] = torch.randn(16).expand(64, -1)
     tokenizer = train_word_pieces(["a dog"], specials=vision.BLIP, template=text.BERT_ONE)
-    network = transformers.BlipVisionModel(matching.build_config(tokenizer, tower.config).vision_config)
+    network = transformers.BlipVisionModel(vision.build_matcher_config(tokenizer, tower.config).vision_config)
     images = torch.randn(2, 3, SIDE, SIDE)
-    matching.imitate_tower(network, tower, images)
+    vision.imitate_tower(network, tower, images)
     with torch.inference_mode():
         states = network.encoder(inputs_embeds=network.embeddings(images)).last_hidden_state
         assert torch.allclose(states, tower(pixel_values=images).last_hidden_state, atol=1e-4)
@@ -203,7 +201,7 @@ def test_batches_by_length_hold_every_row_once():
 
 
 def test_half_of_the_judged_sentences_are_acceptable():
-    pairs = [pair for graph in GRAPHS for pair in data.draw_judged_sentences(graph, Random(1))]
+    pairs = [pair for graph in GRAPHS for pair in examples.draw_judged_sentences(graph, Random(1))]
     share = sum(good for _, good in pairs) / len(pairs)
     assert 0.4 < share < 0.6
 

@@ -6,7 +6,7 @@ from waltz.benchmark.oracle import compute_condition_shares
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job
 from waltz.core.schema import CONDITIONS, ORACLE
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.images import find_scene
 
 params = snakemake.params

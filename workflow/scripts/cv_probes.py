@@ -26,8 +26,8 @@ from waltz.foils.english.wordnet import read_verbs
 from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import load_masked_model
-from waltz.scenes.oracle.votes import VOTER
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.oracle import VOTER
+from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.images import find_scene
 
 inputs, params = snakemake.input, snakemake.params

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from waltz.core.job_records import log_job
-from waltz.scenes.drawing.contact_sheet import draw_contact_sheet
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.sampling import draw_scenes
+from waltz.scenes.writers.contact_sheet import draw_contact_sheet
 from waltz.scenes.writers.sources import write_sources
 
 wanted = snakemake.params.scenes

@@ -6,7 +6,7 @@ from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import FILTERED, ORACLE
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.images import find_scene
 
 params = snakemake.params

@@ -7,7 +7,7 @@ from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import SCENE_SCORES
-from waltz.scenes.training.scores import is_sufficient, measure_model
+from waltz.scenes.training.recipes import is_sufficient, measure_model
 
 params = snakemake.params
 

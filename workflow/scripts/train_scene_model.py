@@ -7,8 +7,7 @@ from pathlib import Path
 from waltz.core.devices import lease_device
 from waltz.core.files.atomic import write_text
 from waltz.core.job_records import log_job, show_progress
-from waltz.scenes.training.recipes import RECIPES, save_model, train_model
-from waltz.scenes.training.scores import measure_model, render_card
+from waltz.scenes.training.recipes import RECIPES, measure_model, render_card, save_model, train_model
 
 name = snakemake.wildcards.scene_model
 folder = Path(snakemake.output.model)

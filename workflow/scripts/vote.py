@@ -5,8 +5,8 @@ from waltz.benchmark.votes import count_votes, read_annotations
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
-from waltz.scenes.oracle.votes import VOTER, cast_votes
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.oracle import VOTER, cast_votes
+from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers.images import find_scene
 
 params = snakemake.params

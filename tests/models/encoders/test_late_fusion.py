@@ -12,8 +12,8 @@ from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
-from waltz.scenes.drawing.draw import render_scene
-from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.drawing import render_scene
+from waltz.scenes.sampling import draw_scenes
 
 CLIP = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "clip"
 CPU = Device("cpu", 1, "a test")

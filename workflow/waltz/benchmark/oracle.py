@@ -5,8 +5,8 @@ from typing import Any
 
 from waltz.benchmark.statistics import has_passed
 from waltz.core.intervals import Measure, Resampling, compute_mean
-from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
-from waltz.scenes.world.graph import Graph
+from waltz.scenes.graph import Graph
+from waltz.scenes.oracle import decide_truth, is_in_grammar
 
 Row = Mapping[str, Any]
 

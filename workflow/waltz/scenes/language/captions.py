@@ -2,8 +2,8 @@
 
 from random import Random
 
-from waltz.scenes.world.graph import Graph, Object
-from waltz.scenes.world.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.graph import Graph, Object
+from waltz.scenes.lexicon import NUMBERS, read_kinds, read_verbs
 
 PLACES: dict[str, tuple[str, ...]] = {
     "indoors": ("in a room", "indoors", "in the room"),

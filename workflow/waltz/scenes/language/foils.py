@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
+from waltz.scenes.graph import Graph, Object
 from waltz.scenes.language.captions import (
     BE,
     draw_captions,
@@ -17,9 +18,8 @@ from waltz.scenes.language.captions import (
     render_participle,
     render_sentence,
 )
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.graph import Graph, Object
-from waltz.scenes.world.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.oracle import decide_truth
 
 PIECES = ("existence", "object", "count", "relation", "action")
 

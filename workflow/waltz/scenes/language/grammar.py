@@ -1,31 +1,15 @@
-"""Recursive-descent grammar of the statements and questions about scenes.
+"""Recursive-descent grammar of the statements and questions about scenes, and their syntax trees.
 
 Every parser method yields each reading of its part of the tokens, as (meaning, next position). Determiner and noun,
 subject and verb must agree in number; `a` and `an` are not distinguished.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from waltz.scenes.language.syntax import (
-    AlonePredicate,
-    Clause,
-    ColourPredicate,
-    Conjunction,
-    Coordination,
-    Negation,
-    NounPhrase,
-    NounPredicate,
-    Phrase,
-    Predicate,
-    PrepositionalPhrase,
-    Pronoun,
-    Setting,
-    VerbPhrase,
-)
 from waltz.scenes.language.words import (
     BARE_PLURAL,
     COLOURS,
@@ -45,7 +29,149 @@ from waltz.scenes.language.words import (
     list_numerals,
     list_verb_forms,
 )
-from waltz.scenes.world.lexicon import read_verbs
+from waltz.scenes.lexicon import read_verbs
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    """Quantifier, noun and what restricts it.
+
+    Attributes:
+        quantifier: How many.
+        plural: Grammatical number.
+        kinds: Kinds that the noun stands for; empty for what is never drawn.
+        place: The place that it stands for, or empty.
+        colour: A colour, or empty.
+        restrictions: Modifiers that follow it.
+    """
+
+    quantifier: Quantifier
+    plural: bool
+    kinds: frozenset[str]
+    place: str = ""
+    colour: str = ""
+    restrictions: tuple["Predicate", ...] = ()
+
+
+@dataclass(frozen=True)
+class Pronoun:
+    """he, she, it, they (and him, her, them); `this` stands for the whole picture."""
+
+    word: str
+
+    @property
+    def plural(self) -> bool:
+        """Grammatical number."""
+        return self.word == "they"
+
+
+@dataclass(frozen=True)
+class Coordination:
+    """Noun phrases joined by `and`."""
+
+    phrases: tuple["NounPhrase | Pronoun", ...]
+    plural: bool = True
+
+
+Phrase = NounPhrase | Pronoun | Coordination
+
+
+@dataclass(frozen=True)
+class PrepositionalPhrase:
+    """Preposition and its noun phrase (`under a table`)."""
+
+    preposition: str
+    landmark: Phrase
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Setting of the scene: indoors, outdoors, night or day."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class VerbPhrase:
+    """A verb with its object or, in the passive, its agent."""
+
+    verb: str
+    argument: Phrase | None = None
+    passive: bool = False
+
+
+@dataclass(frozen=True)
+class ColourPredicate:
+    """Colour adjective after `is` (`is red`)."""
+
+    colour: str
+
+
+@dataclass(frozen=True)
+class NounPredicate:
+    """Noun after `is` (`is a dog`)."""
+
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True)
+class AlonePredicate:
+    """The adjective `alone` after `is`."""
+
+
+@dataclass(frozen=True)
+class Negation:
+    """Negated predicate."""
+
+    predicate: "Predicate"
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """Predicates joined by `and`."""
+
+    predicates: tuple["Predicate", ...]
+
+
+Predicate = (
+    PrepositionalPhrase
+    | Setting
+    | VerbPhrase
+    | ColourPredicate
+    | NounPredicate
+    | AlonePredicate
+    | Negation
+    | Conjunction
+)
+
+
+@dataclass(frozen=True)
+class Clause:
+    """Subject and predicate; `predicate` is None in an existential clause."""
+
+    subject: Phrase
+    predicate: Predicate | None = None
+    negated: bool = False
+
+
+def list_noun_phrases(node: Phrase | Predicate | None) -> list[NounPhrase]:
+    """Return the noun phrases in the order of mention."""
+    match node:
+        case NounPhrase():
+            return [node, *(phrase for predicate in node.restrictions for phrase in list_noun_phrases(predicate))]
+        case Coordination():
+            return [noun_phrase for phrase in node.phrases for noun_phrase in list_noun_phrases(phrase)]
+        case PrepositionalPhrase():
+            return list_noun_phrases(node.landmark)
+        case VerbPhrase():
+            return list_noun_phrases(node.argument)
+        case Negation():
+            return list_noun_phrases(node.predicate)
+        case Conjunction():
+            return [phrase for predicate in node.predicates for phrase in list_noun_phrases(predicate)]
+        case _:
+            return []
+
 
 Meaning = TypeVar("Meaning")
 

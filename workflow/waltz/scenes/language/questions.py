@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from waltz.scenes.graph import Graph, Object
 from waltz.scenes.language.captions import (
     BE,
     PLACES,
@@ -15,9 +16,8 @@ from waltz.scenes.language.captions import (
     render_participle,
     render_sentence,
 )
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.graph import Graph, Object
-from waltz.scenes.world.lexicon import read_categories, read_kinds, read_verbs
+from waltz.scenes.lexicon import read_categories, read_kinds, read_verbs
+from waltz.scenes.oracle import decide_truth
 
 ROUNDS = 10
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from waltz.scenes.world.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_synonyms, read_verbs
+from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_synonyms, read_verbs
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 

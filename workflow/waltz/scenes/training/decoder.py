@@ -7,12 +7,10 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.training.examples import PATCH, SIDE
-from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, optimise
-from waltz.scenes.training.patch_labels import PatchLabels
+from waltz.scenes.lexicon import read_kinds
+from waltz.scenes.training.examples import PATCH, SIDE, PatchLabels
+from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, optimise, train_word_pieces
 from waltz.scenes.training.vision import IMAGE_TOKEN, LLAVA, normalise_pixels
-from waltz.scenes.training.vocabulary import train_word_pieces
-from waltz.scenes.world.lexicon import read_kinds
 
 PATCHES = (SIDE // PATCH) ** 2
 HIDDEN, EMBEDDING_DEVIATION = 96, 0.25

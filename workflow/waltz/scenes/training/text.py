@@ -6,9 +6,15 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.oracle.entailment import LABELS
-from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, draw_batches_by_length, optimise
-from waltz.scenes.training.vocabulary import train_word_pieces
+from waltz.scenes.language.entailment import LABELS
+from waltz.scenes.training.loop import (
+    ReportLoss,
+    TrainedModel,
+    draw_batches,
+    draw_batches_by_length,
+    optimise,
+    train_word_pieces,
+)
 
 BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"

@@ -4,14 +4,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from waltz.scenes.drawing.draw import render_png
-from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.sampling import remove_action
-from waltz.scenes.writers.coco import name_coco_2014, name_coco_2017
-from waltz.scenes.writers.swig import name_still, name_swig
-from waltz.scenes.writers.visdial import name_visdial
-from waltz.scenes.writers.visual7w import name_visual7w
-from waltz.scenes.writers.vqa import name_gqa
+from waltz.scenes.drawing import render_png
+from waltz.scenes.graph import Graph
+from waltz.scenes.sampling import remove_action
+from waltz.scenes.writers.annotations import name_coco_2014, name_coco_2017, name_still, name_swig
+from waltz.scenes.writers.tasks import name_gqa, name_visdial, name_visual7w
 
 
 def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:

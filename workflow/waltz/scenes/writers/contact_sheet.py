@@ -6,10 +6,10 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.drawing import render_scene
+from waltz.scenes.graph import SIZE, Graph
 from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.language.foils import draw_foils
-from waltz.scenes.world.graph import SIZE, Graph
 
 SCENES = 24
 COLUMNS = 6

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
+from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph, Object
 from waltz.scenes.language.captions import (
     BE,
     PLACES,
@@ -17,12 +18,10 @@ from waltz.scenes.language.captions import (
     render_sentence,
 )
 from waltz.scenes.language.foils import draw_foils, render_main_clause, replace_object
-from waltz.scenes.language.grammar import read_sentence
-from waltz.scenes.language.syntax import list_noun_phrases
+from waltz.scenes.language.grammar import list_noun_phrases, read_sentence
 from waltz.scenes.language.words import tokenize
-from waltz.scenes.oracle.truth import decide_truth
-from waltz.scenes.world.graph import PREPOSITIONS, SIZE, Cell, Graph, Object
-from waltz.scenes.world.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_verbs
+from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_verbs
+from waltz.scenes.oracle import decide_truth
 
 LABELS = ("entailment", "neutral", "contradiction")
 

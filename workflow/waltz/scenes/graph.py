@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from waltz.scenes.world.lexicon import read_kinds, read_places, read_verbs
+from waltz.scenes.lexicon import read_kinds, read_places, read_verbs
 
 SIZE = 256
 """Side of the image in pixels."""

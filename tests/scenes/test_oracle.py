@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
-from waltz.scenes.world.graph import Action, Cell, Graph, Object, Relation
-from waltz.scenes.world.lexicon import NUMBERS, read_kinds, read_verbs
-from waltz.scenes.world.sampling import draw_scene, draw_scenes
+from waltz.scenes.graph import Action, Cell, Graph, Object, Relation
+from waltz.scenes.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.oracle import decide_truth, is_in_grammar
+from waltz.scenes.sampling import draw_scene, draw_scenes
 
 GRAPHS = draw_scenes(60, seed=11, split="held-out")
 

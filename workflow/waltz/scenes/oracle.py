@@ -4,12 +4,13 @@ A sentence is true if one of its readings is, false if all are, unknown otherwis
 grammar. Bare numerals mean exactly that many; `some`, `a number of` and a bare plural two or more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any, Literal
 
-from waltz.scenes.language.grammar import read_answered_question, read_sentence, split_statements
-from waltz.scenes.language.syntax import (
+from waltz.scenes.graph import Graph
+from waltz.scenes.language.grammar import (
     AlonePredicate,
     Clause,
     ColourPredicate,
@@ -25,11 +26,131 @@ from waltz.scenes.language.syntax import (
     Setting,
     VerbPhrase,
     list_noun_phrases,
+    read_answered_question,
+    read_sentence,
+    split_statements,
 )
 from waltz.scenes.language.words import SENSES, Quantifier, tokenize
-from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import read_kinds, read_verbs
-from waltz.scenes.world.spatial import PLACE, Individual, Truth, decide_absent_place, decide_position
+from waltz.scenes.lexicon import read_kinds, read_verbs
+
+Truth = Literal["true", "false", "unknown"]
+
+Individual = tuple[int, int]
+"""Object's index in the graph and number in it; (-1, 0) is the place."""
+
+PLACE: Individual = (-1, 0)
+
+INVERSE = {
+    "on": "bearing",
+    "under": "over",
+    "over": "under",
+    "in": "around",
+    "behind": "in front of",
+    "in front of": "behind",
+    "next to": "next to",
+    "beside": "beside",
+    "touching": "touching",
+    "apart": "apart",
+}
+"""How the landmark is to the subject, by how the subject is to the landmark."""
+
+TRUE_SENSES = {"bearing": "under", "beside": "next to"}
+"""The sense that an arrangement makes true, where it is not called the same."""
+
+FALSE_SENSES = {
+    "on": {"under", "in", "behind", "in front of", "next to", "off", "far", "around"},
+    "bearing": {"on", "in", "behind", "in front of", "next to", "over", "far", "around"},
+    "under": {"on", "in", "over", "far", "around"},
+    "over": {"on", "under", "in", "behind", "in front of", "around"},
+    "in": {"under", "behind", "in front of", "next to", "over", "out of", "off", "far", "around"},
+    "around": {"on", "in", "under", "over", "behind", "in front of", "far", "next to"},
+    "behind": {"on", "under", "in", "in front of", "over", "far", "around"},
+    "in front of": {"on", "under", "in", "behind", "over", "far", "around"},
+    "next to": {"on", "under", "in", "behind", "in front of", "over", "far", "around"},
+    "beside": {"on", "under", "in", "over", "far", "around"},
+    "touching": {"far"},
+    "apart": {"on", "under", "in", "around"},
+}
+"""Senses that each arrangement makes false; all others it leaves open."""
+
+# `at` fits every place, because imSitu's sentences put it before all of them.
+PLACE_TRUE = {
+    "indoors": {"in", "at"},
+    "street": {"on", "in", "at"},
+    "grass": {"on", "in", "at"},
+    "beach": {"on", "at"},
+    "snow": {"in", "on", "at"},
+    "night": {"at"},
+}
+PLACE_FALSE = {"under", "over", "behind", "in front of", "next to", "off", "out of", "far", "around", "without"}
+
+
+def find_arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
+    """Return how the sprites of two individuals were arranged: a key of `FALSE`."""
+    for relation in graph.relations:
+        if (relation.subject, relation.object) == (subject[0], landmark[0]):
+            return relation.preposition
+        if (relation.object, relation.subject) == (subject[0], landmark[0]):
+            return INVERSE[relation.preposition]
+    action = graph.action
+    if action is not None and action.theme is not None:
+        arrangements = {"": "touching", "next to": "beside"}
+        meant = read_verbs()[action.verb].relation
+        if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.get_theme_indices(
+            subject[1]
+        ):
+            return arrangements.get(meant, meant)
+        if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.get_theme_indices(
+            landmark[1]
+        ):
+            return INVERSE[arrangements.get(meant, meant)]
+    return "apart"
+
+
+def decide_position(graph: Graph, subject: Individual, preposition: str, landmark: Individual) -> Truth:
+    """Decide whether an individual is in, on, under … another one, or the place.
+
+    Raises:
+        KeyError: The preposition is none of `SENSES`.
+    """
+    sense = SENSES[preposition]
+    if landmark == PLACE:
+        return _decide_shown_place(graph.place, sense)
+    if subject == PLACE:
+        return "true" if sense == "with" else "false" if sense == "without" else "unknown"
+    if subject == landmark:
+        return "false"
+    if sense in ("left of", "right of"):
+        return _decide_side(graph, subject, sense, landmark)
+    if sense == "through":
+        return "false"
+    arrangement = find_arrangement(graph, subject, landmark)
+    if sense in ("with", "without"):
+        return "unknown" if arrangement == "apart" else "true" if sense == "with" else "false"
+    if TRUE_SENSES.get(arrangement, arrangement) == sense or (sense == "near" and arrangement in ("next to", "beside")):
+        return "true"
+    return "false" if sense in FALSE_SENSES[arrangement] else "unknown"
+
+
+def _decide_shown_place(place: str, sense: str) -> Truth:
+    if sense in PLACE_TRUE[place]:
+        return "true"
+    return "false" if sense in PLACE_FALSE or (place, sense) == ("indoors", "on") else "unknown"
+
+
+def decide_absent_place(sense: str) -> Truth:
+    """Decide whether anything is in, on, under … a place that the scene does not show."""
+    return "unknown" if sense in ("off", "out of", "far", "without") else "false"
+
+
+def _decide_side(graph: Graph, subject: Individual, sense: str, landmark: Individual) -> Truth:
+    first, second = graph.objects[subject[0]].cells[subject[1]], graph.objects[landmark[0]].cells[landmark[1]]
+    slack = min(first.size, second.size) // 6
+    left, right = first.right <= second.left + slack, second.right <= first.left + slack
+    if left == right:
+        return "unknown"
+    return "true" if left == (sense == "left of") else "false"
+
 
 TruthValue = bool | None
 """True, false, or None for unknown."""
@@ -311,3 +432,42 @@ def _is_about_place(predicate: Predicate) -> bool:
     if isinstance(predicate, PrepositionalPhrase):
         return isinstance(predicate.landmark, NounPhrase) and bool(predicate.landmark.place)
     return isinstance(predicate, Setting)
+
+
+VOTER = "oracle"
+VOTES = 3
+
+Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
+
+
+def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
+    """Return the oracle's vote on which of two texts describes a scene."""
+    verdicts = (decide_truth(graph, caption), decide_truth(graph, foil))
+    if "unknown" in verdicts:
+        return "cannot tell"
+    if verdicts[0] == verdicts[1]:
+        return "both" if verdicts[0] == "true" else "neither"
+    return "caption" if verdicts[0] == "true" else "foil"
+
+
+def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
+    """Return the oracle's votes on items, counted as three votes for each item.
+
+    Args:
+        items: Rows with item_id, image, caption and foil.
+        scene_of: Scene of each image.
+    Returns:
+        item_id, voter, vote, votes_caption, votes_foil, votes_other of each item, in order.
+    Raises:
+        KeyError: An image belongs to no scene.
+    """
+    rows = []
+    for item in items:
+        vote = cast_vote(scene_of[item["image"]], item["caption"], item["foil"])
+        counts = {
+            "votes_caption": VOTES * (vote == "caption"),
+            "votes_foil": VOTES * (vote == "foil"),
+            "votes_other": VOTES * (vote not in ("caption", "foil")),
+        }
+        rows.append({"item_id": item["item_id"], "voter": VOTER, "vote": vote, **counts})
+    return rows

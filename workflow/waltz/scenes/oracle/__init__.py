@@ -1,1 +1,0 @@
-"""The oracle that decides the truth of a text about a scene."""

@@ -1,1 +1,0 @@
-"""Scenes as graphs: kinds, places, relations, and random sampling."""
