@@ -24,7 +24,7 @@ from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.kinds.ruler import load
+from waltz.models.encoders.kinds.ruler import load_ruler
 from waltz.models.encoders.players import PROFILES
 from waltz.sources.images import load_image, open_images
 
@@ -34,7 +34,7 @@ IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 160, 3), 
 
 
 def ruler(share):
-    return load(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
+    return load_ruler(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
 
 
 def game(encoder, text, profile):
@@ -126,7 +126,7 @@ TEXTS = ["b b b", "b a"]  # 98 is even and counts for a match, 97 against
 
 
 def coalitions(share, profile, texts=TEXTS):
-    encoder = load(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
+    encoder = load_ruler(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
     image = encoder.prepare_image(RED_IMAGE)
     games = [PROFILES[profile](encoder, encoder.tokenize(text), image) for text in texts]
     return Coalitions(encoder, image, games, lambda logits: logits)

@@ -22,8 +22,26 @@ DECODER_KINDS = ("text", "vision")
 """Kinds of models that generate text."""
 DETECTOR_KIND = "detector"
 """Kind of models that detect regions in images for encoders that read regions; they score nothing themselves."""
-ENCODER_PACKAGE = "waltz.models.encoders.kinds"
-"""Package with one module for each kind of encoder."""
+ENCODER_MODULES = {
+    "albef": "waltz.models.encoders.kinds.albef",
+    "albef-answering": "waltz.models.encoders.kinds.albef_answering",
+    "align": "waltz.models.encoders.kinds.align",
+    "blip": "waltz.models.encoders.kinds.blip",
+    "blip-2": "waltz.models.encoders.kinds.blip_2",
+    "clip": "waltz.models.encoders.kinds.clip",
+    "flava": "waltz.models.encoders.kinds.flava",
+    "flava-contrastive": "waltz.models.encoders.kinds.flava_contrastive",
+    "lxmert": "waltz.models.encoders.kinds.lxmert",
+    "lxmert-answering": "waltz.models.encoders.kinds.lxmert_answering",
+    "ruler": "waltz.models.encoders.kinds.ruler",
+    "siglip": "waltz.models.encoders.kinds.siglip",
+    "vilbert": "waltz.models.encoders.kinds.vilbert",
+    "vilbert-12in1": "waltz.models.encoders.kinds.vilbert_12in1",
+    "vilbert-12in1-itm": "waltz.models.encoders.kinds.vilbert_12in1_itm",
+    "vilt": "waltz.models.encoders.kinds.vilt",
+    "visual-bert": "waltz.models.encoders.kinds.visual_bert",
+}
+"""Module of the function `load_KIND` of each kind of encoder; imported when it is needed."""
 DETECTOR_CONFIG = "config.yaml"
 """Name of a detector's configuration next to its weights; it takes precedence over the released values."""
 UNPACK_FORMATS = ("folder", "spanbert")
@@ -57,7 +75,7 @@ class ModelSpec:
     Attributes:
         name: Name in the study and in the results.
         kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked LM),
-            `classifier` (of texts), or one of `encoder_kinds()`.
+            `classifier` (of texts), or one of `ENCODER_MODULES`.
         weights: Hub id, folder in transformers format, `package:NAME`, url, or checkpoint file.
         revision: Full commit hash, package version, `local` for a folder or file, or `lock` for the commit that the
             study's lock file records on the first download.
@@ -178,14 +196,13 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
 
 def list_encoder_kinds() -> list[str]:
-    """Return the kinds of alignment encoders: the modules of their package, with `-` for `_`; nothing is imported."""
-    folder = Path(__file__).parent / "models" / "encoders" / "kinds"
-    return sorted(file.stem.replace("_", "-") for file in folder.glob("[a-z]*.py"))
+    """Return the kinds of alignment encoders."""
+    return sorted(ENCODER_MODULES)
 
 
 def get_encoder_module(kind: str) -> str:
     """Return the full name of the module of a kind of encoder."""
-    return f"{ENCODER_PACKAGE}.{kind.replace('-', '_')}"
+    return ENCODER_MODULES[kind]
 
 
 def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:

@@ -37,7 +37,7 @@ SHORT, LONG = "a dog", "there are two dogs on the green sofa"
 def found_by(name, text, profile, share, evaluations=None):
     """T-SHAP of a ruler."""
     spec = ModelSpec("ruler", "ruler", weights=f"share:{share}", revision="0")
-    encoder = ruler.load(spec, Device("cpu", threads=1, reason="test"))
+    encoder = ruler.load_ruler(spec, Device("cpu", threads=1, reason="test"))
     image = encoder.prepare_image(Image.new("RGB", (90, 60), (10, 200, 90)))
     game = PROFILES[profile](encoder, encoder.tokenize(text), image)
     table = Coalitions(encoder, image, [game], lambda logits: logits)

@@ -7,11 +7,13 @@ import importlib
 from pathlib import Path
 
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
-from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, list_encoder_kinds, load_registry
+from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, load_registry
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
 PAPER_TABLES = Path(__file__).parents[3] / "resources" / "published"
+MATCH_PROBABILITY = "p(match)"
+"""Score of kinds with a matching head of two outputs, whose module says as MATCH which stands for a match."""
 HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")
 OUTPUTS = {
     "text": ("`AutoModelForCausalLM`", "log-probability"),
@@ -22,17 +24,17 @@ OUTPUTS = {
     "clip": ("`CLIPModel`", "scaled cosine"),
     "align": ("`AlignModel`", "scaled cosine"),
     "siglip": ("`SiglipModel`", "p(match), sigmoid"),
-    "flava": ("`FlavaForPreTraining`", "p(match)"),
-    "blip": ("`BlipForImageTextRetrieval`", "p(match)"),
-    "blip-2": ("`Blip2ForImageTextRetrieval`", "p(match)"),
-    "lxmert": ("`LxmertForPreTraining`", "p(match)"),
+    "flava": ("`FlavaForPreTraining`", MATCH_PROBABILITY),
+    "blip": ("`BlipForImageTextRetrieval`", MATCH_PROBABILITY),
+    "blip-2": ("`Blip2ForImageTextRetrieval`", MATCH_PROBABILITY),
+    "lxmert": ("`LxmertForPreTraining`", MATCH_PROBABILITY),
     "lxmert-answering": ("`LxmertForQuestionAnswering`", "p(answer)"),
-    "visual-bert": ("`VisualBertForPreTraining`", "p(match)"),
-    "albef": ("own: `models/albef`", "p(match)"),
+    "visual-bert": ("`VisualBertForPreTraining`", MATCH_PROBABILITY),
+    "albef": ("own: `models/albef`", MATCH_PROBABILITY),
     "albef-answering": ("own: `models/albef`", "p(answer)"),
-    "vilbert": ("own: `models/vilbert`", "p(match)"),
+    "vilbert": ("own: `models/vilbert`", MATCH_PROBABILITY),
     "vilbert-12in1": ("own: `models/vilbert`", "retrieval logit"),
-    "vilbert-12in1-itm": ("own: `models/vilbert`", "p(match)"),
+    "vilbert-12in1-itm": ("own: `models/vilbert`", MATCH_PROBABILITY),
 }
 """Class and score by kind of model."""
 USES = {
@@ -44,8 +46,6 @@ USES = {
 }
 """Uses of models that are not evaluated."""
 DOCUMENT_TITLES = {"thesis-": "", "cv-probes-": "CV-Probes ", "decoders-paper-": "decoders paper "}
-SHARED_HEADS = {"vilbert-12in1-itm": "vilbert"}
-"""Kinds whose head is defined in another kind's module."""
 HELPER, HELPER_USE = "llama2-13b-chat", "helper"
 
 
@@ -74,11 +74,9 @@ def list_tables_by_model() -> dict[str, tuple[str, ...]]:
 
 def get_match_index(kind: str) -> int | None:
     """Return the index of the matching head's output for a match; None for a kind without such a head."""
-    if SHARED_HEADS.get(kind, kind) not in list_encoder_kinds():
+    if OUTPUTS[kind][1] != MATCH_PROBABILITY:
         return None
-    index: int | None = getattr(
-        importlib.import_module(get_encoder_module(SHARED_HEADS.get(kind, kind))), "MATCH", None
-    )
+    index: int = importlib.import_module(get_encoder_module(kind)).MATCH
     return index
 
 

@@ -1,4 +1,4 @@
-"""Alignment encoders: one module per kind in `kinds`, found by its name."""
+"""Alignment encoders, loaded by their kind."""
 
 import importlib
 from typing import cast
@@ -14,4 +14,5 @@ def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    return cast(Encoder, importlib.import_module(get_encoder_module(spec.kind)).load(spec, device))
+    load = getattr(importlib.import_module(get_encoder_module(spec.kind)), f"load_{spec.kind.replace('-', '_')}")
+    return cast(Encoder, load(spec, device))

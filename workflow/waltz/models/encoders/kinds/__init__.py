@@ -1,1 +1,1 @@
-"""Kinds of encoders: one module each with `load(spec, device)`, found by its name."""
+"""Kinds of encoders: a function `load_KIND(spec, device)` each, listed in `model_registry.ENCODER_MODULES`."""

@@ -58,7 +58,7 @@ class Albef(BaseEncoder):
         return compute_log_odds(self.network.logits(text[0], image[0]), MATCH)
 
 
-def load(spec: ModelSpec, device: Device) -> Albef:
+def load_albef(spec: ModelSpec, device: Device) -> Albef:
     """Load an ALBEF with its matching head from a checkpoint file, or a folder or repository of one.
 
     Raises:

@@ -36,7 +36,7 @@ class AlbefAnswering(Albef):
         return logits
 
 
-def load(spec: ModelSpec, device: Device) -> AlbefAnswering:
+def load_albef_answering(spec: ModelSpec, device: Device) -> AlbefAnswering:
     """Load an ALBEF with its text decoder from a checkpoint file, or a folder or repository of one.
 
     Raises:

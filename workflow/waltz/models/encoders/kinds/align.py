@@ -8,7 +8,7 @@ from waltz.models.encoders.base import load_pixel_encoder
 from waltz.models.encoders.late_fusion import LateFusionEncoder
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load an ALIGN by hub id or folder.
 
     Raises:

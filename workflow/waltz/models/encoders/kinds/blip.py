@@ -57,7 +57,7 @@ class Blip(PixelEncoder):
         return compute_log_odds(self.network.itm_head(states[:, 0]), MATCH)
 
 
-def load(spec: ModelSpec, device: Device) -> Blip:
+def load_blip(spec: ModelSpec, device: Device) -> Blip:
     """Load a BLIP with its matching head by hub id or folder.
 
     Raises:

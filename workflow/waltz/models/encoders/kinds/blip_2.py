@@ -9,9 +9,7 @@ from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
 from waltz.models.encoders.encoder import States, compute_log_odds
-
-MATCH = 1
-"""Index of a match in the head's output."""
+from waltz.models.encoders.kinds.blip import MATCH
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Blip2(PixelEncoder):
         return compute_log_odds(self.network.itm_head(states.to(self.network.itm_head.weight.dtype)).mean(dim=1), MATCH)
 
 
-def load(spec: ModelSpec, device: Device) -> Blip2:
+def load_blip_2(spec: ModelSpec, device: Device) -> Blip2:
     """Load a BLIP-2 for retrieval by hub id or folder.
 
     Raises:

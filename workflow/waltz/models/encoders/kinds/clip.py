@@ -15,7 +15,7 @@ EXCLAMATION_MARK = "!"
 """Masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a CLIP by hub id or folder; its logit is `logits_per_image`.
 
     Raises:

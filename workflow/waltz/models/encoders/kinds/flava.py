@@ -42,7 +42,7 @@ class Flava(PixelEncoder):
         return compute_log_odds(self.network.itm_head(states), MATCH)
 
 
-def load(spec: ModelSpec, device: Device) -> Flava:
+def load_flava(spec: ModelSpec, device: Device) -> Flava:
     """Load a FLAVA with its pre-training heads by hub id or folder.
 
     Raises:

@@ -8,7 +8,7 @@ from waltz.models.encoders.base import load_pixel_encoder
 from waltz.models.encoders.late_fusion import LateFusionEncoder
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`.
 
     Raises:

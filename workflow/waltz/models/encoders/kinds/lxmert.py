@@ -54,7 +54,7 @@ class Lxmert(RegionEncoder):
         return state
 
 
-def load(spec: ModelSpec, device: Device) -> Lxmert:
+def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:
     """Load an LXMERT with its pre-training heads by hub id or folder.
 
     Raises:

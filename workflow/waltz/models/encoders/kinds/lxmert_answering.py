@@ -30,7 +30,7 @@ class LxmertAnswering(Lxmert):
         return logits
 
 
-def load(spec: ModelSpec, device: Device) -> LxmertAnswering:
+def load_lxmert_answering(spec: ModelSpec, device: Device) -> LxmertAnswering:
     """Load an LXMERT with its answering head by hub id or folder.
 
     Raises:

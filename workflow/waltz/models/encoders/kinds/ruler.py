@@ -79,7 +79,7 @@ class Ruler:
         return self.share * text[0] + (1 - self.share) * image[0]
 
 
-def load(spec: ModelSpec, device: Device) -> Ruler:
+def load_ruler(spec: ModelSpec, device: Device) -> Ruler:
     """Return the ruler whose share is given in the entry's weights, as `share:0.25`.
 
     Raises:

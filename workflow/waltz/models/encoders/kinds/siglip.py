@@ -14,7 +14,7 @@ class TokenizerFileProcessors(Processors):
     tokenizer_class = transformers.PreTrainedTokenizerFast
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a SigLIP by hub id or folder.
 
     It was trained on texts padded to its full length and pools at the last position, so texts are padded; padding

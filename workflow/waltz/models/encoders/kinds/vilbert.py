@@ -76,7 +76,7 @@ class Vilbert(RegionEncoder):
         return compute_log_odds(self.network.match_logits(self.network.fuse(text[0], image[0])), MATCH)
 
 
-def load(spec: ModelSpec, device: Device) -> Vilbert:
+def load_vilbert(spec: ModelSpec, device: Device) -> Vilbert:
     """Load a ViLBERT by its original checkpoint file, or a folder or hub id with one.
 
     Raises:

@@ -28,7 +28,7 @@ class Vilbert12in1(Vilbert):
         return logit
 
 
-def load(spec: ModelSpec, device: Device) -> Vilbert12in1:
+def load_vilbert_12in1(spec: ModelSpec, device: Device) -> Vilbert12in1:
     """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one.
 
     Raises:

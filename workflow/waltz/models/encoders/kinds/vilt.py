@@ -61,7 +61,7 @@ class Vilt(PixelEncoder):
         return ranks
 
 
-def load(spec: ModelSpec, device: Device) -> Vilt:
+def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
     """Load a ViLT for retrieval by hub id or folder.
 
     Raises:

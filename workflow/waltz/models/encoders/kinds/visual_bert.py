@@ -60,7 +60,7 @@ class TokenizerLoader:
             raise OSError(f"it has no tokenizer, and {BERT_TOKENIZER} at {BERT_REVISION} cannot be had") from error
 
 
-def load(spec: ModelSpec, device: Device) -> VisualBert:
+def load_visual_bert(spec: ModelSpec, device: Device) -> VisualBert:
     """Load a VisualBERT with its pre-training heads by hub id or folder.
 
     Raises:

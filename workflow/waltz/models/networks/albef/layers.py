@@ -3,8 +3,6 @@
 The text encoder has BERT layers with post-norm; the later ones attend to a context. Layers before `fusion` depend on
 the text alone, so a text passes them once, whatever images it is paired with. The image encoder is a vision transformer
 with pre-norm (Dosovitskiy et al., 2021).
-
-Layers before `fusion` depend on the text alone, so a text passes them once, whatever images it meets.
 """
 
 from collections.abc import Iterable

@@ -26,8 +26,6 @@ from waltz.models.networks.albef.sizes import (
 )
 from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
 
-pass
-
 UNUSED_KEYS = re.compile(
     r"""[^.]*_m(\..*)?                              # momentum copies of other weights
     | image_queue | text_queue | idx_queue | queue_ptr  # queues of contrastive training

@@ -2,8 +2,6 @@
 RoIPool.
 
 Everything is computed in float32, as in the released code.
-
-Everything is computed in float32, as the released code does it.
 """
 
 import math

@@ -98,8 +98,6 @@ class _ArrayUnpickler(pickle.Unpickler):
         return self.constructors[module, name]
 
 
-pass
-
 PICKLE_SUFFIX = ".pkl"
 """End of the name of the weights as they were first released."""
 COUNTER_SUFFIX = "num_batches_tracked"

@@ -11,10 +11,6 @@ from waltz.core.errors import UserError
 from waltz.models.networks.detector.boxes import clip_boxes, decode_boxes, pool_boxes, suppress_overlaps
 from waltz.models.networks.detector.settings import DetectorSettings, DetectorSizes, StageSizes
 
-pass
-pass
-pass
-
 
 @dataclass(frozen=True, eq=False)
 class Detections:
@@ -250,8 +246,6 @@ class Backbone(nn.Module):
             states = module(states)
         return states
 
-
-pass
 
 BOXES_PER_BATCH = 60
 """Proposals that pass the last stage at once; a full patch of 14 x 14 needs 3 MB there."""

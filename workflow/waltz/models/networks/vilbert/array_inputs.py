@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
+from waltz.models.networks.albef.layers import build_padding_bias
 from waltz.models.networks.vilbert.checkpoint import load_network
 from waltz.models.networks.vilbert.config import VilbertConfig
-from waltz.models.networks.vilbert.network import TwoStreams, build_padding_bias
+from waltz.models.networks.vilbert.network import TwoStreams
 
 TASK_TOKEN_KINDS = {"vilbert": False, "vilbert-12in1": True}
 """Kinds of checkpoints, and whether they read task tokens."""

@@ -9,8 +9,6 @@ from torch.nn import functional
 
 from waltz.models.networks.vilbert.config import VilbertConfig
 
-pass
-
 EPSILON = 1e-12
 """Of every layer norm, inside the square root."""
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": functional.gelu, "relu": functional.relu}
@@ -138,8 +136,6 @@ def compute_attention(
 
 MATCH = 0
 """Index of a match in the ITM head's output: 0 own caption, 1 random caption in training."""
-PADDING_BIAS = -10000.0
-"""Bias of the attention score of a padded key."""
 
 
 class TextEmbeddings(nn.Module):
@@ -286,15 +282,3 @@ class TwoStreams(nn.Module):
         for layer in layers[first:last]:
             states = layer(states, mask)
         return states
-
-
-def build_padding_bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the bias of attention scores: 0 for a visible key, a large negative number for padding.
-
-    Args:
-        mask: 1 or 0 for each key, of shape (batch, keys).
-        dtype: Precision of the network.
-    Returns:
-        Of shape (batch, 1, 1, keys).
-    """
-    return ((1.0 - mask.to(torch.float32)) * PADDING_BIAS).to(dtype)[:, None, None]
