@@ -33,7 +33,7 @@ from waltz.foils.cv_probes import build_contextual_captions, select_images, sele
 from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers import annotations
-from waltz.scenes.writers.images import find_scene
+from waltz.scenes.writers.files import find_scene
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
 SWIG = read_verbs()

@@ -17,7 +17,7 @@ from waltz.scenes.drawing import render_scene
 from waltz.scenes.graph import SIZE, Graph
 from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.sampling import draw_scenes, remove_action
-from waltz.scenes.writers import annotations, sources, tasks
+from waltz.scenes.writers import annotations, files, tasks
 
 COUNT, SEED = 40, 77
 """Scenes, and their seed."""
@@ -82,7 +82,7 @@ def world() -> tuple[Graph, ...]:
 @functools.cache
 def written() -> Mapping[str, str]:
     """The scenes' annotation files by their paths."""
-    return sources.build_files(world(), SEED)
+    return files.build_files(world(), SEED)
 
 
 def annotation(form: str, name: str, url: str) -> bytes:

@@ -18,7 +18,7 @@ from waltz.scenes.drawing import draw_background, render_png, render_scene
 from waltz.scenes.graph import SIZE, Action, Cell, Graph, Object, Relation, describe_content
 from waltz.scenes.lexicon import read_categories, read_kinds, read_places, read_verbs
 from waltz.scenes.sampling import draw_scene, draw_scenes, remove_action, split_zone
-from waltz.scenes.writers.contact_sheet import draw_contact_sheet
+from waltz.scenes.writers.files import draw_contact_sheet
 
 ONE = (Cell(0, 0, 20),)
 

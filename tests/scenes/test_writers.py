@@ -21,7 +21,7 @@ from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.writers import annotations
 from waltz.scenes.writers.annotations import replace_noun
-from waltz.scenes.writers.sources import build_files, write_sources
+from waltz.scenes.writers.files import build_files, write_sources
 from waltz.sources.readers import read_source
 
 GRAPHS = draw_scenes(40, 21)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.scenes.sampling import draw_scenes
-from waltz.scenes.writers.sources import build_files
+from waltz.scenes.writers.files import build_files
 from waltz.sources.readers import read_source
 from workflow_runs.checkout import ROOT
 

@@ -28,7 +28,7 @@ from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import load_masked_model
 from waltz.scenes.oracle import VOTER
 from waltz.scenes.sampling import draw_scenes
-from waltz.scenes.writers.images import find_scene
+from waltz.scenes.writers.files import find_scene
 
 inputs, params = snakemake.input, snakemake.params
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from waltz.core.job_records import log_job
 from waltz.scenes.sampling import draw_scenes
-from waltz.scenes.writers.contact_sheet import draw_contact_sheet
-from waltz.scenes.writers.sources import write_sources
+from waltz.scenes.writers.files import draw_contact_sheet, write_sources
 
 wanted = snakemake.params.scenes
 

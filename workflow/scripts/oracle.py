@@ -7,7 +7,7 @@ from waltz.core.files import parquet
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import FILTERED, ORACLE
 from waltz.scenes.sampling import draw_scenes
-from waltz.scenes.writers.images import find_scene
+from waltz.scenes.writers.files import find_scene
 
 params = snakemake.params
 

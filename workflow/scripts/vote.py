@@ -7,7 +7,7 @@ from waltz.core.job_records import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
 from waltz.scenes.oracle import VOTER, cast_votes
 from waltz.scenes.sampling import draw_scenes
-from waltz.scenes.writers.images import find_scene
+from waltz.scenes.writers.files import find_scene
 
 params = snakemake.params
 

@@ -1,0 +1,152 @@
+"""All files of the scenes in the layout of the real data sets, their images, and a contact sheet of these."""
+
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from PIL import Image, ImageDraw, ImageFont
+
+from waltz.core.files.atomic import write_text
+from waltz.scenes.drawing import render_png, render_scene
+from waltz.scenes.graph import SIZE, Graph
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.language.foils import draw_foils
+from waltz.scenes.sampling import remove_action
+from waltz.scenes.writers import annotations, tasks
+from waltz.scenes.writers.annotations import name_coco_2014, name_coco_2017, name_still, name_swig
+from waltz.scenes.writers.tasks import name_gqa, name_visdial, name_visual7w
+
+
+def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
+    """Build the text of every annotation file, by its path in the folder."""
+    vqa_questions, vqa_annotations = tasks.build_vqa(graphs, seed)
+    gqa_all, gqa_balanced = tasks.build_gqa(graphs, seed)
+    documents: dict[str, Any] = {
+        "coco/annotations/captions_val2017.json": annotations.build_captions(graphs, seed),
+        "coco/annotations/captions_val2014.json": annotations.build_captions(graphs, seed, "val2014"),
+        "foilit/foilv1.0_test_2017.json": annotations.build_foil_it(graphs, seed),
+        "visual7w/dataset_v7w_telling.json": tasks.build_visual7w(graphs, seed),
+        "swig/imsitu_space.json": annotations.build_verb_space(),
+        "imsitu/descriptions.json": annotations.build_descriptions(graphs, seed),
+        "visdial/visdial_1.0_train.json": tasks.build_visdial(graphs, seed, "train"),
+        "visdial/visdial_1.0_val.json": tasks.build_visdial(graphs, seed, "val2018"),
+        "vqa/v2_OpenEnded_mscoco_val2014_questions.json": vqa_questions,
+        "vqa/v2_mscoco_val2014_annotations.json": vqa_annotations,
+        "gqa/testdev_all_questions.json": gqa_all,
+        "gqa/testdev_balanced_questions.json": gqa_balanced,
+    }
+    for split in annotations.SWIG_SPLITS:
+        documents[f"swig/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=True)
+        documents[f"imsitu/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=False)
+    texts_of = {name: json.dumps(document, ensure_ascii=False) + "\n" for name, document in documents.items()}
+    data, gold = tasks.build_comve(len(graphs), seed)
+    return texts_of | {
+        "esnli/esnli_test.csv": tasks.build_esnli(graphs, seed),
+        "comve/subtaskA_test_data.csv": data,
+        "comve/subtaskA_gold_answers.csv": gold,
+    }
+
+
+def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> list[Path]:
+    """Write every annotation file and image; scene i has the number i + 1 in all of them.
+
+    Returns:
+        The annotation files.
+    """
+    paths = []
+    for name, text in build_files(graphs, seed).items():
+        path = Path(directory) / name
+        write_text(path, text)
+        paths.append(path)
+    write_images(Path(directory), graphs)
+    return paths
+
+
+def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
+    """Return the scene that an image shows, by the number in its name; a still shows it without its action.
+
+    Raises:
+        ValueError: The name has no number of a scene.
+    """
+    match = re.search(r"(\d+)(_still)?\.[a-z]+$", image)
+    if match is None or not 0 < int(match[1]) <= len(graphs):
+        raise ValueError(f"{image} is no image of the {len(graphs)} scenes")
+    graph = graphs[int(match[1]) - 1]
+    return remove_action(graph) if match[2] else graph
+
+
+def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
+    """Draw every scene once and write it under each data set's name; scene i has the number i + 1.
+
+    Returns:
+        Number of files written.
+    """
+    count = 0
+    for number, graph in enumerate(graphs, 1):
+        picture = render_png(graph)
+        paths = [
+            f"coco/val2017/{name_coco_2017(number)}",
+            f"coco/val2014/{name_coco_2014(number, 'val2014')}",
+            f"visual7w/images/{name_visual7w(number)}",
+            f"gqa/images/{name_gqa(number)}",
+            f"visdial/images/{name_visdial(number, 'train')}",
+            f"visdial/images/{name_visdial(number, 'val2018')}",
+        ]
+        if graph.action is not None:
+            paths.append(f"swig/images_512/{name_swig(graph.action.verb, number)}")
+            _write(
+                directory / f"swig/images_512/{name_still(graph.action.verb, number)}", render_png(remove_action(graph))
+            )
+            count += 1
+        for path in paths:
+            _write(directory / path, picture)
+        count += len(paths)
+    return count
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+SCENES = 24
+COLUMNS = 6
+TEXT_HEIGHT = 134
+MARGIN = 10
+LINE_LENGTH = 46
+"""Characters of a line."""
+
+BLACK, GREEN, RED = (20, 20, 20), (0, 110, 40), (170, 20, 20)
+
+
+def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
+    """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
+    scenes = graphs[:SCENES]
+    rows = -(-len(scenes) // COLUMNS)
+    width, height = COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT_HEIGHT) + MARGIN
+    sheet = Image.new("RGB", (width, height), (255, 255, 255))
+    pen = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(size=11)
+    for index, graph in enumerate(scenes):
+        left = MARGIN + (index % COLUMNS) * (SIZE + MARGIN)
+        top = MARGIN + (index // COLUMNS) * (SIZE + TEXT_HEIGHT)
+        sheet.paste(render_scene(graph), (left, top))
+        line = top + SIZE + 3
+        for text, colour in _choose_texts(graph, Random(f"sheet:{seed}:{graph.id}")):
+            for part in textwrap.wrap(text, LINE_LENGTH):
+                pen.text((left, line), part, fill=colour, font=font)
+                line += 13
+    return sheet
+
+
+def _choose_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
+    foils = list(draw_foils(graph, rng))
+    preferred = [foil for foil in foils if foil.piece in ("relation", "action", "count")][-2:] or foils[:2]
+    texts = [(rng.choice(draw_captions(graph, rng)), BLACK)]
+    for foil in preferred:
+        texts += [(f"+ {foil.caption}", GREEN), (f"- {foil.foil}", RED)]
+    return texts
