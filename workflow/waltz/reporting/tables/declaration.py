@@ -1,6 +1,6 @@
 """How a table is declared: where its numbers are from, its paper values and layout, the headings of its metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -163,8 +163,8 @@ class Declaration:
     id: str
     title: str
     sources: Mapping[str, tuple[NumberSource, ...]]
-    rows: tuple[str, ...]
-    columns: str
+    rows: tuple[str, ...] = ("metric", "model")
+    columns: str = "dataset"
     column_groups: tuple[str, ...] = ()
     side_metrics: tuple[str, ...] = ()
     model_kinds: tuple[str, ...] = ()
@@ -209,3 +209,8 @@ class Declaration:
 def locate_number(source: str, metric: str, *settings: str) -> tuple[NumberSource, ...]:
     """Return the only source of a number."""
     return (NumberSource(source, metric, settings or ("",)),)
+
+
+def locate_numbers(source: str, metrics: Iterable[str], *settings: str) -> dict[str, tuple[NumberSource, ...]]:
+    """Return the source of each metric that has the same name there."""
+    return {metric: locate_number(source, metric, *settings) for metric in metrics}

@@ -1,6 +1,7 @@
 """All tables of the report, stage by stage: those of the papers, and two of single seeds, which they only plot."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from waltz.reporting.tables.declaration import (
     ENCODER,
@@ -10,7 +11,10 @@ from waltz.reporting.tables.declaration import (
     Declaration,
     NumberSource,
     locate_number,
+    locate_numbers,
 )
+
+# The models of the papers
 
 CLIP_ALIASES = {"clip": ("clip", "clip-vit-base-patch32")}
 CV_PROBES_ALIASES = {
@@ -20,13 +24,13 @@ CV_PROBES_ALIASES = {
     "albef": ("albef", "albef-mscoco"),
 }
 """Encoders of CV-Probes, which does not say which checkpoint of ALBEF it took."""
-LXMERT_ANSWERING = {"lxmert": ("lxmert-vqa", "lxmert-gqa")}
-"""LXMERT's checkpoints that answer questions, in addition to the one that aligns."""
 GPT_ALIASES = {"gpt1": ("gpt1",), "gpt2": ("gpt2-large",)}
 """GPT1 and GPT2 of the VALSE tables; the GPT2 of Table 5.2 is the small one."""
-
+LXMERT_ANSWERING = {"lxmert": ("lxmert-vqa", "lxmert-gqa")}
+"""LXMERT's checkpoints that answer questions, in addition to the one that aligns."""
 NOT_REPRODUCIBLE = {"albef-vqa": "not reproducible: the checkpoint has no ITM head"}
 
+# How the benchmark is built: thesis 3.1, A.2 to A.8, CV-Probes 1 and 2, the sources of VALSE's images
 
 PIECES = {
     "existence": ("existence",),
@@ -37,46 +41,14 @@ PIECES = {
     "coreference": ("coreference-standard", "coreference-clean"),
 }
 """Instruments by piece, in the order of the paper."""
-PIECES_WITH_EXAMPLES = dict(zip(("A.3", "A.4", "A.5", "A.6", "A.7", "A.8"), PIECES, strict=True))
-"""Piece by table of examples."""
 
-VALIDATION = Declaration(
-    id="thesis-A.2",
-    title="Manual validation of each instrument",
-    sources={
-        metric: locate_number("validation", metric)
-        for metric in (
-            "instances",
-            "valid",
-            "valid_percent",
-            "unanimous",
-            "unanimous_percent",
-            "lexical_items",
-            "js",
-            "js_valid",
-            "alpha",
-            "alpha_valid",
-        )
-    },
-    rows=("dataset",),
-    columns="metric",
-    derived=("overall",),
-    adds_own_datasets=True,
-    notes=(
-        "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
-        "In profile `published` the overall unanimous share is taken over the valid items, as in the thesis;"
-        " in `equations` over all items, as in each row.",
-    ),
-)
 PIECES_OVERVIEW = Declaration(
     id="thesis-3.1",
     title="The pieces of VALSE",
-    sources={
-        metric: locate_number("derived", metric)
-        for metric in ("instruments", "examples", "foil_generation_method", "mlm", "gruen", "nli", "source_dataset")
-    },
+    sources=locate_numbers(
+        "derived", ("instruments", "examples", "foil_generation_method", "mlm", "gruen", "nli", "source_dataset")
+    ),
     rows=("metric",),
-    columns="dataset",
     derived=("pieces",),
     profile_independent=True,
     extra_sources=("validation",),
@@ -89,20 +61,31 @@ PIECES_OVERVIEW = Declaration(
         " contradiction. Ours: the settings of the study's instruments; a study of released items builds none.",
     ),
 )
-IMAGES = Declaration(
-    id="valse-paper-1",
-    title="Where the images of VALSE's pieces come from",
-    sources={"image_source": locate_number("derived", "image_source")},
-    rows=("metric",),
-    columns="dataset",
-    profile_independent=True,
-    known_reasons={"image_source": "not measured: sources say which files they are, not where their images are from"},
+VALIDATION = Declaration(
+    id="thesis-A.2",
+    title="Manual validation of each instrument",
+    sources=locate_numbers(
+        "validation",
+        (
+            *("instances", "valid", "valid_percent", "unanimous", "unanimous_percent", "lexical_items"),
+            *("js", "js_valid", "alpha", "alpha_valid"),
+        ),
+    ),
+    rows=("dataset",),
+    columns="metric",
+    derived=("overall",),
+    adds_own_datasets=True,
+    notes=(
+        "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
+        "In profile `published` the overall unanimous share is taken over the valid items, as in the thesis;"
+        " in `equations` over all items, as in each row.",
+    ),
 )
-SAMPLES = tuple(
+EXAMPLES = tuple(
     Declaration(
         id=f"thesis-{number}",
         title=f"Items of the piece {piece}",
-        sources={metric: locate_number("derived", metric, PAPER_SETTING) for metric in ("caption", "foil", "image")},
+        sources=locate_numbers("derived", ("caption", "foil", "image"), PAPER_SETTING),
         rows=("dataset", "setting"),
         columns="metric",
         paper_table_ids=(),
@@ -110,15 +93,23 @@ SAMPLES = tuple(
         profile_independent=True,
         field_titles={"dataset": "instrument", "setting": "item"},
         extra_sources=("samples",),
-        example_datasets=PIECES[piece],
+        example_datasets=instruments,
         notes=("Ours are the first valid items in the order of their ids; the thesis shows hand-picked ones.",),
     )
-    for number, piece in PIECES_WITH_EXAMPLES.items()
+    for number, (piece, instruments) in zip(("A.3", "A.4", "A.5", "A.6", "A.7", "A.8"), PIECES.items(), strict=True)
+)
+IMAGES = Declaration(
+    id="valse-paper-1",
+    title="Where the images of VALSE's pieces come from",
+    sources=locate_numbers("derived", ("image_source",)),
+    rows=("metric",),
+    profile_independent=True,
+    known_reasons={"image_source": "not measured: sources say which files they are, not where their images are from"},
 )
 VERBS = Declaration(
     id="cv-probes-1",
     title="Context-dependent verbs of CV-Probes",
-    sources={"verb": locate_number("derived", "verb", PAPER_SETTING)},
+    sources=locate_numbers("derived", ("verb",), PAPER_SETTING),
     rows=("setting",),
     columns="metric",
     derived=("verbs",),
@@ -130,122 +121,83 @@ VERBS = Declaration(
 PAIRS = Declaration(
     id="cv-probes-2",
     title="Image-caption pairs of CV-Probes",
-    sources={"image_caption_pairs": locate_number("probes", "image_caption_pairs", PAPER_SETTING)},
+    sources=locate_numbers("probes", ("image_caption_pairs",), PAPER_SETTING),
     rows=("setting",),
     columns="metric",
     profile_independent=True,
     field_titles={"setting": "captions"},
 )
-CONSTRUCTION_TABLES = (PIECES_OVERVIEW, VALIDATION, *SAMPLES, IMAGES, VERBS, PAIRS)
 
+# Accuracy: thesis 3.4, 3.5, A.1, the decoders paper's 1, CV-Probes 3 and 4
 
-TEXT_SETTINGS = ("alignment", "perplexity")
+ALIGNMENT = "alignment"
+TEXT_SETTINGS = (ALIGNMENT, "perplexity")
 """Settings of scores of single texts."""
 AVERAGED = "The average weighs each data set the same; its ± is the deviation over data sets."
 
 PAIRWISE = Declaration(
     id="thesis-3.4",
     title="Pairwise ranking accuracy on VALSE",
-    sources={
-        metric: locate_number("evaluation", metric, *TEXT_SETTINGS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")
-    },
-    rows=("metric", "model"),
-    columns="dataset",
+    sources=locate_numbers("evaluation", ("acc_r", "acc", "min_pc_pf", "auroc"), *TEXT_SETTINGS),
     model_kinds=(ENCODER, LANGUAGE),
     model_aliases={**CLIP_ALIASES, **GPT_ALIASES},
     known_reasons=NOT_REPRODUCIBLE,
     adds_own_datasets=True,
     notes=("A language model's score of a text is minus its log perplexity; it sees no image.", AVERAGED),
 )
-ALL_METRICS = Declaration(
+ALL_METRICS = replace(
+    PAIRWISE,
     id="thesis-A.1",
     title="All metrics on VALSE",
-    sources={
-        metric: locate_number("evaluation", metric, *TEXT_SETTINGS)
-        for metric in ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
-    },
-    rows=("metric", "model"),
-    columns="dataset",
-    model_kinds=(ENCODER, LANGUAGE),
-    model_aliases={**CLIP_ALIASES, **GPT_ALIASES},
-    known_reasons=NOT_REPRODUCIBLE,
-    notes=PAIRWISE.notes,
+    sources=locate_numbers("evaluation", ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc"), *TEXT_SETTINGS),
+    adds_own_datasets=False,
 )
-DECODER_SCORES = {
-    "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
-    "acc": locate_number("evaluation", "acc", "single"),
-    "p_c": locate_number("evaluation", "p_c", "single"),
-    "p_f": locate_number("evaluation", "p_f", "single"),
-}
 DECODERS = Declaration(
     id="thesis-3.5",
     title="VL decoders on all of VALSE",
-    sources=DECODER_SCORES,
-    rows=("metric", "model"),
-    columns="dataset",
+    sources={
+        **locate_numbers("evaluation", ("acc_r",), "pairwise"),
+        **locate_numbers("evaluation", ("acc", "p_c", "p_f"), "single"),
+    },
     model_kinds=(VISION,),
     adds_own_datasets=True,
     notes=("acc_r: which of caption and foil describes the image. p_c, p_f: whether a text does.", AVERAGED),
 )
-DECODERS_PAPER = Declaration(
-    id="decoders-paper-1",
-    title="VL decoders on all of VALSE, with mPLUG-Owl3",
-    sources=DECODER_SCORES,
-    rows=("metric", "model"),
-    columns="dataset",
-    model_kinds=(VISION,),
-    notes=DECODERS.notes,
+DECODERS_PAPER = replace(
+    DECODERS, id="decoders-paper-1", title="VL decoders on all of VALSE, with mPLUG-Owl3", adds_own_datasets=False
 )
-
-
-def _declare_probes(number: int, form: str) -> Declaration:
-    """Declare a table of matching accuracy on CV-Probes."""
-    return Declaration(
+PROBES = tuple(
+    Declaration(
         id=f"cv-probes-{number}",
         title=f"Matching accuracy on CV-Probes, {form} captions",
-        sources={"accuracy": (NumberSource("evaluation", "accuracy", (PAPER_SETTING,)),)},
+        sources=locate_numbers("evaluation", ("accuracy",), PAPER_SETTING),
         rows=("model",),
-        columns="dataset",
         model_kinds=(ENCODER,),
         model_aliases=CV_PROBES_ALIASES,
         known_reasons=NOT_REPRODUCIBLE,
     )
-
-
-ACCURACY_TABLES = (
-    PAIRWISE,
-    DECODERS,
-    ALL_METRICS,
-    DECODERS_PAPER,
-    _declare_probes(3, "original"),
-    _declare_probes(4, "simplified"),
+    for number, form in ((3, "original"), (4, "simplified"))
 )
 
+# Contributions of text and image: thesis 4.1 to 4.3, B.1, CV-Probes 5 to 7, 10 and 11
 
-ALIGNMENT = "alignment"
 SHARE = (
     "T-SHAP: text's share of the magnitude of all Shapley values, in percent; the image's is 100 minus it. Its ± is the"
     " deviation over items."
 )
-SKEW = (NumberSource("derived", "mm_skew", (PAPER_SETTING,)),)
-
-
-def _locate_t_shap(role: str, *settings: str) -> tuple[NumberSource, ...]:
-    """Return the source of T-SHAP of texts of a role."""
-    return locate_number("shares", f"t_shap:{role}", *settings)
-
+CAPTION_SHARE = locate_number("shares", "t_shap:caption", ALIGNMENT)
+FOIL_SHARE = locate_number("shares", "t_shap:foil", ALIGNMENT)
+SKEW = locate_numbers("derived", ("mm_skew",), PAPER_SETTING)
 
 QUESTIONS = Declaration(
     id="thesis-4.1",
     title="Encoders on questions and on texts of other images",
     sources={
         "accuracy": locate_number("evaluation", "accuracy", "answering", "open"),
-        "t_shap": _locate_t_shap("answer", "answering", "open"),
-        "p_c": locate_number("evaluation", "p_c", ALIGNMENT),
-        "p_f": locate_number("evaluation", "p_f", ALIGNMENT),
-        "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
-        "t_shap_c": _locate_t_shap("caption", ALIGNMENT),
-        "t_shap_f": (*_locate_t_shap("mismatched", ALIGNMENT), *_locate_t_shap("foil", ALIGNMENT)),
+        "t_shap": locate_number("shares", "t_shap:answer", "answering", "open"),
+        **locate_numbers("evaluation", ("p_c", "p_f", "acc_r"), ALIGNMENT),
+        "t_shap_c": CAPTION_SHARE,
+        "t_shap_f": (*locate_number("shares", "t_shap:mismatched", ALIGNMENT), *FOIL_SHARE),
     },
     rows=("model",),
     columns="metric",
@@ -261,13 +213,10 @@ ENCODER_SHARES = Declaration(
     id="thesis-4.2",
     title="Accuracy and T-SHAP of encoders on VALSE",
     sources={
-        "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
-        "acc": locate_number("evaluation", "acc", ALIGNMENT),
-        "t_shap_c": _locate_t_shap("caption", ALIGNMENT),
-        "mm_skew": SKEW,
+        **locate_numbers("evaluation", ("acc_r", "acc"), ALIGNMENT),
+        "t_shap_c": CAPTION_SHARE,
+        **SKEW,
     },
-    rows=("metric", "model"),
-    columns="dataset",
     side_metrics=("mm_skew",),
     model_kinds=(ENCODER,),
     derived=("skew",),
@@ -275,40 +224,27 @@ ENCODER_SHARES = Declaration(
     known_reasons=NOT_REPRODUCIBLE,
     notes=(SHARE, AVERAGED),
 )
-ENCODER_SHARES_ALL = Declaration(
+ENCODER_SHARES_ALL = replace(
+    ENCODER_SHARES,
     id="thesis-B.1",
     title="All scores and T-SHAP of encoders on VALSE",
     sources={
-        "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
-        "acc": locate_number("evaluation", "acc", ALIGNMENT),
-        "p_c": locate_number("evaluation", "p_c", ALIGNMENT),
-        "p_f": locate_number("evaluation", "p_f", ALIGNMENT),
-        "t_shap_c": _locate_t_shap("caption", ALIGNMENT),
-        "t_shap_f": _locate_t_shap("foil", ALIGNMENT),
-        "mm_skew": SKEW,
+        **locate_numbers("evaluation", ("acc_r", "acc", "p_c", "p_f"), ALIGNMENT),
+        "t_shap_c": CAPTION_SHARE,
+        "t_shap_f": FOIL_SHARE,
+        **SKEW,
     },
-    rows=("metric", "model"),
-    columns="dataset",
-    side_metrics=("mm_skew",),
-    model_kinds=(ENCODER,),
-    derived=("skew",),
-    model_aliases=CLIP_ALIASES,
-    known_reasons=NOT_REPRODUCIBLE,
-    notes=ENCODER_SHARES.notes,
 )
 DECODER_SHARES = Declaration(
     id="thesis-4.3",
     title="Accuracy and T-SHAP of VL decoders on VALSE",
     sources={
-        "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
-        "p_c": locate_number("evaluation", "p_c", "single"),
-        "p_f": locate_number("evaluation", "p_f", "single"),
+        **locate_numbers("evaluation", ("acc_r",), "pairwise"),
+        **locate_numbers("evaluation", ("p_c", "p_f"), "single"),
         "t_shap_r": locate_number("shares", "t_shap:", "pairwise"),
-        "t_shap_c": _locate_t_shap("caption", "single"),
-        "t_shap_f": _locate_t_shap("foil", "single"),
+        "t_shap_c": locate_number("shares", "t_shap:caption", "single"),
+        "t_shap_f": locate_number("shares", "t_shap:foil", "single"),
     },
-    rows=("metric", "model"),
-    columns="dataset",
     model_kinds=(VISION,),
     notes=(
         SHARE,
@@ -316,41 +252,30 @@ DECODER_SHARES = Declaration(
         AVERAGED,
     ),
 )
-
-
-def _declare_verbs(number: int, model: str, name: str, adds_other_models: bool = False) -> Declaration:
-    """Declare a table of T-SHAP and the verb's contribution on CV-Probes."""
-    return Declaration(
+VERB_SHARES = tuple(
+    Declaration(
         id=f"cv-probes-{number}",
         title=f"T-SHAP and the verb's contribution on CV-Probes: {name}",
-        sources={
-            metric: (NumberSource("attribution", metric, (PAPER_SETTING,)),)
-            for metric in ("t_shap_overall", "verb_shap", "verb_share")
-        },
+        sources=locate_numbers("attribution", ("t_shap_overall", "verb_shap", "verb_share"), PAPER_SETTING),
         rows=("model", "setting", "metric"),
-        columns="dataset",
         model_kinds=(ENCODER,),
         model_aliases={model: CV_PROBES_ALIASES[model]} if model in CV_PROBES_ALIASES else {},
-        adds_other_models=adds_other_models,
+        adds_other_models=number == 5,
         known_reasons=NOT_REPRODUCIBLE,
         notes=("Rows name the class that the model predicts. The verb's contribution is in the unit of the score.",),
     )
-
-
-SHARE_TABLES = (
-    QUESTIONS,
-    ENCODER_SHARES,
-    DECODER_SHARES,
-    ENCODER_SHARES_ALL,
-    _declare_verbs(5, "blip", "BLIP", adds_other_models=True),
-    _declare_verbs(6, "blip2", "BLIP 2"),
-    _declare_verbs(7, "flava", "FLAVA"),
-    _declare_verbs(10, "lxmert", "LXMERT"),
-    _declare_verbs(11, "albef", "ALBEF"),
+    for number, model, name in (
+        (5, "blip", "BLIP"),
+        (6, "blip2", "BLIP 2"),
+        (7, "flava", "FLAVA"),
+        (10, "lxmert", "LXMERT"),
+        (11, "albef", "ALBEF"),
+    )
 )
 
+# Self-consistency: thesis 5.1, 5.2, 5.5, C.1 to C.3, C.25, the decoders paper's 2 and 3, and single seeds, whose
+# numbers the papers only plot (thesis C.2, C.4, C.5; decoders paper 7, 8)
 
-POST_HOC, COT = "post-hoc", "cot"
 COT_TESTS = ("biasing_features", "early_answering", "filler_tokens", "adding_mistakes", "paraphrasing")
 ANSWER_SETTINGS = ("choice", "answering", "open")
 """Settings of answers to questions."""
@@ -370,12 +295,7 @@ TESTS = (
 
 def _locate_consistency(*metrics: str) -> dict[str, tuple[NumberSource, ...]]:
     """Return the sources of metrics of the consistency stage."""
-    return {metric: (NumberSource("consistency", metric, (PAPER_SETTING,)),) for metric in metrics}
-
-
-def _locate_correlations(metrics: Iterable[str]) -> dict[str, tuple[NumberSource, ...]]:
-    """Return the sources of tests' correlations with CC-SHAP."""
-    return {metric: (NumberSource("correlations", metric, (PAPER_SETTING,)),) for metric in metrics}
+    return locate_numbers("consistency", metrics, PAPER_SETTING)
 
 
 TEXT_METRICS = {
@@ -384,87 +304,15 @@ TEXT_METRICS = {
     "accuracy_cot": ACCURACY_AFTER_COT,
     **_locate_consistency(*COT_TESTS, "cc_shap_cot"),
 }
-IMAGE_METRICS = {
-    "accuracy": ACCURACY,
-    "accuracy_cot": ACCURACY_AFTER_COT,
-    **_locate_consistency("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
-    **_locate_consistency("counterfactual_edits", *COT_TESTS),
-}
-PAIR_METRICS = {
-    "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
-    "acc_r_cot": locate_number("evaluation", "acc_r", "pairwise-after-cot"),
-    **_locate_consistency("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
-    **_locate_consistency("counterfactual_edits", *COT_TESTS),
-}
-
-
-def _declare_seeds(
-    part: str, title: str, kind: str, metrics: Iterable[str], rows: tuple[str, ...], columns: str
-) -> Declaration:
-    """Declare a table of the numbers of single seeds."""
-    return Declaration(
-        id=f"seeds-{part}",
-        title=title,
-        sources={metric: locate_number("derived", metric, PAPER_SETTING) for metric in metrics},
-        rows=rows,
-        columns=columns,
-        model_kinds=(kind,),
-        paper_table_ids=(),
-        derived=("seeds",),
-        extra_sources=("consistency",),
-        marks_best=False,
-        field_titles={"setting": "explanation, seed"},
-        notes=(TESTS, "The papers plot deviations over three runs, without numbers."),
-    )
-
-
-def _declare_texts(number: str, title: str, *omitted_metrics: str) -> Declaration:
-    """Declare a table of language models on text tasks."""
-    return Declaration(
-        id=f"thesis-{number}",
-        title=title,
-        sources={metric: places for metric, places in TEXT_METRICS.items() if metric not in omitted_metrics},
-        rows=("dataset", "setting", "metric"),
-        columns="model",
-        model_kinds=(LANGUAGE,),
-        notes=(TESTS,),
-    )
-
-
-def _declare_images(table: str, title: str) -> Declaration:
-    """Declare a table of vision-language decoders on questions and captions."""
-    return Declaration(
-        id=table,
-        title=title,
-        sources=IMAGE_METRICS,
-        rows=("setting", "metric", "model"),
-        columns="dataset",
-        model_kinds=(VISION,),
-        dataset_aliases={name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
-        notes=(TESTS, "Accuracy on MSCOCO is acc_r: a caption with one of another image."),
-    )
-
-
-def _declare_pairs(table: str, title: str) -> Declaration:
-    """Declare a table of vision-language decoders on VALSE."""
-    return Declaration(
-        id=table,
-        title=title,
-        sources=PAIR_METRICS,
-        rows=("setting", "metric", "model"),
-        columns="dataset",
-        model_kinds=(VISION,),
-        notes=(TESTS, AVERAGED),
-    )
-
+VISION_METRICS = _locate_consistency(
+    *("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
+    *("counterfactual_edits", *COT_TESTS),
+)
 
 TESTS_OVERVIEW = Declaration(
     id="thesis-5.1",
     title="The self-consistency tests",
-    sources={
-        metric: locate_number("derived", metric, PAPER_SETTING)
-        for metric in ("changed", "consistent_where", "applies_to")
-    },
+    sources=locate_numbers("derived", ("changed", "consistent_where", "applies_to"), PAPER_SETTING),
     rows=("setting", "dataset"),
     columns="metric",
     paper_table_ids=(),
@@ -472,10 +320,25 @@ TESTS_OVERVIEW = Declaration(
     profile_independent=True,
     field_titles={"dataset": "test", "setting": "explanation"},
 )
+TEXT_TASKS = Declaration(
+    id="thesis-5.2",
+    title="Language models: accuracy, tests and CC-SHAP on e-SNLI, disambiguation QA and ComVE",
+    sources=TEXT_METRICS,
+    rows=("dataset", "setting", "metric"),
+    columns="model",
+    model_kinds=(LANGUAGE,),
+    notes=(TESTS,),
+)
+FURTHER_TEXT_TASKS = replace(
+    TEXT_TASKS,
+    id="thesis-C.2",
+    title="Language models: accuracy, tests and CC-SHAP on causal judgement and logical deduction",
+    sources={metric: places for metric, places in TEXT_METRICS.items() if metric != "input_from_explanation"},
+)
 RESCALED = Declaration(
     id="thesis-C.1",
     title="Tests and CC-SHAP averaged over all five text tasks",
-    sources={"rescaled_average": locate_number("derived", "rescaled_average")},
+    sources=locate_numbers("derived", ("rescaled_average",)),
     rows=("model",),
     columns="metric",
     model_kinds=(LANGUAGE,),
@@ -490,7 +353,9 @@ RESCALED = Declaration(
 CORRELATIONS = Declaration(
     id="thesis-C.3",
     title="Correlation of CC-SHAP with the other tests",
-    sources=_locate_correlations(("counterfactual_edits", *COT_TESTS, "input_from_explanation")),
+    sources=locate_numbers(
+        "correlations", ("counterfactual_edits", *COT_TESTS, "input_from_explanation"), PAPER_SETTING
+    ),
     rows=("dataset", "setting", "metric"),
     columns="model",
     marks_best=False,
@@ -500,29 +365,63 @@ CORRELATIONS = Declaration(
         "The bar chart below the table in the thesis shows these cells.",
     ),
 )
-CONSISTENCY_TABLES = (
-    TESTS_OVERVIEW,
-    _declare_texts("5.2", "Language models: accuracy, tests and CC-SHAP on e-SNLI, disambiguation QA and ComVE"),
-    _declare_images("thesis-5.5", "VL decoders: accuracy, T-SHAP, tests and CC-SHAP on questions and captions"),
-    RESCALED,
-    _declare_texts(
-        "C.2",
-        "Language models: accuracy, tests and CC-SHAP on causal judgement and logical deduction",
-        "input_from_explanation",
-    ),
-    CORRELATIONS,
-    _declare_pairs("thesis-C.25", "VL decoders: accuracy, T-SHAP, tests and CC-SHAP on VALSE"),
-    _declare_seeds(
-        "texts",
-        "Language models: tests and CC-SHAP of each seed, and their deviation over seeds",
-        LANGUAGE,
-        ("counterfactual_edits", "input_from_explanation", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
-        rows=("dataset", "metric", "setting"),
-        columns="model",
-    ),
+VISION_TASKS = Declaration(
+    id="thesis-5.5",
+    title="VL decoders: accuracy, T-SHAP, tests and CC-SHAP on questions and captions",
+    sources={"accuracy": ACCURACY, "accuracy_cot": ACCURACY_AFTER_COT, **VISION_METRICS},
+    rows=("setting", "metric", "model"),
+    model_kinds=(VISION,),
+    dataset_aliases={name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
+    notes=(TESTS, "Accuracy on MSCOCO is acc_r: a caption with one of another image."),
+)
+VISION_TASKS_PAPER = replace(
+    VISION_TASKS,
+    id="decoders-paper-2",
+    title="VL decoders, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP",
+)
+VALSE_TESTS = Declaration(
+    id="thesis-C.25",
+    title="VL decoders: accuracy, T-SHAP, tests and CC-SHAP on VALSE",
+    sources={
+        "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
+        "acc_r_cot": locate_number("evaluation", "acc_r", "pairwise-after-cot"),
+        **VISION_METRICS,
+    },
+    rows=("setting", "metric", "model"),
+    model_kinds=(VISION,),
+    notes=(TESTS, AVERAGED),
+)
+VALSE_TESTS_PAPER = replace(
+    VALSE_TESTS,
+    id="decoders-paper-3",
+    title="VL decoders, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP on VALSE",
+)
+
+
+def _declare_seeds(
+    part: str, title: str, kind: str, metrics: Iterable[str], rows: tuple[str, ...], columns: str
+) -> Declaration:
+    """Declare a table of the numbers of single seeds."""
+    return Declaration(
+        id=f"seeds-{part}",
+        title=f"{title} of each seed, and their deviation over seeds",
+        sources=locate_numbers("derived", metrics, PAPER_SETTING),
+        rows=rows,
+        columns=columns,
+        model_kinds=(kind,),
+        paper_table_ids=(),
+        derived=("seeds",),
+        extra_sources=("consistency",),
+        marks_best=False,
+        field_titles={"setting": "explanation, seed"},
+        notes=(TESTS, "The papers plot deviations over three runs, without numbers."),
+    )
+
+
+SEEDS = (
     _declare_seeds(
         "images",
-        "VL decoders: tests, CC-SHAP and T-SHAP of each seed, and their deviation over seeds",
+        "VL decoders: tests, CC-SHAP and T-SHAP",
         VISION,
         (
             *("counterfactual_edits", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
@@ -531,25 +430,30 @@ CONSISTENCY_TABLES = (
         rows=("metric", "setting", "model"),
         columns="dataset",
     ),
-    _declare_images("decoders-paper-2", "VL decoders, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP"),
-    _declare_pairs("decoders-paper-3", "VL decoders, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP on VALSE"),
+    _declare_seeds(
+        "texts",
+        "Language models: tests and CC-SHAP",
+        LANGUAGE,
+        ("counterfactual_edits", "input_from_explanation", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
+        rows=("dataset", "metric", "setting"),
+        columns="model",
+    ),
 )
 
+# Paper values that occur in running text only
 
 RUNNING_TEXT = Declaration(
     id="running-text",
     title="Numbers in running text only",
     sources={
         "accuracy": (
-            NumberSource("attribution", "accuracy", (PAPER_SETTING,)),
-            NumberSource("attribution", "acc_r", (PAPER_SETTING,)),
+            *locate_number("attribution", "accuracy", PAPER_SETTING),
+            *locate_number("attribution", "acc_r", PAPER_SETTING),
         ),
-        "perceptual_image": locate_number("attribution", "perceptual_image", PAPER_SETTING),
-        "perceptual_text": locate_number("attribution", "perceptual_text", PAPER_SETTING),
+        **locate_numbers("attribution", ("perceptual_image", "perceptual_text"), PAPER_SETTING),
         "t_shap": locate_number("shares", "t_shap:answer", "answering", "open"),
-        "t_shap_sd": locate_number("derived", "t_shap_sd"),
-        "rho_c": locate_number("derived", "rho_c"),
-        "gruen_mean": locate_number("captions", "gruen_mean", PAPER_SETTING),
+        **locate_numbers("derived", ("t_shap_sd", "rho_c")),
+        **locate_numbers("captions", ("gruen_mean",), PAPER_SETTING),
     },
     rows=("metric", "model", "dataset", "setting"),
     columns="profile",
@@ -563,23 +467,20 @@ RUNNING_TEXT = Declaration(
         " the thesis says that it is about 0.02 for all models and rarely above 0.12.",
     ),
 )
-RUNNING_TEXT_TABLES = (RUNNING_TEXT,)
 
-
-DOCUMENTS = ("thesis", "valse-paper", "decoders-paper", "cv-probes", "running-text", "seeds")
-
-
-def _place(table: Declaration) -> tuple[int, list[tuple[int, int | str]]]:
-    """Documents one after another, tables in the order of their numbers, appendices last."""
-    document = next(place for place, name in enumerate(DOCUMENTS) if table.id.startswith(name))
-    number = table.id.removeprefix(DOCUMENTS[document]).strip("-")
-    return document, [(0, int(part)) if part.isdigit() else (1, part) for part in number.split(".")]
-
+# In the order of the report: the thesis, then the other papers
 
 TABLES = {
     table.id: table
-    for table in sorted(
-        (*CONSTRUCTION_TABLES, *ACCURACY_TABLES, *SHARE_TABLES, *CONSISTENCY_TABLES, *RUNNING_TEXT_TABLES), key=_place
+    for table in (
+        *(PIECES_OVERVIEW, PAIRWISE, DECODERS),
+        *(QUESTIONS, ENCODER_SHARES, DECODER_SHARES),
+        *(TESTS_OVERVIEW, TEXT_TASKS, VISION_TASKS),
+        *(ALL_METRICS, VALIDATION, *EXAMPLES, ENCODER_SHARES_ALL),
+        *(RESCALED, FURTHER_TEXT_TASKS, CORRELATIONS, VALSE_TESTS),
+        *(IMAGES, DECODERS_PAPER, VISION_TASKS_PAPER, VALSE_TESTS_PAPER),
+        *(VERBS, PAIRS, *PROBES, *VERB_SHARES),
+        *(RUNNING_TEXT, *SEEDS),
     )
 }
 """By id."""
