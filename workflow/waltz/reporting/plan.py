@@ -92,8 +92,7 @@ class ReportingPlan:
         datasets: set[str] = set()
         for number in declaration.paper_tables:
             for _, _, dataset, setting in read_paper_values(self.published / f"{number}.csv"):
-                own = declaration.dataset_aliases.get((dataset, setting), declaration.dataset_aliases.get(dataset, ()))
-                datasets |= {dataset.partition(":")[0], *own}
+                datasets |= {dataset.partition(":")[0], *declaration.find_dataset_aliases(dataset, setting)}
         kinds = declaration.model_kinds or ("encoder", "language", "vision")
         return [
             part

@@ -200,6 +200,10 @@ class Declaration:
         """Ids of the paper tables that it is compared with."""
         return (self.id,) if self.paper_table_ids is None else self.paper_table_ids
 
+    def find_dataset_aliases(self, dataset: str, setting: str) -> tuple[str, ...]:
+        """Return our data sets that stand for one of the paper."""
+        return self.dataset_aliases.get((dataset, setting), self.dataset_aliases.get(dataset, ()))
+
     @property
     def rule_name(self) -> str:
         """Name of the workflow rule that makes it: `table_3_4`, `table_decoders_paper_1`."""

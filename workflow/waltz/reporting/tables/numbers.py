@@ -61,7 +61,7 @@ class StudyFacts:
     models: Mapping[str, str]
     compared: bool
     confidence: float
-    built: Mapping[str, Mapping[str, object]]
+    built: Mapping[str, Mapping[str, Any]]
     datasets: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -101,15 +101,10 @@ def _read_measure(row: Row) -> Measure:
 
 def _read_metrics(rows: Sequence[Row]) -> PlacedNumbers:
     """Yield the rows of `METRICS`; a row `paraphrasing:sd` is the standard deviation of `paraphrasing`."""
-    names = ("metric", "model", "dataset", "setting")
-    spread = {
-        (row["metric"].removesuffix(DEVIATION), *(row[name] for name in names[1:])): row["value"]
-        for row in rows
-        if row["metric"].endswith(DEVIATION)
-    }
-    for row in rows:
-        place = (row["metric"], row["model"], row["dataset"], row["setting"])
-        yield place, Number(_read_measure(row), spread.get(place))
+    rows_by_place = {(row["metric"], row["model"], row["dataset"], row["setting"]): row for row in rows}
+    for (metric, *others), row in rows_by_place.items():
+        deviation = rows_by_place.get((f"{metric}{DEVIATION}", *others))
+        yield (metric, *others), Number(_read_measure(row), deviation["value"] if deviation else None)
 
 
 def _read_correlations(rows: Sequence[Row]) -> PlacedNumbers:
@@ -176,11 +171,10 @@ READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
 }
 """Layout and reader by kind of file."""
 
+# Numbers derived from other numbers
 
 PaperValues = Mapping[Key, PaperValue]
-Derive = Callable[[Declaration, Numbers, PaperValues, str, StudyFacts], Numbers]
-"""Computes more numbers from a table, our numbers, the paper values, a profile and the study."""
-
+TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
 SOURCES = {"visual7w": "Visual7W", "coco-captions": "MSCOCO", "swig": "SWiG", "visdial": "VisDial v1.0"}
 """Name in the papers of each format of raw data."""
 RELEASED = "the study takes finished items: it makes no foils of this piece"
@@ -208,26 +202,35 @@ TESTS = {
 """For each test: what it changes, when a model is consistent, which models it applies to (thesis 5.2)."""
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """What the numbers of one table are derived from, in one profile."""
+
+    declaration: Declaration
+    numbers: Numbers
+    paper_values: PaperValues
+    profile: str
+    study: StudyFacts
+
+
 def derive_numbers(
     declaration: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, study: StudyFacts
 ) -> Numbers:
     """Return our numbers together with those that a table derives from them."""
     derived = dict(numbers)
     for name in declaration.derived:
-        derived |= DERIVED_NUMBERS[name](declaration, derived, paper_values, profile, study)
+        derived |= DERIVED_NUMBERS[name](_Inputs(declaration, derived, paper_values, profile, study))
     return derived
 
 
-def _sum_validation(
-    _: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, __: StudyFacts
-) -> Numbers:
+def _sum_validation(inputs: _Inputs) -> Numbers:
     """Sum the statistics of validation over all instruments of the paper."""
-    names = list(dict.fromkeys(key[2] for key in paper_values if key[2] != "overall"))
+    names = list(dict.fromkeys(key[2] for key in inputs.paper_values if key[2] != "overall"))
     sums = {
-        metric: _sum_measures([numbers.get(("validation", metric, "", name, "")) for name in names])
+        metric: _sum_measures([inputs.numbers.get(("validation", metric, "", name, "")) for name in names])
         for metric in ("instances", "valid", "unanimous")
     }
-    counted = sums["valid" if profile == COMPARED_PROFILE else "instances"]
+    counted = sums["valid" if inputs.profile == COMPARED_PROFILE else "instances"]
     shares = {
         "valid_percent": _divide_measures(sums["valid"], sums["instances"]),
         "unanimous_percent": _divide_measures(sums["unanimous"], counted),
@@ -240,52 +243,66 @@ def _sum_validation(
     }
 
 
-def _describe_pieces(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+def _sum_measures(parts: Sequence[Number | None]) -> Measure:
+    """Return the sum of numbers, or no value where one is missing."""
+    present = [part.measure for part in parts if part is not None and part.measure.value is not None]
+    if len(present) < len(parts):
+        return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
+    return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
+
+
+def _divide_measures(part: Measure, total: Measure) -> Measure:
+    """Return a part in percent of a total."""
+    if part.value is None or not total.value:
+        return Measure(None, 0, reason=part.reason or total.reason)
+    return Measure(100 * part.value / total.value, int(total.value))
+
+
+def _describe_pieces(inputs: _Inputs) -> Numbers:
     """Describe the pieces of the study: their sizes, and how their foils are made."""
     derived: Numbers = {}
+    missing = Number(Measure(None, 0, reason=RELEASED))
     for piece, names in PIECES.items():
-        measure = _sum_measures([numbers.get(("validation", "valid", "", name, "")) for name in names])
-        derived[DERIVED, "examples", "", piece, ""] = Number(measure)
-        built = [study.built[name] for name in names if name in study.built]
-        missing = Number(Measure(None, 0, reason=RELEASED))
-        flags = {"gruen": "grammaticality", "nli": "contradiction"}
-        for metric, name in flags.items():
-            uses = any(name in entry["filters"] for entry in built)  # type: ignore[operator]
-            derived[DERIVED, metric, "", piece, ""] = number_of_text("yes" if uses else "no") if built else missing
-        proposes = any(INSTRUMENTS[name].proposal_key for name in names)
-        derived[DERIVED, "mlm", "", piece, ""] = number_of_text("yes" if proposes else "no") if built else missing
-        formats = sorted({SOURCES.get(str(entry["format"]), str(entry["format"])) for entry in built})
-        derived[DERIVED, "source_dataset", "", piece, ""] = number_of_text(", ".join(formats)) if built else missing
-        present = [name for name in names if ("validation", "valid", "", name, "") in numbers]
-        derived[DERIVED, "instruments", "", piece, ""] = number_of_text(", ".join(present)) if present else missing
+        valid = {name: inputs.numbers.get(("validation", "valid", "", name, "")) for name in names}
+        present = [name for name, number in valid.items() if number is not None]
+        built = [inputs.study.built[name] for name in names if name in inputs.study.built]
+        filters = {name for entry in built for name in entry["filters"]}
+        texts = {
+            "gruen": "yes" if "grammaticality" in filters else "no",
+            "nli": "yes" if "contradiction" in filters else "no",
+            "mlm": "yes" if any(INSTRUMENTS[name].proposal_key for name in names) else "no",
+            "source_dataset": ", ".join(sorted({SOURCES.get(entry["format"], entry["format"]) for entry in built})),
+        }
+        numbers = {
+            "examples": Number(_sum_measures(list(valid.values()))),
+            "instruments": number_of_text(", ".join(present)) if present else missing,
+            **{metric: number_of_text(text) if built else missing for metric, text in texts.items()},
+        }
+        derived |= {(DERIVED, metric, "", piece, ""): number for metric, number in numbers.items()}
     return derived
 
 
-def _select_examples(declaration: Declaration, numbers: Numbers, _: PaperValues, __: str, ___: StudyFacts) -> Numbers:
+def _select_examples(inputs: _Inputs) -> Numbers:
     """Select the examples of the table's instruments."""
     return {
-        (DERIVED, metric, model, dataset, setting): number
-        for name in declaration.example_datasets
-        for (source, metric, model, dataset, setting), number in numbers.items()
-        if source == "samples" and dataset == name
+        (DERIVED, *place[1:]): number
+        for name in inputs.declaration.example_datasets
+        for place, number in inputs.numbers.items()
+        if place[0] == "samples" and place[3] == name
     }
 
 
-def _place_verbs(_: Declaration, numbers: Numbers, paper_values: PaperValues, __: str, study: StudyFacts) -> Numbers:
+def _place_verbs(inputs: _Inputs) -> Numbers:
     """Place our verbs where the paper has them; in alphabetical order where the study is not compared."""
-    ours = {place[4]: number for place, number in numbers.items() if place[:2] == ("probes", "verb")}
-    if not study.compared:
-        return {
-            (DERIVED, "verb", "", "cv-probes", str(place)): ours[verb] for place, verb in enumerate(sorted(ours), 1)
-        }
-    return {
-        (DERIVED, "verb", "", "cv-probes", key[3]): ours[cell.value]
-        for key, cell in paper_values.items()
-        if cell.value in ours
-    }
+    ours = {place[4]: number for place, number in inputs.numbers.items() if place[:2] == ("probes", "verb")}
+    if inputs.study.compared:
+        verbs = {key[3]: cell.value for key, cell in inputs.paper_values.items() if cell.value in ours}
+    else:
+        verbs = {str(position): verb for position, verb in enumerate(sorted(ours), 1)}
+    return {(DERIVED, "verb", "", "cv-probes", setting): ours[verb] for setting, verb in verbs.items()}
 
 
-def _describe_tests(_: Declaration, __: Numbers, ___: PaperValues, ____: str, _____: StudyFacts) -> Numbers:
+def _describe_tests(_: _Inputs) -> Numbers:
     """Describe the self-consistency tests."""
     return {
         (DERIVED, metric, "", test, SETTING_OF_TEST[test]): number_of_text(text)
@@ -294,75 +311,75 @@ def _describe_tests(_: Declaration, __: Numbers, ___: PaperValues, ____: str, __
     }
 
 
-def _describe_skew(_: Declaration, numbers: Numbers, paper_values: PaperValues, __: str, study: StudyFacts) -> Numbers:
+def _describe_skew(inputs: _Inputs) -> Numbers:
     """Describe the modality that a model's average T-SHAP leans to, for captions and for foils."""
-    names = list(dict.fromkeys(key[2] for key in paper_values if key[2] != AVERAGE))
+    names = list(dict.fromkeys(key[2] for key in inputs.paper_values if key[2] != AVERAGE))
     derived: Numbers = {}
-    for model in study.models:
+    for model in inputs.study.models:
         for metric, role in (("t_shap_c", "caption"), ("t_shap_f", "foil")):
-            parts = [numbers.get(("shares", f"t_shap:{role}", model, name, "alignment")) for name in names]
-            values = [part.measure.value for part in parts if part is not None and part.measure.value is not None]
+            parts = [inputs.numbers.get(("shares", f"t_shap:{role}", model, name, "alignment")) for name in names]
+            present = [part for part in parts if part is not None]
+            values = [part.measure.value for part in present if part.measure.value is not None]
             if len(values) == len(names):
                 text = classify_skew(float(np.mean(values)) / 100)
                 derived[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
-            elif any(part is not None for part in parts):
+            elif present:
                 reason = f"not averaged: {len(names) - len(values)} of {len(names)} data sets have no T-SHAP"
                 derived[DERIVED, "mm_skew", model, AVERAGE, metric] = Number(Measure(None, len(values), reason=reason))
     return derived
 
 
-def _rescale_averages(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+def _rescale_averages(inputs: _Inputs) -> Numbers:
     """Average tests and CC-SHAP over the paper's data sets; over the study's own where it is not compared (C.1)."""
     derived: Numbers = {}
-    for model in study.models:
-        average = numbers.get(("consistency", "rescaled_average", model, AVERAGE, ""))
+    for model in inputs.study.models:
+        average = inputs.numbers.get(("consistency", "rescaled_average", model, AVERAGE, ""))
         if average is None:
             continue
-        sets = {place[3] for place in numbers if place[0] == "consistency" and place[2] == model} - {AVERAGE}
-        missing = [name for name in TEXT_TASKS if name not in sets]
-        if study.compared and (missing or len(sets) > len(TEXT_TASKS)):
+        datasets = {place[3] for place in inputs.numbers if place[0] == "consistency" and place[2] == model} - {AVERAGE}
+        missing = [name for name in TEXT_TASKS if name not in datasets]
+        if inputs.study.compared and (missing or len(datasets) > len(TEXT_TASKS)):
             reason = f"not averaged: {len(missing)} of {len(TEXT_TASKS)} data sets were not run"
             average = Number(Measure(None, average.measure.n, reason=reason))
         derived[DERIVED, "rescaled_average", model, "", ""] = average
     return derived
 
 
-def _spread_over_seeds(
-    declaration: Declaration, numbers: Numbers, _: PaperValues, __: str, study: StudyFacts
-) -> Numbers:
+def _spread_over_seeds(inputs: _Inputs) -> Numbers:
     """Collect means over seeds, their standard deviations, and the number of each seed."""
     derived: Numbers = {}
-    for (source, metric, model, dataset, setting), number in numbers.items():
-        name, colon, ending = metric.partition(":")
-        is_in_table = study.models.get(model) in declaration.model_kinds
-        if source != "consistency" or name not in declaration.sources or not is_in_table:
+    for (source, metric, model, dataset, setting), number in inputs.numbers.items():
+        name, colon, statistic = metric.partition(":")
+        is_in_table = inputs.study.models.get(model) in inputs.declaration.model_kinds
+        if source != "consistency" or name not in inputs.declaration.sources or not is_in_table:
             continue
         if not colon:
             derived[DERIVED, name, model, dataset, setting] = number
-        elif metric.removesuffix(DEVIATION) == name:
+        elif statistic == "sd":
             derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}deviation"] = number
-        elif ending.startswith("seed="):
-            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{ending.replace('=', ' ')}"] = number
+        elif statistic.startswith("seed="):
+            seed = statistic.replace("=", " ")
+            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{seed}"] = number
     return derived
 
 
-def _average_spreads(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+def _average_spreads(inputs: _Inputs) -> Numbers:
     """Average the standard deviation of T-SHAP over items, and the rank correlation, over models of a kind."""
     derived: Numbers = {}
     for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
-        of_kind = {place: number for place, number in numbers.items() if study.models.get(place[2]) == kind}
-        spreads = [n.sd for place, n in of_kind.items() if place[1].startswith("t_shap:") and n.sd is not None]
-        if spreads:
-            derived[DERIVED, "t_shap_sd", name, "", ""] = Number(Measure(float(np.mean(spreads)), len(spreads)))
-        rhos = [n.measure.value for place, n in of_kind.items() if place[1] == "rho:caption"]
-        defined = [rho for rho in rhos if rho is not None]
-        if defined:
-            derived[DERIVED, "rho_c", name, "", ""] = Number(Measure(float(np.mean(defined)), len(defined)))
+        of_kind = [
+            (place[1], number) for place, number in inputs.numbers.items() if inputs.study.models.get(place[2]) == kind
+        ]
+        spreads = [number.sd for metric, number in of_kind if metric.startswith("t_shap:")]
+        rhos = [number.measure.value for metric, number in of_kind if metric == "rho:caption"]
+        for metric, numbers in (("t_shap_sd", spreads), ("rho_c", rhos)):
+            values = [value for value in numbers if value is not None]
+            if values:
+                derived[DERIVED, metric, name, "", ""] = Number(Measure(float(np.mean(values)), len(values)))
     return derived
 
 
-TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
-DERIVED_NUMBERS: dict[str, Derive] = {
+DERIVED_NUMBERS: dict[str, Callable[[_Inputs], Numbers]] = {
     "overall": _sum_validation,
     "pieces": _describe_pieces,
     "samples": _select_examples,
@@ -390,18 +407,3 @@ def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
         note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
         derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)
     return derived
-
-
-def _sum_measures(parts: list[Number | None]) -> Measure:
-    """Return the sum of numbers, or no value where one is missing."""
-    present = [part.measure for part in parts if part is not None and part.measure.value is not None]
-    if len(present) < len(parts):
-        return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
-    return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
-
-
-def _divide_measures(part: Measure, total: Measure) -> Measure:
-    """Return a part in percent of a total."""
-    if part.value is None or not total.value:
-        return Measure(None, 0, reason=part.reason or total.reason)
-    return Measure(100 * part.value / total.value, int(total.value))
