@@ -18,7 +18,6 @@ from waltz.reporting.tables.formats import (
     escape_latex,
     format_cell,
     format_html_page,
-    format_html_table,
     format_latex,
     format_markdown,
 )
@@ -55,7 +54,7 @@ def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
     set_in = format_latex(TABLES["thesis-3.4"], cells)
     assert r"\textbf{60.0}" in set_in
     assert r"\underline{50.0}" in set_in
-    assert 'class="best"' in format_html_table(TABLES["thesis-3.4"], cells)
+    assert 'class="best"' in format_html_page(TABLES["thesis-3.4"], cells)
     assert "**" not in format_markdown(TABLES["thesis-3.4"], cells[:1]).split("\n\n")[3]
 
 
@@ -103,7 +102,7 @@ def test_a_lean_stands_beside_its_share():
 def test_columns_have_as_many_levels_as_declared():
     laid = lay_out_grid(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
     assert laid.columns[:2] == (("qa", "vqa", "accuracy"), ("qa", "vqa", "T-SHAP"))
-    text = format_html_table(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
+    text = format_html_page(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
     assert '<th scope="colgroup" colspan="4">qa</th><th scope="colgroup" colspan="15">isa</th>' in text
 
 

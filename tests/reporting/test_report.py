@@ -121,7 +121,7 @@ def test_cells_are_counted_by_verdict_table_and_model():
     assert (total.cells, total.compared) == (5, 2)
     assert list(total.kinds.values()) == [1, 0, 1, 2, 1]
     assert total.share("no value") == 0.2
-    assert {counts.name: counts.kinds["no verdict"] for counts in count_cells_by(of, lambda cell: cell.model)} == {
+    assert {counts.name: counts.kinds["no verdict"] for counts in count_cells_by(of, "model")} == {
         "clip": 0,
         "mine": 2,
     }

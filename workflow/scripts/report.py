@@ -24,7 +24,7 @@ from waltz.reporting.run_records import (
     resolve_checksums,
     resolve_revisions,
 )
-from waltz.reporting.tables.cells import parse_csv
+from waltz.reporting.tables.cells import read_cells
 
 inputs, params = snakemake.input, snakemake.params
 page = Path(snakemake.output.page)
@@ -74,7 +74,7 @@ with log_job(snakemake.log[0]):
         params.study,
         resolve_checksums(params.sources, lock),
         records,
-        [cell for file in inputs.cells for cell in parse_csv(Path(file).read_text(encoding="utf-8"))],
+        read_cells(inputs.cells),
         [
             *(FigureSection(Path(file).stem, file, *params.figures[Path(file).stem]) for file in inputs.figures),
             *list_example_figures(inputs.get("samples") or [], params.sample_figures),

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from waltz.cli.output import create_console, report_errors
 from waltz.core.errors import UserError
-from waltz.reporting.tables.cells import Cell, parse_csv
+from waltz.reporting.tables.cells import Cell, read_cells
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.formats import LEGEND, format_cell, list_reasons
@@ -35,7 +35,7 @@ def tables_command(
             close = _suggest(study, built)
             raise UserError(f"{folder} holds no tables{close}; run: snakemake --cores 2 --config study={study}")
         for file in files:
-            cells = parse_csv(file.read_text(encoding="utf-8"))
+            cells = read_cells([file])
             profiles = list(dict.fromkeys(cell.profile for cell in cells))
             declaration = TABLES[file.stem]
             if not cells or (declaration.profile_independent and profile not in profiles):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.reporting.run_records import read_records
-from waltz.reporting.tables.cells import Cell, parse_csv
+from waltz.reporting.tables.cells import Cell, read_cells
 from waltz.reporting.tables.paper_values import Key
 
 SAME = "same"
@@ -68,7 +68,7 @@ def read_run(folder: str | Path) -> Run:
     files = sorted((folder / "reporting" / "tables").glob("*-*.csv"))
     if not files:
         raise UserError(f"{folder}: no tables (reporting/tables/*.csv); run the study, or name its results folder")
-    cells = [cell for file in files for cell in parse_csv(file.read_text(encoding="utf-8"))]
+    cells = read_cells(files)
     records = read_records(sorted(folder.rglob("*.run.json")), folder)
     return Run(tuple(cells), Counter(str(record.facts.get("commit", "unknown")) for record in records))
 

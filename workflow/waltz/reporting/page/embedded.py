@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from PIL import Image
 
 from waltz.reporting.tables.cells import Cell, classify_cell
-from waltz.reporting.tables.declaration import Declaration, get_decimals
-from waltz.reporting.tables.grid import Grid, lay_out_grid, name_column, name_row
+from waltz.reporting.tables.declaration import Declaration, get_style
+from waltz.reporting.tables.grid import Grid, lay_out_profiles, name_column, name_row
 
 NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text")
 NUMBERS = ("value", "n", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance")
@@ -41,10 +41,7 @@ def make_table_json(declaration: Declaration, cells: Sequence[Cell]) -> dict[str
     """
     declaration = _add_missing_columns(declaration, cells)
     names: dict[str, int] = {}
-    profiles = list(dict.fromkeys(cell.profile for cell in cells))
-    layouts = {
-        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile]) for profile in profiles
-    }
+    layouts = lay_out_profiles(declaration, cells)
     positions = {cell: position for grid in layouts.values() for cell, position in _index_positions(grid).items()}
     packed = [
         [
@@ -60,8 +57,8 @@ def make_table_json(declaration: Declaration, cells: Sequence[Cell]) -> dict[str
             profile: {"corner": grid.corner, "columns": grid.columns, "rows": [row for row, _ in grid.rows]}
             for profile, grid in layouts.items()
         },
-        "places": {cell.metric: get_decimals(cell.metric) for cell in cells},
-        "profiles": profiles,
+        "places": {cell.metric: get_style(cell.metric).places for cell in cells},
+        "profiles": list(layouts),
         "names": list(names),
         "cells": packed,
     }
@@ -110,14 +107,6 @@ def _round_number(number: float | None) -> float | int | None:
         return None
     rounded = float(f"{number:.{DIGITS}g}")
     return int(rounded) if rounded.is_integer() else rounded
-
-
-def group_by_table(cells: Sequence[Cell]) -> Mapping[str, list[Cell]]:
-    """Group cells by table, in order of appearance."""
-    tables: dict[str, list[Cell]] = {}
-    for cell in cells:
-        tables.setdefault(cell.table, []).append(cell)
-    return tables
 
 
 SVG_BYTES = 120_000

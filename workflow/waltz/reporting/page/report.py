@@ -13,7 +13,6 @@ from waltz.plan.raw_files import name_files
 from waltz.reporting.figures.figure_files import list_example_files
 from waltz.reporting.page.embedded import (
     escape_json,
-    group_by_table,
     hash_script,
     inline_figures,
     list_field_names,
@@ -22,7 +21,15 @@ from waltz.reporting.page.embedded import (
 )
 from waltz.reporting.page.plain_tables import PlainTable, Row
 from waltz.reporting.run_records import Record, list_warnings, summarize_runs
-from waltz.reporting.tables.cells import KINDS, Cell, count_cells, count_cells_by, count_reasons, select_compared
+from waltz.reporting.tables.cells import (
+    KINDS,
+    Cell,
+    count_cells,
+    count_cells_by,
+    count_reasons,
+    group_cells,
+    select_compared,
+)
 from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
@@ -100,7 +107,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         "numeric_columns": find_numeric_columns,
         "script_json": escape_json,
     }
-    tables = group_by_table(report.cells)
+    tables = group_cells(report.cells, "table")
     page = environment.get_template("report.html").render(
         report=report,
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
@@ -206,8 +213,8 @@ def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
     return {
         "all": count_cells("all tables", compared),
         "groups": {
-            "table": count_cells_by(compared, lambda cell: cell.table),
-            "model": count_cells_by(compared, lambda cell: cell.model or "(no model)"),
+            "table": count_cells_by(compared, "table"),
+            "model": count_cells_by(compared, "model"),
         },
         "reasons": count_reasons(compared),
         "marks": MARKS,

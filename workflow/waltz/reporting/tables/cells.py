@@ -3,8 +3,9 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
@@ -71,12 +72,17 @@ NUMBERS = ("value", "ci_low", "ci_high", "published", "difference", "sd", "publi
 
 
 def format_csv(cells: Iterable[Cell]) -> str:
-    """Format cells as CSV, numbers in full precision."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _format_value(value) for name, value in asdict(cell).items()} for cell in cells)
-    return text.getvalue()
+    """Format cells as CSV, numbers in full precision, empty for None."""
+    return _write_csv(
+        COLUMNS,
+        (
+            {
+                name: int(value) if isinstance(value, float) and value.is_integer() else value
+                for name, value in asdict(cell).items()
+            }
+            for cell in cells
+        ),
+    )
 
 
 def parse_csv(text: str) -> list[Cell]:
@@ -87,11 +93,25 @@ def parse_csv(text: str) -> list[Cell]:
     ]
 
 
-def _format_value(value: Any) -> Any:
-    """Return a value as CSV holds it: empty for None, whole numbers without a decimal point."""
-    if value is None:
-        return ""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def read_cells(files: Iterable[str | Path]) -> list[Cell]:
+    """Read the cells of tables' CSVs."""
+    return [cell for file in files for cell in parse_csv(Path(file).read_text(encoding="utf-8"))]
+
+
+def group_cells(cells: Iterable[Cell], field: str) -> dict[str, list[Cell]]:
+    """Group cells by a field, in order of appearance."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(getattr(cell, field), []).append(cell)
+    return groups
+
+
+def _write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def _parse_value(name: str, value: str) -> Any:
@@ -103,11 +123,12 @@ def _parse_value(name: str, value: str) -> Any:
     return value
 
 
+# Counts of verdicts: how many paper values a study reproduces
+
 NO_VERDICT = "no verdict"
 """A number of ours without a paper value to compare it with, or a chance level."""
 NO_VALUE = "no value"
 KINDS = (EQUAL, COMPATIBLE, DIFFERS, NO_VERDICT, NO_VALUE)
-SUMMARY_COLUMNS = ("by", "name", "printed", *(kind.replace(" ", "_") for kind in KINDS))
 
 
 @dataclass(frozen=True)
@@ -154,17 +175,9 @@ def count_cells(name: str, cells: Sequence[Cell]) -> VerdictCounts:
     return VerdictCounts(name, len(cells), kinds | dict(sorted(counter.items())))
 
 
-def count_cells_by(cells: Sequence[Cell], get_name: Callable[[Cell], str]) -> list[VerdictCounts]:
-    """Count the cells of each table or model by kind, in the order of the cells.
-
-    Args:
-        cells: Cells of one profile.
-        get_name: Returns the name of the group that a cell is counted in.
-    """
-    groups: dict[str, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(get_name(cell), []).append(cell)
-    return [count_cells(name, members) for name, members in groups.items()]
+def count_cells_by(cells: Sequence[Cell], field: str) -> list[VerdictCounts]:
+    """Count the cells of each `table` or `model` by kind, in the order of the cells."""
+    return [count_cells(name or f"(no {field})", members) for name, members in group_cells(cells, field).items()]
 
 
 def count_reasons(cells: Sequence[Cell]) -> list[tuple[str, int]]:
@@ -178,39 +191,34 @@ def summarize_verdicts(cells: Sequence[Cell]) -> list[dict[str, str | int]]:
     Args:
         cells: Cells of all tables; those of profiles that are not compared and those without a paper value are skipped.
     Returns:
-        Rows of `SUMMARY_COLUMNS`, `by` being all, table or model.
+        Rows with `by` (all, table or model), name, paper values (`printed`), and cells of each kind.
     """
     compared = [cell for cell in select_compared(cells) if cell.published_text]
-    groups = [
-        ("all", [count_cells("all", compared)]),
-        ("table", count_cells_by(compared, lambda cell: cell.table)),
-        ("model", count_cells_by(compared, lambda cell: cell.model or "(no model)")),
-    ]
+    groups = {
+        "all": [count_cells("all", compared)],
+        "table": count_cells_by(compared, "table"),
+        "model": count_cells_by(compared, "model"),
+    }
     return [
-        dict(
-            zip(
-                SUMMARY_COLUMNS,
-                (by, counts.name, counts.cells, *(counts.kinds[kind] for kind in KINDS)),
-                strict=True,
-            )
-        )
-        for by, members in groups
+        {
+            "by": by,
+            "name": counts.name,
+            "printed": counts.cells,
+            **{kind.replace(" ", "_"): counts.kinds[kind] for kind in KINDS},
+        }
+        for by, members in groups.items()
         for counts in members
     ]
 
 
 def format_summary_csv(rows: Sequence[dict[str, str | int]]) -> str:
     """Format the rows of `summarize_verdicts` as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, SUMMARY_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return _write_csv(list(rows[0]), rows)
 
 
 def format_summary_markdown(rows: Sequence[dict[str, str | int]]) -> str:
     """Format the rows of `summarize_verdicts` as a Markdown table."""
     names = ["", "paper values", *KINDS]
     lines = ["# Reproduction of the paper values\n", "| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
-    lines += ["| " + " | ".join(str(row[name]) for name in SUMMARY_COLUMNS[1:]) + " |" for row in rows]
+    lines += ["| " + " | ".join(map(str, list(row.values())[1:])) + " |" for row in rows]
     return "\n".join(lines) + "\n"

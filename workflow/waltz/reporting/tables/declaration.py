@@ -91,14 +91,9 @@ STYLES: Mapping[str, MetricStyle] = {
 """By metric, in the names of `resources/published`."""
 
 
-def get_heading(metric: str) -> str:
-    """Return a metric's heading; its own name where it has no style."""
-    return STYLES[metric].heading if metric in STYLES else metric
-
-
-def get_decimals(metric: str) -> int:
-    """Return a metric's decimal places."""
-    return STYLES[metric].places if metric in STYLES else 1
+def get_style(metric: str) -> MetricStyle:
+    """Return a metric's style; a metric without one is called by its name."""
+    return STYLES.get(metric) or MetricStyle(metric)
 
 
 PAPER_SETTING = "="
@@ -187,7 +182,7 @@ class Declaration:
     @property
     def metrics(self) -> dict[str, str]:
         """Headings by metric, in the order of the table."""
-        return {metric: get_heading(metric) for metric in self.sources}
+        return {metric: get_style(metric).heading for metric in self.sources}
 
     @property
     def source_kinds(self) -> tuple[str, ...]:

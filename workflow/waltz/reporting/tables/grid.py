@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
-from waltz.reporting.tables.declaration import STYLES, Declaration, get_heading
+from waltz.reporting.tables.declaration import Declaration, get_style
 from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
 
 PROBES = "cv-probes:"
@@ -49,6 +49,14 @@ class Grid:
     general: tuple[str, ...]
 
 
+def lay_out_profiles(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Grid]:
+    """Lay out the cells of each profile."""
+    profiles = dict.fromkeys(cell.profile for cell in cells)
+    return {
+        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile]) for profile in profiles
+    }
+
+
 def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     """Lay out the cells of one profile in rows and columns; rows of a metric are adjacent.
 
@@ -63,20 +71,18 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], column_fields)
     rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
     best = _find_best(cells) if declaration.marks_best else set()
-    numbers: dict[str, int] = {}
     counts: dict[str, int] = {}
     marked_cells: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
     for cell in cells:
         note = 0
         if cell.reason and not (cell.reason in COMMON_REASONS and (cell.value is not None or cell.text)):
-            note = numbers.setdefault(cell.reason, len(numbers) + 1)
             counts[cell.reason] = counts.get(cell.reason, 0) + 1
-        at_chance = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
-        style = STYLES.get(cell.metric)
-        marked = MarkedCell(cell, cell in best, bool(at_chance and style and style.chance), note)
+            note = list(counts).index(cell.reason) + 1
+        is_low = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
+        marked = MarkedCell(cell, cell in best, is_low and get_style(cell.metric).chance, note)
         marked_cells[name_row(declaration, cell), name_column(declaration, cell)] = marked
     general = dict.fromkeys(
-        cell.reason for cell in cells if cell.reason in COMMON_REASONS and cell.reason not in numbers
+        cell.reason for cell in cells if cell.reason in COMMON_REASONS and cell.reason not in counts
     )
     return Grid(
         corner=tuple({"dataset": "data set", **declaration.field_titles}.get(name, name) for name in declaration.rows),
@@ -88,7 +94,7 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
             )
             for row in rows
         ),
-        notes=tuple((reason, counts[reason]) for reason in numbers),
+        notes=tuple(counts.items()),
         general=tuple(f"Numbers without a verdict: {reason}." for reason in general),
     )
 
@@ -108,8 +114,7 @@ def _split_off_chances(
         return list(cells), {}
     chances: dict[tuple[str, ...], float | None] = {}
     for cell in others:
-        style = STYLES.get(cell.metric)
-        if style is not None and style.chance and cell.chance is not None:
+        if get_style(cell.metric).chance and cell.chance is not None:
             row = name_row(declaration, cell)
             chances[row] = cell.chance if chances.setdefault(row, cell.chance) == cell.chance else None
     return others, chances
@@ -127,7 +132,7 @@ def name_column(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
     """Return the names of a cell's column, the uppermost heading first."""
     is_side_metric = cell.metric in declaration.side_metrics
     names = [getattr(cell, name) for name in (*declaration.column_groups, declaration.columns)]
-    return tuple([*names[:-1], get_heading(cell.metric)] if is_side_metric else names)
+    return tuple([*names[:-1], get_style(cell.metric).heading] if is_side_metric else names)
 
 
 def _sort_names(
@@ -136,11 +141,10 @@ def _sort_names(
     """Sort distinct names: metrics as declared, all else in order of appearance, outer fields first."""
     metrics = {metric: place for place, metric in enumerate((EVERY_METRIC, *declaration.sources))}
     orders: list[dict[str, int]] = []
-    for number, name in enumerate(fields):
-        entries = dict.fromkeys(entry[number] for entry in names)
-        first_places = {entry: place for place, entry in enumerate(entries)}
+    for field, entries in zip(fields, zip(*names, strict=True), strict=False):
+        first_places = {entry: place for place, entry in enumerate(dict.fromkeys(entries))}
         orders.append(
-            {entry: metrics.get(entry, len(metrics)) for entry in entries} if name == "metric" else first_places
+            {entry: metrics.get(entry, len(metrics)) for entry in entries} if field == "metric" else first_places
         )
     places = {name: [order[part] for order, part in zip(orders, name, strict=True)] for name in names}
     return sorted(places, key=places.__getitem__)
@@ -151,7 +155,7 @@ def _format_headings(fields: Sequence[str], names: Sequence[str], chance: float 
     suffix = "" if chance is None else f" (chance {chance:g})"
     headings = []
     for field, name in zip(fields, names, strict=True):
-        title = get_heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
+        title = get_style(name.removeprefix(PROBES)).heading if field in ("metric", "dataset") else name
         headings.append(title + suffix if field == "metric" else title)
     return tuple(headings)
 
@@ -160,8 +164,7 @@ def _find_best(cells: Sequence[Cell]) -> set[Cell]:
     """Return the highest cells of a metric, data set and setting among several models."""
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
-        style = STYLES.get(cell.metric)
-        if style is not None and style.best and cell.value is not None:
+        if get_style(cell.metric).best and cell.value is not None:
             groups.setdefault((cell.metric, cell.dataset, cell.setting), []).append(cell)
     best = set()
     for group in groups.values():

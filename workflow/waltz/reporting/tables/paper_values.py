@@ -100,8 +100,10 @@ def compare_with_paper(measure: Measure, paper: PaperValue | None, confidence: f
     if paper is None:
         return Comparison(None, None, "", measure.reason or NO_PAPER_VALUE)
     number = _parse_number(paper)
-    adds_note = not measure.reason or not paper.value or paper.note.startswith(DOUBTFUL)
-    reason = "; ".join(filter(None, (measure.reason, describe_note(paper.note) if adds_note else "")))
+    is_doubtful = paper.note.startswith(DOUBTFUL)
+    note = f"wrong or doubtful in the paper: {paper.note}" if is_doubtful else paper.note
+    adds_note = not measure.reason or not paper.value or is_doubtful
+    reason = "; ".join(filter(None, (measure.reason, note if adds_note else "")))
     if not paper.value or (measure.value is None and not text):
         return Comparison(number, None, "", reason or NO_PAPER_VALUE, paper.value)
     if number is None or measure.value is None:
@@ -112,11 +114,6 @@ def compare_with_paper(measure: Measure, paper: PaperValue | None, confidence: f
         return Comparison(number, difference, EQUAL, reason, paper.value)
     verdict = COMPATIBLE if abs(difference) <= _compute_half_width(measure, paper, number, confidence) else DIFFERS
     return Comparison(number, difference, verdict, reason, paper.value)
-
-
-def describe_note(note: str) -> str:
-    """Return a note on a paper value, marked as a doubt about its correctness where it is one."""
-    return f"wrong or doubtful in the paper: {note}" if note.startswith(DOUBTFUL) else note
 
 
 def _compute_half_width(measure: Measure, paper: PaperValue, number: float, confidence: float) -> float:
