@@ -3,30 +3,13 @@
 from pathlib import Path
 
 from waltz.core.files.archives import extract_member
-from waltz.core.files.downloads import (
-    LOCK_ON_DOWNLOAD,
-    check_against_lock,
-    copy_checked,
-    fetch,
-    find_local_copy,
-    get_archive_member,
-)
+from waltz.core.files.downloads import get_archive_member, provide_raw_file
 from waltz.core.job_records import log_job
 
-params = snakemake.params
-file, target = params.file, Path(snakemake.output.raw)
+file, target = snakemake.params.file, Path(snakemake.output.raw)
 
 with log_job(snakemake.log[0]):
     if snakemake.input.get("archive"):
         extract_member(Path(snakemake.input.archive), get_archive_member(file["url"]), target)
-    elif own := Path(file["path"]) if "path" in file else find_local_copy(file):
-        said = file.get("sha256")
-        if said == LOCK_ON_DOWNLOAD:
-            check_against_lock(own, file["url"].partition("#")[0], Path(params.lock))
-        copy_checked(own, target, None if said == LOCK_ON_DOWNLOAD else said)
     else:
-        name = file.get("local", target.name)
-        where = (
-            f"put a copy into a folder as {name} and set WALTZ_DATA to the folder, or name it as `path` in the study"
-        )
-        fetch(file["url"], target, file["sha256"], Path(params.lock), where, file.get("size"))
+        provide_raw_file(file, target, Path(snakemake.params.lock))

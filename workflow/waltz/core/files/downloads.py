@@ -33,6 +33,31 @@ PERMANENT_STATUSES = {400, 401, 403, 404, 410, 451}
 """HTTP statuses that do not change on a retry."""
 
 
+def provide_raw_file(file: Mapping[str, Any], target: Path, lock_file: Path) -> None:
+    """Copy or fetch a raw file: from the user's own path, a local copy below `$WALTZ_DATA`, or the network.
+
+    Args:
+        file: The study's entry of the file.
+        target: Path of the file.
+        lock_file: The download lock file.
+    Raises:
+        UserError: The file is absent, differs from its checksum or from the lock file, or cannot be fetched.
+    """
+    expected = file.get("sha256")
+    source = Path(file["path"]) if "path" in file else find_local_copy(file)
+    if source is None:
+        name = file.get("local", target.name)
+        advice = (
+            f"put a copy into a folder as {name} and set WALTZ_DATA to the folder, or name it as `path` in the study"
+        )
+        fetch(file["url"], target, file["sha256"], lock_file, advice, file.get("size"))
+    elif expected == LOCK_ON_DOWNLOAD:
+        record_file(lock_file, file["url"].partition("#")[0], source)
+        copy_checked(source, target, None)
+    else:
+        copy_checked(source, target, expected)
+
+
 def find_local_copy(file: Mapping[str, Any]) -> Path | None:
     """Return the copy of a raw file below `$WALTZ_DATA`, None where there is none.
 
@@ -97,21 +122,12 @@ def fetch(
         if size is not None and received != size:
             part.unlink()
             raise UserError(f"{target.name}: {origin} gave {received} bytes, the study says {size}; {advice}")
-        record_download(lock_file, origin, {"sha256": compute_sha256(part), "size": received})
+        record_file(lock_file, origin, part)
 
     recorded = read_recorded(lock_file, origin, "sha256")
     if recorded:
         advice = f"{lock_file} records the checksum of the first download; {advice}"
     download(url, target, recorded, advice, wait, check_and_record)
-
-
-def check_against_lock(path: Path, origin: str, lock_file: Path) -> None:
-    """Check a file that the user provided against the lock file, or record it there.
-
-    Raises:
-        UserError: The file differs from the lock file.
-    """
-    record_download(lock_file, origin, {"sha256": compute_sha256(path), "size": path.stat().st_size})
 
 
 def download(
@@ -250,6 +266,11 @@ def record_download(file: Path, origin: str, facts: Mapping[str, str | int]) -> 
                 f"{origin}: {key} is {value}, {file} says {entry.get(key)} (recorded {entry.get('date')}); get the same"
                 " file again, or delete the entry of the lock file if the origin has changed for good"
             )
+
+
+def record_file(lock_file: Path, origin: str, path: Path) -> None:
+    """Record checksum and size of a file that an origin gave; see `record_download`."""
+    record_download(lock_file, origin, {"sha256": compute_sha256(path), "size": path.stat().st_size})
 
 
 def _read_lock_file(file: Path) -> dict[str, dict[str, str | int]]:
