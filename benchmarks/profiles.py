@@ -73,7 +73,7 @@ def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Pr
     decoder = load_decoder(spec, Device("cpu", 1, "benchmark"))
     template = build_template(decoder, "equations")
     for name, folder in IMAGES.items():
-        rows = parquet.read(results / f"benchmark/{name}.parquet", BENCHMARK).to_pylist()
+        rows = parquet.read_rows(results / f"benchmark/{name}.parquet", BENCHMARK)
         with open_images(results / "sources/drawn" / folder) as source:
             asked = select_questions(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
             for question in asked.questions:

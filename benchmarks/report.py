@@ -88,7 +88,7 @@ def write_results(
             scores = randomize_scores(tables[name], generator)
             parquet.write(evaluation[run], scores, SCORES)
             rows = list(make_attribution_rows(benchmark[name][:ATTRIBUTED], generator))
-            parquet.write(attribution[run], parquet.build_table(rows, CONTRIBUTIONS), CONTRIBUTIONS)
+            parquet.write_rows(attribution[run], rows, CONTRIBUTIONS)
             record = {
                 "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
                 "rows_in": items,

@@ -227,7 +227,7 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     common = {column.name: empty[column.type] for column in BENCHMARK.schema if not column.nullable}
     rows = [{**common, "item_id": f"own:{place}", "valid": place not in (0, 2)} for place in range(8)]
     file = tmp_path / "own.parquet"
-    parquet.write(file, parquet.build_table(rows, BENCHMARK), BENCHMARK)
+    parquet.write_rows(file, rows, BENCHMARK)
     items, orders = select_decoder_items(file, "own", "published", "valid", None, 3, 5)
     assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
     assert list(orders.values()) == draw_caption_first(6)

@@ -202,7 +202,7 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
     others = build_share_rows("lxmert-gqa", "gqa", labelled, scores, how)
     assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
-    parquet.write(tmp_path / "shares.parquet", parquet.build_table([*found, *others], SHARES), SHARES)
+    parquet.write_rows(tmp_path / "shares.parquet", [*found, *others], SHARES)
     declaration, printed = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     study = StudyFacts({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
     numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")

@@ -163,7 +163,7 @@ def scene_files(tmp_path_factory):
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = select_verbs(frames, "all")
     rows = build_contextual_captions(frames, select_images(frames, 1, names), SWIG)
-    parquet.write(folder / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write_rows(folder / "contextual.parquet", rows, PROBE_CAPTIONS)
     (folder / "descriptions.json").write_text(json.dumps(annotations.build_descriptions(graphs, 2026)))
     return folder
 
@@ -198,8 +198,8 @@ class InputFiles(dict):
 
 def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files):
     run(scene_files, descriptions=scene_files / "descriptions.json")
-    items = parquet.read(scene_files / "items.parquet", CONDITIONS).to_pylist()
-    captions = parquet.read(scene_files / "all.parquet", PROBE_CAPTIONS).to_pylist()
+    items = parquet.read_rows(scene_files / "items.parquet", CONDITIONS)
+    captions = parquet.read_rows(scene_files / "all.parquet", PROBE_CAPTIONS)
     record = json.loads((scene_files / "run.json").read_text())
     assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(captions)
     assert record["checker"] == "oracle"

@@ -40,7 +40,7 @@ def captions(tmp_path):
         }
         for image, verb, caption in (("a.jpg", "voting", "A man votes."), ("b.jpg", "buying", "A man buys a hat."))
     ]
-    parquet.write(tmp_path / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write_rows(tmp_path / "contextual.parquet", rows, PROBE_CAPTIONS)
     return tmp_path / "contextual.parquet"
 
 
@@ -67,12 +67,12 @@ def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
     assert row["plain_image"] == "p.jpg"
 
     contextual = select_contextual_captions(
-        parquet.read(captions, PROBE_CAPTIONS).to_pylist(), {"A man votes.": 1, "A man buys a hat.": 1}
+        parquet.read_rows(captions, PROBE_CAPTIONS), {"A man votes.": 1, "A man buys a hat.": 1}
     )
     items = build_conditions(
         [*contextual, *review_plain_captions([row], contextual, read_verbs(), ["voting"], None)], read_verbs()
     )
-    parquet.write(tmp_path / "items.parquet", parquet.build_table(items, CONDITIONS), CONDITIONS)
+    parquet.write_rows(tmp_path / "items.parquet", items, CONDITIONS)
     result = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
     assert result.exit_code == 0, result.output
     answer(

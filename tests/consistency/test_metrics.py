@@ -237,13 +237,13 @@ def test_rows_go_from_files_to_files(tmp_path):
         for t in TESTS
     ]
     scores = [cc_shap_row(i, kind, float(rng.random())) for i in items for kind in ("post-hoc", "cot")]
-    parquet.write(tmp_path / "t.parquet", parquet.build_table(tests, CONSISTENCY), CONSISTENCY)
-    parquet.write(tmp_path / "c.parquet", parquet.build_table(scores, CC_SHAP), CC_SHAP)
+    parquet.write_rows(tmp_path / "t.parquet", tests, CONSISTENCY)
+    parquet.write_rows(tmp_path / "c.parquet", scores, CC_SHAP)
     read = ConsistencyRows(
-        parquet.read(tmp_path / "t.parquet", CONSISTENCY).to_pylist(),
-        parquet.read(tmp_path / "c.parquet", CC_SHAP).to_pylist(),
+        parquet.read_rows(tmp_path / "t.parquet", CONSISTENCY),
+        parquet.read_rows(tmp_path / "c.parquet", CC_SHAP),
     )
     for rows in (build_metric_rows({("m", "comve"): read}, HOW), build_correlation_rows({("m", "comve"): read}, HOW)):
-        parquet.write(tmp_path / "m.parquet", parquet.build_table(rows, METRICS), METRICS)
-    names = {row["metric"] for row in parquet.read(tmp_path / "m.parquet", METRICS).to_pylist()}
+        parquet.write_rows(tmp_path / "m.parquet", rows, METRICS)
+    names = {row["metric"] for row in parquet.read_rows(tmp_path / "m.parquet", METRICS)}
     assert names == {f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")}

@@ -68,7 +68,7 @@ def question(place, answer="dog", rejected=None):
 
 def written(tmp_path, rows, layout):
     path = tmp_path / "rows.parquet"
-    parquet.write(path, parquet.build_table(rows, layout), layout)
+    parquet.write_rows(path, rows, layout)
     return path
 
 

@@ -26,8 +26,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
 def through_parquet(rows, folder):
-    parquet.write(folder / "rows.parquet", parquet.build_table(rows, BENCHMARK), BENCHMARK)
-    return parquet.read(folder / "rows.parquet", BENCHMARK).to_pylist()
+    parquet.write_rows(folder / "rows.parquet", rows, BENCHMARK)
+    return parquet.read_rows(folder / "rows.parquet", BENCHMARK)
 
 
 def build(instrument, rows=None):

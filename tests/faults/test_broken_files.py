@@ -59,11 +59,11 @@ def test_scores_that_are_no_numbers_are_rows_with_an_error_and_in_no_mean(fresh,
     name = next(name for name in weights if name.endswith("ln_f.weight"))
     save_file({**weights, name: torch.full_like(weights[name], value)}, model / "model.safetensors", {"format": "pt"})
     fresh.snakemake(TARGET)
-    rows = parquet.read(fresh.folder / SCORED, EVALUATION.with_dataset()).to_pylist()
+    rows = parquet.read_rows(fresh.folder / SCORED, EVALUATION.with_dataset())
     assert rows
     assert all(row["error"] and row["score"] is None for row in rows)
     metrics = fresh.folder / "results/tiny/evaluation/metrics/language.benchmark.parquet"
-    numbers = parquet.read(metrics, METRICS).to_pylist()
+    numbers = parquet.read_rows(metrics, METRICS)
     accuracies = [row for row in numbers if row["metric"] == "acc_r"]
     assert accuracies
     assert all(row["value"] is None and row["reason"] for row in accuracies)

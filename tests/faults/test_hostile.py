@@ -38,7 +38,7 @@ def test_hostile_captions_stay_data_on_the_whole_way(fresh):
     fresh.change("evaluation.items", "all")
     printed = fresh.snakemake()
     assert "\x1b[2J" not in printed
-    read = parquet.read(fresh.folder / "results/tiny/benchmark/own-counting.parquet", BENCHMARK).to_pylist()
+    read = parquet.read_rows(fresh.folder / "results/tiny/benchmark/own-counting.parquet", BENCHMARK)
     assert [row["caption"] for row in read] == HOSTILE
     page = (fresh.folder / "results/tiny/reporting/report.html").read_text(encoding="utf-8")
     assert "<script>document.title" not in page

@@ -16,7 +16,7 @@ SMALL_DEVICE = Path(__file__).parent / "small_device"
 
 
 def scores(checkout):
-    return [row["score"] for row in parquet.read(checkout.folder / SCORED, EVALUATION.with_dataset()).to_pylist()]
+    return [row["score"] for row in parquet.read_rows(checkout.folder / SCORED, EVALUATION.with_dataset())]
 
 
 def test_a_device_of_little_memory_gives_the_same_scores(fresh, undisturbed):

@@ -20,7 +20,7 @@ def metric(name, value, profile="published", **more):
 
 def written(tmp_path, rows, layout):
     path = tmp_path / "x.parquet"
-    parquet.write(path, parquet.build_table(rows, layout), layout)
+    parquet.write_rows(path, rows, layout)
     return str(path)
 
 

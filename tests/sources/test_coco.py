@@ -44,7 +44,7 @@ def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
         },
     ]
     assert parquet.write_rows(tmp_path / "captions.parquet", rows, CAPTIONS) == (2, 1)
-    assert parquet.read(tmp_path / "captions.parquet", CAPTIONS).to_pylist() == rows
+    assert parquet.read_rows(tmp_path / "captions.parquet", CAPTIONS) == rows
 
 
 @given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
@@ -58,7 +58,7 @@ def test_any_captions_survive_json_and_parquet(tmp_path_factory: Any, texts: lis
         assert len(row["caption"].splitlines()) <= 1
         assert (row["rejected"] is None) == bool(text.strip())
     parquet.write_rows(folder / "rows.parquet", rows, CAPTIONS, batch=2)
-    assert parquet.read(folder / "rows.parquet", CAPTIONS).to_pylist() == rows
+    assert parquet.read_rows(folder / "rows.parquet", CAPTIONS) == rows
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_rounds_become_rows(write_json: Any, tmp_path: Path) -> None:
     }
     assert (rows[0]["round"], rows[0]["history"]) == (1, [])
     parquet.write_rows(tmp_path / "turns.parquet", rows, TURNS)
-    assert parquet.read(tmp_path / "turns.parquet", TURNS).to_pylist() == rows
+    assert parquet.read_rows(tmp_path / "turns.parquet", TURNS) == rows
 
 
 @pytest.mark.parametrize(

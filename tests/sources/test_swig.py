@@ -69,7 +69,7 @@ def test_each_annotator_becomes_a_row(write_json: Any, tmp_path: Path) -> None:
     }
     assert (rows[1]["source_id"], rows[1]["annotator"]) == ("riding_1.jpg#1", 1)
     parquet.write_rows(tmp_path / "frames.parquet", rows, FRAMES)
-    assert parquet.read(tmp_path / "frames.parquet", FRAMES).to_pylist() == rows
+    assert parquet.read_rows(tmp_path / "frames.parquet", FRAMES) == rows
 
 
 def test_imsitu_has_neither_size_nor_boxes(write_json: Any) -> None:

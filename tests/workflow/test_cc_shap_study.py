@@ -15,12 +15,12 @@ ANSWERED = "results/tiny/attribution/llava/pairs.parquet"
 
 def test_the_shards_make_one_file_of_all_items_and_seeds(cc_shap_run):
     folder = cc_shap_run.folder / "results/tiny/consistency/tiny"
-    rows = parquet.read(folder / "cc-shap/texts.parquet", CC_SHAP.with_dataset()).to_pylist()
+    rows = parquet.read_rows(folder / "cc-shap/texts.parquet", CC_SHAP.with_dataset())
     assert [(row["error"], row["kind"]) for row in rows] == [(None, "cot")] * 6
     assert len({row["item_id"] for row in rows}) == 3
     assert {row["seed"] for row in rows} == {1, 2}
     assert len({row["value"] for row in rows}) == 6
-    contributions = parquet.read(folder / "contributions/texts.parquet", ATTRIBUTION.with_dataset()).to_pylist()
+    contributions = parquet.read_rows(folder / "contributions/texts.parquet", ATTRIBUTION.with_dataset())
     assert {(row["setting"], row["seed"]) for row in contributions} == {("cot:answer", 1), ("cot:explanation", 1)}
     assert len(contributions) == 6
     records = json.loads((folder / "cc-shap/texts.run.json").read_text())

@@ -15,7 +15,7 @@ PROFILES = ("published", "equations")
 
 def test_the_shards_make_one_file_of_all_items_tests_seeds_and_profiles(consistency_run):
     path = consistency_run.folder / "results/tiny/consistency/tiny/tests/texts.parquet"
-    rows = parquet.read(path, CONSISTENCY.with_dataset()).to_pylist()
+    rows = parquet.read_rows(path, CONSISTENCY.with_dataset())
     assert len(rows) == 2 * 3 * 7 * 2
     assert [row["profile"] for row in rows] == ["equations"] * 42 + ["published"] * 42
     items = {profile: {row["item_id"] for row in rows if row["profile"] == profile} for profile in PROFILES}

@@ -52,7 +52,7 @@ def test_the_whole_way_gives_tables_figures_and_a_page(tiny_run):
     rows = read_run_rows([scores], EVALUATION)["tiny-gpt2", "relations"]
     captions = [row for row in rows if row["role"] == "caption" and row["profile"] == "equations"]
     assert float(scored["value"]) == pytest.approx(100 * sum(row["correct"] for row in captions) / len(captions))
-    items = parquet.read(tiny_run.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK).to_pylist()
+    items = parquet.read_rows(tiny_run.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK)
     assert len(captions) == int(scored["n"]) == sum(item["valid"] for item in items)
     page = (tiny_run.folder / "results/tiny/reporting/report.html").read_text()
     for name in ("thesis-A.2", "lexical-relations", "tiny-gpt2/relations"):

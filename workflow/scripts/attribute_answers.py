@@ -26,7 +26,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         seed=params.seed,
         shard=slice(shard, None, params.shards),
     )
-    settings = params.settings | {"value": params.value}
-    facts = {"model": params.model, "settings": settings, "seed": params.seed, **describe_device(device)}
-    output_file = {"rows": (output.rows, ATTRIBUTION)}
-    write_results(output_file, output.run, results, shard=f"{shard + 1} of {params.shards}", **facts)
+    facts = {"model": params.model, "settings": params.settings | {"value": params.value}, "seed": params.seed}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", **describe_device(device)}
+    write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

@@ -24,5 +24,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         shard=slice(shard, None, params.shards),
     )
     facts = {"model": params.model, "settings": params.settings, "seed": params.seed, **describe_device(device)}
-    output_file = {"rows": (output.rows, ATTRIBUTION)}
-    write_results(output_file, output.run, results, shard=f"{shard + 1} of {params.shards}", **facts)
+    facts["shard"] = f"{shard + 1} of {params.shards}"
+    write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

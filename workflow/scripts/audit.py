@@ -24,7 +24,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_classifier(specs["acceptability"], device),
     )
     nli, causal = load_classifier(specs["nli"], device), load_causal_model(specs["ranking"], device)
-    benchmarks = [parquet.read(file, BENCHMARK).to_pylist() for file in snakemake.input.pairs]
+    benchmarks = [parquet.read_rows(file, BENCHMARK) for file in snakemake.input.pairs]
     items = [item for benchmark in benchmarks for item in benchmark]
     texts = sorted({item[side] for item in items for side in ("caption", "foil")})
     pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
@@ -52,4 +52,4 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             confidence=params.confidence,
             seed=params.seed,
         )
-    parquet.write(snakemake.output.audit, parquet.build_table(rows, AUDIT), AUDIT)
+    parquet.write_rows(snakemake.output.audit, rows, AUDIT)

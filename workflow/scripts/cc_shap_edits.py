@@ -25,7 +25,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         tests=tests,
         **{name: params[name] for name in ("sample", "seed", "seeds", "cc_shap", "tokens")},
     )
-    facts = {"model": params.model, "settings": {"cc_shap": params.cc_shap, "tokens": params.tokens}}
-    facts |= {"seeds": params.seeds, "shard": f"{shard + 1} of {params.shards}", **describe_device(device)}
+    settings = {"cc_shap": params.cc_shap, "tokens": params.tokens}
+    facts = {"model": params.model, "settings": settings, "seeds": params.seeds, **describe_device(device)}
     outputs = {"rows": (output.rows, EDITED), "contributions": (output.contributions, ATTRIBUTION)}
-    write_results(outputs, output.run, results, **facts)
+    write_results(outputs, output.run, results, shard=f"{shard + 1} of {params.shards}", **facts)

@@ -25,7 +25,7 @@ with log_job(snakemake.log[0]):
     with open_images(inputs.images) as images:
         faults = {fault.image: fault.reason for fault in check_images(images, needed)}
     rows = [{"image": image, "fault": reason} for image, reason in faults.items()]
-    parquet.write(outputs.faults, parquet.build_table(rows, IMAGE_FAULTS), IMAGE_FAULTS)
+    parquet.write_rows(outputs.faults, rows, IMAGE_FAULTS)
     with replace_file(outputs.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         manifest = csv.writer(file, lineterminator="\n")
         manifest.writerow(["image", "found", "fault"])

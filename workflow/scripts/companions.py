@@ -22,4 +22,4 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         seed=params.seed,
         resampling=Resampling(params.resamples, params.confidence, params.seed),
     )
-    parquet.write(snakemake.output.rows, parquet.build_table(rows, METRICS), METRICS)
+    parquet.write_rows(snakemake.output.rows, rows, METRICS)

@@ -17,5 +17,5 @@ with log_job(snakemake.log[0]):
     metrics, correlations = build_metric_rows(runs, how, params.together), build_correlation_rows(runs, how)
     if not params.averaged:  # a model's other data sets are in other parts
         metrics = [row for row in metrics if row["dataset"] != AVERAGE]
-    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)
-    parquet.write(snakemake.output.correlations, parquet.build_table(correlations, METRICS), METRICS)
+    parquet.write_rows(snakemake.output.metrics, metrics, METRICS)
+    parquet.write_rows(snakemake.output.correlations, correlations, METRICS)

@@ -29,7 +29,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         model = load(ModelSpec(**params.model[0]), device)
         generate, name = partial(reply_to, model), model.spec.name
     rows = build_contextual_captions(frames, images, read_verbs(), generate, name)
-    parquet.write(snakemake.output.captions, parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write_rows(snakemake.output.captions, rows, PROBE_CAPTIONS)
     write_record(
         snakemake.output.run,
         rows_in=len(frames),

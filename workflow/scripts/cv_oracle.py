@@ -14,10 +14,10 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
     rows = compute_condition_shares(
-        parquet.read(snakemake.input.probes, CONDITIONS).to_pylist(),
+        parquet.read_rows(snakemake.input.probes, CONDITIONS),
         partial(find_scene, graphs=graphs),
         resamples=params.resamples,
         confidence=params.confidence,
         seed=params.seed,
     )
-    parquet.write(snakemake.output.shares, parquet.build_table(rows, ORACLE), ORACLE)
+    parquet.write_rows(snakemake.output.shares, rows, ORACLE)

@@ -34,7 +34,7 @@ inputs, params = snakemake.input, snakemake.params
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
-    contextual_rows = parquet.read(inputs.contextual, PROBE_CAPTIONS).to_pylist()
+    contextual_rows = parquet.read_rows(inputs.contextual, PROBE_CAPTIONS)
     if inputs.get("written"):
         written_rows = read_written_captions(inputs.written, {row["image"]: row["verb"] for row in contextual_rows})
     elif inputs.get("descriptions"):
@@ -69,8 +69,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         )
     captions = [*contextual, *review_plain_captions(written_rows, contextual, verbs, names, answers)]
     rows = build_conditions(captions, verbs)
-    parquet.write(snakemake.output.captions, parquet.build_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)
-    parquet.write(snakemake.output.probes, parquet.build_table(rows, CONDITIONS), CONDITIONS)
+    parquet.write_rows(snakemake.output.captions, captions, PROBE_CAPTIONS)
+    parquet.write_rows(snakemake.output.probes, rows, CONDITIONS)
     counts = count_rejections(captions)
     logging.info("%d items from %s", len(rows), counts)
     write_record(

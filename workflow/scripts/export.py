@@ -39,8 +39,8 @@ with log_job(snakemake.log[0]):
         sources=sources,
         instruments=params.instruments,
         models=params.models,
-        funnel=parquet.read(inputs.funnel, FUNNEL).to_pylist() if inputs.funnel else [],
-        audit=parquet.read(inputs.audit, AUDIT).to_pylist() if inputs.audit else [],
+        funnel=parquet.read_rows(inputs.funnel, FUNNEL) if inputs.funnel else [],
+        audit=parquet.read_rows(inputs.audit, AUDIT) if inputs.audit else [],
         about=params.about,
     )
     written_parts = write_dataset(Path(output.dataset), parts, facts, inputs.funnel or None)

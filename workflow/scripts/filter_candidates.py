@@ -33,12 +33,12 @@ def load_models(models: dict[str, Any], device: Device) -> FilterModels:
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
-    candidates = parquet.read(snakemake.input.candidates, CANDIDATES).to_pylist()
+    candidates = parquet.read_rows(snakemake.input.candidates, CANDIDATES)
     models = load_models(params.models, device)
     cache = Path(snakemake.output.filtered).parent / ".store" / snakemake.wildcards.instrument
     with show_progress(len(candidates), "text", snakemake.wildcards.instrument) as bar:
         rows, close = filter_candidates(candidates, models, params.filters, params.grammaticality, cache, bar.update)
-    parquet.write(snakemake.output.filtered, parquet.build_table(rows, FILTERED), FILTERED)
+    parquet.write_rows(snakemake.output.filtered, rows, FILTERED)
     write_record(
         snakemake.output.run,
         rows_in=len(candidates),

@@ -6,7 +6,7 @@ from waltz.core.schema import FREQUENCIES
 from waltz.reporting.figures.figure_files import draw_frequencies, save_figure
 
 with log_job(snakemake.log[0]):
-    counts = parquet.read(snakemake.input.frequencies, FREQUENCIES).to_pylist()
+    counts = parquet.read_rows(snakemake.input.frequencies, FREQUENCIES)
     for (dataset, kind, title), svg, png in zip(
         snakemake.params.figures, snakemake.output.svg, snakemake.output.png, strict=True
     ):

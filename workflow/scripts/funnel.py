@@ -10,6 +10,6 @@ with log_job(snakemake.log[0]):
     for instrument, candidates_file, items_file in zip(
         snakemake.params.instruments, snakemake.input.balanced, snakemake.input.pairs, strict=True
     ):
-        candidates = parquet.read(candidates_file, FILTERED).to_pylist()
-        rows += count_funnel(instrument, candidates, parquet.read(items_file, BENCHMARK).to_pylist())
-    parquet.write(snakemake.output.funnel, parquet.build_table(rows, FUNNEL), FUNNEL)
+        candidates = parquet.read_rows(candidates_file, FILTERED)
+        rows += count_funnel(instrument, candidates, parquet.read_rows(items_file, BENCHMARK))
+    parquet.write_rows(snakemake.output.funnel, rows, FUNNEL)

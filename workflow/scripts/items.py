@@ -14,5 +14,5 @@ with log_job(snakemake.log[0]):
         annotations=snakemake.input.get("annotations"),
         valid_votes=snakemake.params.valid_votes,
     )
-    parquet.write(snakemake.output.pairs, parquet.build_table(items, BENCHMARK), BENCHMARK)
-    parquet.write(snakemake.output.annotations, parquet.build_table(annotations, ANNOTATIONS), ANNOTATIONS)
+    parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
+    parquet.write_rows(snakemake.output.annotations, annotations, ANNOTATIONS)

@@ -11,9 +11,9 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    metrics = [row for file in snakemake.input.parts for row in parquet.read(file, METRICS).to_pylist()]
+    metrics = [row for file in snakemake.input.parts for row in parquet.read_rows(file, METRICS)]
     comparisons = build_comparison_rows(
         scores, params.profiles, Resampling(params.resamples, params.confidence, params.seed)
     )
-    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)
-    parquet.write(snakemake.output.comparisons, parquet.build_table(comparisons, COMPARISONS), COMPARISONS)
+    parquet.write_rows(snakemake.output.metrics, metrics, METRICS)
+    parquet.write_rows(snakemake.output.comparisons, comparisons, COMPARISONS)

@@ -14,7 +14,7 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    probes = [row for file in snakemake.input.probes for row in parquet.read(file, CONDITIONS).to_pylist()]
+    probes = [row for file in snakemake.input.probes for row in parquet.read_rows(file, CONDITIONS)]
     asked = {
         name: select_questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[
             0
@@ -23,4 +23,4 @@ with log_job(snakemake.log[0]):
     }
     how = Resampling(params.resamples, params.confidence, params.seed)
     metrics = build_metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes, questions=asked)
-    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)
+    parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

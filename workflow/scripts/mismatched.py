@@ -15,7 +15,7 @@ with log_job(snakemake.log[0]):
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     items, unusable = build_mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
-    parquet.write(snakemake.output.pairs, parquet.build_table(items, BENCHMARK), BENCHMARK)
+    parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
     write_record(
         snakemake.output.run,
         rows_in=len(rows),

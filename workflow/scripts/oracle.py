@@ -17,7 +17,7 @@ with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrume
     for instrument, candidates_file in zip(params.instruments, snakemake.input.balanced, strict=True):
         rows += compute_oracle_shares(
             instrument,
-            parquet.read(candidates_file, FILTERED).to_pylist(),
+            parquet.read_rows(candidates_file, FILTERED),
             partial(find_scene, graphs=graphs),
             build_candidate_groups(params.grammaticality),
             resamples=params.resamples,
@@ -25,4 +25,4 @@ with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrume
             seed=params.seed,
         )
         bar.update(1)
-    parquet.write(snakemake.output.shares, parquet.build_table(rows, ORACLE), ORACLE)
+    parquet.write_rows(snakemake.output.shares, rows, ORACLE)

@@ -81,7 +81,7 @@ with log_job(snakemake.log[0]):
         ],
         models,
         construction,
-        [row for file in inputs.scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],
+        [row for file in inputs.scores for row in parquet.read_rows(file, SCENE_SCORES)],
         read_image_faults(inputs.faults),
         browser,
     )

@@ -28,6 +28,6 @@ with log_job(snakemake.log[0]), show_progress(len(snakemake.params.released), "i
         shares.append({"instrument": instrument, "metric": "reproduced", **vars(measured)})
         misses += [{"instrument": instrument, **vars(miss)} for miss in missed]
         bar.update(1)
-    parquet.write(snakemake.output.shares, parquet.build_table(shares, REPRODUCTION), REPRODUCTION)
-    parquet.write(snakemake.output.misses, parquet.build_table(misses, MISSES), MISSES)
+    parquet.write_rows(snakemake.output.shares, shares, REPRODUCTION)
+    parquet.write_rows(snakemake.output.misses, misses, MISSES)
     write_text(snakemake.output.table, render_markdown(shares, misses))

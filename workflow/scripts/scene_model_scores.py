@@ -22,4 +22,4 @@ with (
             enough = is_sufficient(name, metric, found.value)
             rows.append({"model": name, "metric": metric, **asdict(found), "enough": enough})
         bar.update(1)
-    parquet.write(snakemake.output.scores, parquet.build_table(rows, SCENE_SCORES), SCENE_SCORES)
+    parquet.write_rows(snakemake.output.scores, rows, SCENE_SCORES)

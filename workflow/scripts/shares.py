@@ -12,10 +12,10 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     how = Resampling(params.resamples, params.confidence, params.seed)
     probes = {
-        name: parquet.read(file, CONDITIONS).to_pylist()
+        name: parquet.read_rows(file, CONDITIONS)
         for name, file in zip(params.probes, snakemake.input.probes, strict=True)
     }
-    metrics = [row for file in snakemake.input.companions for row in parquet.read(file, METRICS).to_pylist()]
+    metrics = [row for file in snakemake.input.companions for row in parquet.read_rows(file, METRICS)]
     found = []
     scored = read_runs(snakemake.input.scores, EVALUATION, params.runs)
     for (model, dataset), table in read_runs(snakemake.input.rows, ATTRIBUTION, params.runs).items():
@@ -25,5 +25,5 @@ with log_job(snakemake.log[0]):
             metrics += build_verb_rows(model, rows, scores, probes[dataset], how)
         elif model not in params.answering:
             metrics += build_ablation_rows(model, dataset, rows, how)
-    parquet.write(snakemake.output.shares, parquet.build_table(found, SHARES), SHARES)
-    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)
+    parquet.write_rows(snakemake.output.shares, found, SHARES)
+    parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

@@ -10,23 +10,17 @@ from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
+    how = {name: params[name] for name in ("resamples", "confidence", "seed")}
     statistics, counts = [], []
     for dataset, items_file, annotations_file in zip(
         params.datasets, snakemake.input.pairs, snakemake.input.annotations, strict=True
     ):
-        items = parquet.read(items_file, BENCHMARK).to_pylist()
-        annotations = parquet.read(annotations_file, ANNOTATIONS).to_pylist()
-        measures = compute_validation_statistics(
-            dataset,
-            items,
-            annotations,
-            resamples=params.resamples,
-            confidence=params.confidence,
-            seed=params.seed,
-        )
+        items = parquet.read_rows(items_file, BENCHMARK)
+        annotations = parquet.read_rows(annotations_file, ANNOTATIONS)
+        measures = compute_validation_statistics(dataset, items, annotations, **how)
         statistics += [
             {"dataset": dataset, "metric": metric, **asdict(measure)} for metric, measure in measures.items()
         ]
         counts += [{"dataset": dataset, **row} for row in count_frequencies(items)]
-    parquet.write(snakemake.output.statistics, parquet.build_table(statistics, STATISTICS), STATISTICS)
-    parquet.write(snakemake.output.frequencies, parquet.build_table(counts, FREQUENCIES), FREQUENCIES)
+    parquet.write_rows(snakemake.output.statistics, statistics, STATISTICS)
+    parquet.write_rows(snakemake.output.frequencies, counts, FREQUENCIES)

@@ -12,7 +12,7 @@ from waltz.scenes.writers.files import find_scene
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    candidates = [row for row in parquet.read(snakemake.input.balanced, FILTERED).to_pylist() if row["kept"]]
+    candidates = [row for row in parquet.read_rows(snakemake.input.balanced, FILTERED) if row["kept"]]
     answers, votes, voter = [], {}, None
     if snakemake.input.annotations:
         answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in candidates))
@@ -23,5 +23,5 @@ with log_job(snakemake.log[0]):
         votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in voted_rows}
         voter = VOTER
     rows = build_items(candidates, votes, voter)
-    parquet.write(snakemake.output.pairs, parquet.build_table(rows, BENCHMARK), BENCHMARK)
-    parquet.write(snakemake.output.annotations, parquet.build_table(answers, ANNOTATIONS), ANNOTATIONS)
+    parquet.write_rows(snakemake.output.pairs, rows, BENCHMARK)
+    parquet.write_rows(snakemake.output.annotations, answers, ANNOTATIONS)

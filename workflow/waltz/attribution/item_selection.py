@@ -35,7 +35,7 @@ def select_attributed_items(
         seed: Seed of both samples.
     """
     if "condition" in pq.read_schema(file).names:
-        return select_probes(parquet.read(file, CONDITIONS).to_pylist(), n, seed)
+        return select_probes(parquet.read_rows(file, CONDITIONS), n, seed)
     benchmark = parquet.read(file, BENCHMARK)
     if profile == "published":
         rows = benchmark.to_pylist()

@@ -177,7 +177,7 @@ def _read_benchmark(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_rows(path: Path, layout: Layout) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = parquet.read(path, layout).to_pylist()
+    rows: list[dict[str, Any]] = parquet.read_rows(path, layout)
     return rows
 
 

@@ -194,7 +194,7 @@ def score_datasets(
     for dataset in datasets:
         probes = "condition" in pq.read_schema(dataset.rows).names
         if probes:
-            items = parquet.read(dataset.rows, CONDITIONS).to_pylist()
+            items = parquet.read_rows(dataset.rows, CONDITIONS)
         else:
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
         score = score_probes if probes else score_pairs

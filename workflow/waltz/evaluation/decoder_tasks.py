@@ -139,10 +139,10 @@ def build_task(
         items = select_items(benchmark, scored, sample, seed).to_pylist()
         return DecoderTask(dataset, profile, "pairs", items=tuple(items), orders=orders)
     if entry["form"] == "open":
-        rows = parquet.read(file, QUESTIONS).to_pylist()
+        rows = parquet.read_rows(file, QUESTIONS)
         items, unusable = vqa.select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
         return DecoderTask(dataset, profile, "open", items=tuple(items), skipped=dict(unusable))
-    selected = select_text_questions(parquet.read(file, TEXTS).to_pylist(), dataset, profile, entry["size"], seed)
+    selected = select_text_questions(parquet.read_rows(file, TEXTS), dataset, profile, entry["size"], seed)
     skipped = Counter(selected.skipped.values())
     return DecoderTask(dataset, profile, "choice", questions=selected.questions, skipped=dict(skipped))
 

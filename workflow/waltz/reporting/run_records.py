@@ -99,7 +99,7 @@ def read_image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
     Args:
         files: Files of the image faults layout, each named after its source.
     """
-    rows = ((Path(file).stem, row) for file in files for row in parquet.read(file, IMAGE_FAULTS).to_pylist())
+    rows = ((Path(file).stem, row) for file in files for row in parquet.read_rows(file, IMAGE_FAULTS))
     return [{"source": source, **row} for source, row in rows]
 
 

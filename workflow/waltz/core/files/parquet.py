@@ -1,6 +1,6 @@
 """Parquet files that are written atomically and checked against their layout."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,82 @@ from waltz.core.files.atomic import replace_file
 from waltz.core.schema import Layout
 
 
+def read(path: str | Path, layout: Layout) -> pa.Table:
+    """Read and check a table.
+
+    Raises:
+        UserError: The file is missing, truncated, or of another layout.
+    """
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run the workflow to make it") from None
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: damaged Parquet file ({error}); delete it and run again") from None
+    table = table.cast(layout.schema) if table.schema.names == layout.schema.names else table
+    try:
+        check(table, layout)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; delete it and run again") from None
+    return table
+
+
+def read_rows(path: str | Path, layout: Layout) -> list[dict[str, Any]]:
+    """Return the checked rows of a file; raises as `read`."""
+    rows: list[dict[str, Any]] = read(path, layout).to_pylist()
+    return rows
+
+
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """Return the metadata that `write` put into a file."""
+    metadata = pq.read_schema(path).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items() if not key.startswith(b"ARROW:")}
+
+
+def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) -> None:
+    """Check and write a table.
+
+    Raises:
+        ValueError: The table breaks its layout; nothing is written.
+    """
+    check(table, layout)
+    with replace_file(path) as temporary:
+        pq.write_table(
+            table.select(layout.schema.names).replace_schema_metadata(metadata or None), temporary, compression="zstd"
+        )
+
+
+def write_rows(
+    path: str | Path, rows: Iterable[Mapping[str, Any]], layout: Layout, batch: int = 10_000
+) -> tuple[int, int]:
+    """Check and write rows in batches, so that memory contains one batch and the keys.
+
+    Args:
+        path: Parquet file.
+        rows: Rows of the layout.
+        layout: Layout of the rows.
+        batch: Rows per batch.
+    Returns:
+        Number of rows written, and of those with a reason in `rejected`.
+    Raises:
+        ValueError: The rows break their layout; nothing is written.
+    """
+    total = rejected = 0
+    iterator = iter(rows)
+    with replace_file(path) as temporary:
+        with pq.ParquetWriter(temporary, layout.schema, compression="zstd") as writer:
+            while part := list(islice(iterator, batch)):
+                table = _build_unchecked_table(part, layout)
+                _check_columns(table, layout, offset=total)
+                writer.write_table(table)
+                total += table.num_rows
+                rejected += sum(row.get("rejected") is not None for row in part)
+        _check_keys(pq.read_table(temporary, columns=list(layout.key), partitioning=None), layout)
+    return total, rejected
+
+
 def build_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
-    """Build a checked table from rows; a key that the layout does not declare is an error.
+    """Build a checked table from rows.
 
     Raises:
         ValueError: A row has an undeclared key, or the table breaks its layout.
@@ -25,17 +99,17 @@ def build_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
     return table
 
 
+def check(table: pa.Table, layout: Layout) -> None:
+    """Raise a ValueError that names column and row if a table breaks its layout."""
+    _check_columns(table, layout)
+    _check_keys(table, layout)
+
+
 def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
     unknown = {key for row in rows for key in row} - set(layout.schema.names)
     if unknown:
         raise ValueError(f"{layout.name}: undeclared columns {sorted(unknown)}")
     return pa.Table.from_pylist([dict(row) for row in rows], schema=layout.schema)
-
-
-def check(table: pa.Table, layout: Layout) -> None:
-    """Raise a ValueError that names column and row if a table breaks its layout."""
-    _check_columns(table, layout)
-    _check_keys(table, layout)
 
 
 def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
@@ -60,76 +134,3 @@ def _check_keys(table: pa.Table, layout: Layout) -> None:
     if repeated.num_rows:
         first = {name: repeated.column(name)[0].as_py() for name in layout.key}
         raise ValueError(f"{layout.name}: {first} occurs in {repeated.column('count_all')[0]} rows")
-
-
-def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) -> None:
-    """Check a table and write it under a temporary name, then rename it.
-
-    Raises:
-        ValueError: The table breaks its layout; nothing is written.
-    """
-    check(table, layout)
-    with replace_file(path) as temporary:
-        pq.write_table(
-            table.select(layout.schema.names).replace_schema_metadata(metadata or None), temporary, compression="zstd"
-        )
-
-
-def read_metadata(path: str | Path) -> dict[str, str]:
-    """Return what `write` was told to note in a file."""
-    metadata = pq.read_schema(path).metadata or {}
-    return {key.decode(): value.decode() for key, value in metadata.items() if not key.startswith(b"ARROW:")}
-
-
-def write_rows(
-    path: str | Path, rows: Iterable[Mapping[str, Any]], layout: Layout, batch: int = 10_000
-) -> tuple[int, int]:
-    """Write rows from an iterator in record batches, so that memory contains one batch and the keys.
-
-    Args:
-        path: Parquet file.
-        rows: Rows of the layout.
-        layout: Layout of the rows.
-        batch: Rows per batch.
-    Returns:
-        Number of rows written, and of those with a reason in `rejected`.
-    Raises:
-        ValueError: The rows break their layout; nothing is written.
-    """
-    total = rejected = 0
-    with replace_file(path) as temporary:
-        with pq.ParquetWriter(temporary, layout.schema, compression="zstd") as writer:
-            for part in _iterate_batches(rows, batch):
-                table = _build_unchecked_table(part, layout)
-                _check_columns(table, layout, offset=total)
-                writer.write_table(table)
-                total += table.num_rows
-                rejected += sum(row.get("rejected") is not None for row in part)
-        _check_keys(pq.read_table(temporary, columns=list(layout.key), partitioning=None), layout)
-    return total, rejected
-
-
-def _iterate_batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
-    iterator = iter(rows)
-    while part := list(islice(iterator, size)):
-        yield part
-
-
-def read(path: str | Path, layout: Layout) -> pa.Table:
-    """Read and check a table.
-
-    Raises:
-        UserError: The file is missing, truncated, or of another layout.
-    """
-    try:
-        table = pq.read_table(path, partitioning=None)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; run the workflow to make it") from None
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: damaged Parquet file ({error}); delete it and run again") from None
-    table = table.cast(layout.schema) if table.schema.names == layout.schema.names else table
-    try:
-        check(table, layout)
-    except ValueError as error:
-        raise UserError(f"{path}: {error}; delete it and run again") from None
-    return table

@@ -32,20 +32,18 @@ class ConstructionFiles:
 def make_construction_tables(files: ConstructionFiles) -> list[PlainTable]:
     """Return the tables of how the instruments were built."""
     distances = {
-        row["dataset"]: row["value"]
-        for row in parquet.read(files.statistics, STATISTICS).to_pylist()
-        if row["metric"] == "js"
+        row["dataset"]: row["value"] for row in parquet.read_rows(files.statistics, STATISTICS) if row["metric"] == "js"
     }
     paper_distances = {
         cell.key[2]: float(cell.value)
         for cell in read_paper_values(files.paper_validation).values()
         if cell.key[0] == "js" and cell.value
     }
-    tables = [make_funnel_table(parquet.read(files.funnel, FUNNEL).to_pylist(), distances, paper_distances)]
+    tables = [make_funnel_table(parquet.read_rows(files.funnel, FUNNEL), distances, paper_distances)]
     if files.oracle is not None:
-        tables.append(make_oracle_table(parquet.read(files.oracle, ORACLE).to_pylist()))
+        tables.append(make_oracle_table(parquet.read_rows(files.oracle, ORACLE)))
     if files.audit is not None:
-        tables.append(make_audit_table(parquet.read(files.audit, AUDIT).to_pylist()))
+        tables.append(make_audit_table(parquet.read_rows(files.audit, AUDIT)))
     return tables
 
 
@@ -168,9 +166,9 @@ class CvProbesFiles:
 def read_cv_probes_table(files: CvProbesFiles) -> PlainTable:
     """Read the table of CV-Probes' conditions from its files."""
     return make_conditions_table(
-        parquet.read(files.items, CONDITIONS).to_pylist(),
-        parquet.read(files.captions, PROBE_CAPTIONS).to_pylist(),
-        parquet.read(files.oracle, ORACLE).to_pylist() if files.oracle else [],
+        parquet.read_rows(files.items, CONDITIONS),
+        parquet.read_rows(files.captions, PROBE_CAPTIONS),
+        parquet.read_rows(files.oracle, ORACLE) if files.oracle else [],
     )
 
 

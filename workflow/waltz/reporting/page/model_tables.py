@@ -46,22 +46,22 @@ class ModalityFiles:
 
 def make_modality_tables(files: ModalityFiles) -> list[PlainTable]:
     """Return all tables of encoders' scores and decoders' answers that a study has numbers for."""
-    metrics = parquet.read(files.metrics, METRICS).to_pylist()
+    metrics = parquet.read_rows(files.metrics, METRICS)
     pair_rows = [row for row in metrics if row["metric"] in PAIR_METRICS and ":" not in row["dataset"]]
     tables = [
         *make_metrics_tables([row for row in pair_rows if row["setting"] in SCORE_SETTINGS]),
         *make_decoder_tables([row for row in pair_rows if row["setting"] not in SCORE_SETTINGS]),
         *make_answer_tables([row for row in metrics if row["metric"] == "accuracy" and ":" not in row["dataset"]]),
         *make_cv_probes_tables([row for row in metrics if ":" in row["dataset"]]),
-        *make_comparison_tables(parquet.read(files.comparisons, COMPARISONS).to_pylist()),
+        *make_comparison_tables(parquet.read_rows(files.comparisons, COMPARISONS)),
     ]
     if files.shares is not None and files.companions is not None:
-        tables += make_share_tables(parquet.read(files.shares, SHARES).to_pylist())
-        companions = parquet.read(files.companions, METRICS).to_pylist()
+        tables += make_share_tables(parquet.read_rows(files.shares, SHARES))
+        companions = parquet.read_rows(files.companions, METRICS)
         tables += make_companion_tables(companions)
         tables += make_verb_tables([row for row in companions if row["dataset"].startswith("cv-probes:")])
     if files.consistency is not None:
-        tables += make_edit_tables(parquet.read(files.consistency, METRICS).to_pylist())
+        tables += make_edit_tables(parquet.read_rows(files.consistency, METRICS))
     return tables
 
 

@@ -86,7 +86,7 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
             continue
         layout, read = READERS[kind]
         for path in paths:
-            rows = parquet.read(path, layout).to_pylist()
+            rows = parquet.read_rows(path, layout)
             of_profile = [row for row in rows if row.get("profile", profile) == profile]
             numbers |= {(kind, *place): number for place, number in read(of_profile)}
     return numbers
