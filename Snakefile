@@ -7,13 +7,11 @@ from snakemake.utils import min_version
 
 min_version("9.27")
 
-# Jobs and this file import waltz from this checkout, whatever else is installed.
+# Jobs and this file import waltz from this checkout, whatever is installed: the environments of `--use-conda` hold none.
 HERE = Path(workflow.basedir)
 LIBRARY = str(HERE / "workflow")
 sys.path.insert(0, LIBRARY)
-os.environ.update(
-    PYTHONPATH=os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")])
-)
+os.environ["PYTHONPATH"] = os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")])
 
 
 include: "rules/common.smk"
@@ -36,9 +34,6 @@ if workflow.is_main_process:
 
 onstart:
     run_lock.hold_study(STUDY.study)
-    # To keep its bound on jobs a second, Snakemake looks at all ready jobs once more a second for every job that has ended.
-    if workflow.local_exec:
-        workflow.scheduler.job_rate_limiter = None
 
 
 localrules:
