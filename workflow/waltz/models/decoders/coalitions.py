@@ -21,6 +21,19 @@ from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.network import States, select_rows
 from waltz.models.games import CoalitionValues
 
+PASS_COST = 64
+"""Positions that one more pass is worth."""
+COPY_POSITIONS = 256
+"""Positions whose keys and values are copied in the time in which one is computed, and less."""
+MIN_SHARED = 8
+"""Fewest tokens behind the image that games read together."""
+MAX_FEATURE_BYTES = 2**30
+"""Most bytes of image features that stay for later rounds."""
+Row = tuple[int, ...]
+"""Ids of a masked prompt and of the targets before the last; a masked image is a negative number in its place."""
+NO_CELLS = torch.zeros(0, dtype=torch.int64)
+"""Patch numbers without an image."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Players(games.Players):
@@ -80,15 +93,8 @@ def build_equations_players(
     if positions is None:
         positions = [position for position, special in enumerate(prompt.special) if not special]
     side = _choose_grid(picture, len(positions), grid)
-    cells = _number_pixels(decoder, picture, side) if picture is not None else torch.zeros(0, dtype=torch.int64)
-    return Players(
-        prompt=prompt,
-        positions=tuple(positions),
-        masked_id=decoder.masked_id,
-        grid=side,
-        cells=cells,
-        always_visible=_find_always_visible(prompt, positions, decoder.masked_id, side, cells, False, frozenset()),
-    )
+    cells = _number_pixels(decoder, picture, side) if picture is not None else NO_CELLS
+    return _build_players(prompt, positions, decoder.masked_id, side, cells)
 
 
 def build_published_players(
@@ -120,50 +126,53 @@ def build_published_players(
         CC-SHAP-VLM's released scripts.
     """
     side = _choose_grid(picture, len(prompt.ids), grid)
-    cells = torch.zeros(0, dtype=torch.int64)
+    cells = NO_CELLS
     if picture is not None:
-        width = picture.pixels.shape[-1] // side
+        height, width = picture.pixels.shape[-2:]
         if raw:
-            cells = _number_squares(picture.image.height, picture.image.width, width, width, side)
+            cells = _number_squares(picture.image.height, picture.image.width, width // side, width // side, side)
         elif _is_one_tile(picture):
-            height = picture.pixels.shape[-2] // side
-            cells = _number_squares(*_get_size(picture), height, width, side)[None, None].to(picture.pixels.device)
+            squares = _number_squares(height, width, height // side, width // side, side)
+            cells = squares[None, None].to(picture.pixels.device)
         else:
             raise UserError(
                 f"models.{decoder.spec.name}: its image is prepared as {tuple(picture.pixels.shape)}, no single tile;"
                 " the published code masks such models in the raw image: set raw"
             )
     masked_id = decoder.masked_id if masked_id is None else masked_id
-    positions = tuple(range(len(prompt.ids)))
-    return Players(
-        prompt=prompt,
-        positions=positions,
-        masked_id=masked_id,
-        grid=side,
-        cells=cells,
-        always_visible=_find_always_visible(prompt, positions, masked_id, side, cells, True, frozenset(unmasked_ids)),
-        image_first=True,
-        raw=raw,
+    return _build_players(
+        prompt, range(len(prompt.ids)), masked_id, side, cells, unmasked_ids, image_first=True, raw=raw
     )
 
 
-def _find_always_visible(
+def _build_players(
     prompt: Prompt,
     positions: Sequence[int],
     masked_id: int,
     grid: int,
     cells: torch.Tensor,
-    image_first: bool,
-    unmasked_ids: frozenset[int],
-) -> np.ndarray:
-    """Return for each player whether it is never masked, or masking it changes nothing."""
+    unmasked_ids: Collection[int] = (),
+    *,
+    image_first: bool = False,
+    raw: bool = False,
+) -> Players:
+    """Return players, of which those that are never masked, or that masking does not change, are always visible."""
     words = [
-        position == prompt.image_position or prompt.ids[position] in unmasked_ids or prompt.ids[position] == masked_id
+        position == prompt.image_position or prompt.ids[position] in (*unmasked_ids, masked_id)
         for position in positions
     ]
-    covered = set(torch.bincount(cells.flatten(), minlength=1).nonzero().flatten().tolist())
+    covered = set(torch.unique(cells).tolist())
     patches = [patch not in covered for patch in range(grid**2)]
-    return np.array([*patches, *words] if image_first else [*words, *patches], dtype=bool)
+    return Players(
+        prompt=prompt,
+        positions=tuple(positions),
+        masked_id=masked_id,
+        grid=grid,
+        cells=cells,
+        always_visible=np.array([*patches, *words] if image_first else [*words, *patches], dtype=bool),
+        image_first=image_first,
+        raw=raw,
+    )
 
 
 def _choose_grid(picture: PreparedImage | None, players: int, grid: int | None) -> int:
@@ -174,11 +183,6 @@ def _choose_grid(picture: PreparedImage | None, players: int, grid: int | None) 
 
 def _is_one_tile(picture: PreparedImage) -> bool:
     return picture.pixels.ndim == 4 and picture.pixels.shape[0] == 1
-
-
-def _get_size(picture: PreparedImage) -> tuple[int, int]:
-    """Return height and width of a prepared image of one tile."""
-    return picture.pixels.shape[-2], picture.pixels.shape[-1]
 
 
 def _number_squares(height: int, width: int, patch_height: int, patch_width: int, grid: int) -> torch.Tensor:
@@ -193,7 +197,7 @@ def _number_squares(height: int, width: int, patch_height: int, patch_width: int
 def _number_pixels(decoder: Decoder, picture: PreparedImage, grid: int) -> torch.Tensor:
     """Return the patch number of each value where patches cover all of the prepared image."""
     if _is_one_tile(picture):
-        height, width = _get_size(picture)
+        height, width = picture.pixels.shape[-2:]
         rows, columns = _number_parts(height, grid), _number_parts(width, grid)
         return (rows[:, None] * grid + columns[None])[None, None].to(picture.pixels.device)
     return _trace_patches(decoder, picture, grid)
@@ -219,28 +223,13 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     full = decoder.prepare_image(Image.new("RGB", (width, height), (255, 255, 255))).pixels
     axis = -3 if traced.ndim > 2 else 1
     shape = traced.shape if traced.ndim > 2 else (len(traced), 3, traced.shape[1] // 3)
-    traced, blank, full = (one.reshape(shape).double() for one in (traced, blank, full))
-    low, high = (
-        blank.amin(dim=_list_other_axes(blank, axis), keepdim=True),
-        full.amax(dim=_list_other_axes(full, axis), keepdim=True),
-    )
+    traced, blank, full = (tensor.reshape(shape).double() for tensor in (traced, blank, full))
+    others = [other for other in range(traced.ndim) if other != axis % traced.ndim]
+    low, high = blank.amin(dim=others, keepdim=True), full.amax(dim=others, keepdim=True)
     column, row, inside = ((traced - low) / (high - low) * 255).unbind(dim=axis)
     numbers = (row / step).round().clamp(0, grid - 1) * grid + (column / step).round().clamp(0, grid - 1)
     cells = torch.where(inside > 127, numbers, float(grid**2)).long().unsqueeze(axis)
     return cells.expand(shape).reshape(picture.pixels.shape)
-
-
-def _list_other_axes(values: torch.Tensor, axis: int) -> tuple[int, ...]:
-    return tuple(place for place in range(values.ndim) if place != axis % values.ndim)
-
-
-Row = tuple[int, ...]
-"""Ids of a masked prompt and of the targets before the last; a masked image is a negative number in its place."""
-
-PASS_COST = 64
-"""Positions that one more pass is worth."""
-COPY_POSITIONS = 256
-"""Positions whose keys and values are copied in the time in which one is computed, and less."""
 
 
 def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: int) -> list[int]:
@@ -277,12 +266,6 @@ def count_distinct_beginnings(rows: list[Row]) -> np.ndarray:
     return np.concatenate([[1], 1 + new])
 
 
-MIN_SHARED = 8
-"""Fewest tokens behind the image that games read together."""
-MAX_FEATURE_BYTES = 2**30
-"""Most bytes of image features that stay for later rounds."""
-
-
 @dataclass(frozen=True, eq=False)
 class Game:
     """A prompt, its players and its outputs.
@@ -290,7 +273,7 @@ class Game:
     Attributes:
         players: The players.
         targets: Token ids, of which each is an output; at least one.
-        value: One of `outcomes.VALUES`.
+        value: A key of `continuations.OUTCOMES`.
     """
 
     players: Players
@@ -317,21 +300,25 @@ class Coalitions(CoalitionValues[Players]):
     """
 
     def __init__(self, decoder: Decoder, picture: PreparedImage | None, games: Sequence[Game]) -> None:
-        """Prepare the games, with no values known.
-
-        Args:
-            decoder: The model.
-            picture: Prepared by `decoder.prepare_image`.
-            games: Games whose prompts show the picture, or no image where it is None.
-        """
+        """Prepare games whose prompts show the picture (or no image where it is None), with no values known."""
         super().__init__([game.players for game in games], [len(game.targets) for game in games])
         self.decoder, self.picture, self.games = decoder, picture, list(games)
         self.looks = self.read_positions = 0
         self._layouts = [decoder.build_layout(game.players.prompt, picture) for game in games]
+        self._preceding = [select_preceding_targets(game.targets, game.value) for game in games]
+        self._widths = [self._count_positions(index) for index in range(len(games))]
         self._grids = [_find_first_alike(games, index) for index in range(len(games))]
         self._masks: list[tuple[int, bytes]] = []
         self._numbers: dict[tuple[int, bytes], int] = {}
         self._seen: dict[int, torch.Tensor] = {}
+
+    def _count_positions(self, index: int) -> np.ndarray:
+        """Return the positions before each symbol of a game's rows, and in all: int64 of shape (length + 1,)."""
+        prompt = self.games[index].players.prompt
+        each = np.ones(len(prompt.ids) + len(self._preceding[index]), dtype=np.int64)
+        if prompt.image_position is not None:
+            each[prompt.image_position] = len(self._layouts[index].block)
+        return np.concatenate([[0], each.cumsum()])
 
     def _evaluate(self, new: list[list[bytes]]) -> None:
         keys_of_rows: list[dict[Row, list[bytes]]] = [{} for _ in self.games]
@@ -345,16 +332,16 @@ class Coalitions(CoalitionValues[Players]):
             self._read_shared({index: rows[index] for index in group}, keys_of_rows, shared_ends, cuts, (), {})
 
     def _build_row(self, index: int, key: bytes) -> Row:
-        game = self.games[index]
+        players = self.games[index].players
         mask = np.frombuffer(key, dtype=bool)
-        ids = list(game.players.mask_text(mask[game.players.text]))
-        if game.players.prompt.image_position is not None:
-            look = self._grids[index], mask[game.players.image].tobytes()
+        ids = list(players.mask_text(mask[players.text]))
+        if players.prompt.image_position is not None:
+            look = self._grids[index], mask[players.image].tobytes()
             if look not in self._numbers:
                 self._numbers[look] = len(self._masks)
                 self._masks.append(look)
-            ids[game.players.prompt.image_position] = -1 - self._numbers[look]
-        return (*ids, *select_preceding_targets(game.targets, game.value))
+            ids[players.prompt.image_position] = -1 - self._numbers[look]
+        return (*ids, *self._preceding[index])
 
     def _group_games(self, games: list[int]) -> list[list[int]]:
         """Return groups of games that are read together: all that begin alike up to the image, else each alone."""
@@ -374,9 +361,9 @@ class Coalitions(CoalitionValues[Players]):
         if not self.decoder.network.reuses_prefixes:
             return ends
         prompts = [self.games[index].players.prompt for index in games]
-        shortest, at = min(len(prompt.ids) for prompt in prompts), prompts[0].image_position
-        if at is not None and at + 1 < shortest:
-            ends.append(at + 1)
+        shortest, image_position = min(len(prompt.ids) for prompt in prompts), prompts[0].image_position
+        if image_position is not None and image_position + 1 < shortest:
+            ends.append(image_position + 1)
         shared = min(self._count_shared(games), shortest - 1)
         if len(games) > 1 and shared - ends[-1] >= MIN_SHARED:
             ends.append(shared)
@@ -386,8 +373,8 @@ class Coalitions(CoalitionValues[Players]):
         """Return where the stretches of one game begin and end, so that the fewest positions are computed."""
         if not self.decoder.network.reuses_prefixes:
             return [0, len(rows[0])]
-        widths = self._count_positions(index, len(rows[0]))
-        return [shared_end, *choose_cuts(count_distinct_beginnings(rows), widths, shared_end, self._count_steps(index))]
+        steps = len(self._preceding[index]) + 1
+        return [shared_end, *choose_cuts(count_distinct_beginnings(rows), self._widths[index], shared_end, steps)]
 
     def _read_shared(
         self,
@@ -402,23 +389,17 @@ class Coalitions(CoalitionValues[Players]):
         if len(shared_ends) == 1:
             for index, game_rows in rows.items():
                 if game_rows:
-                    widths = self._count_positions(index, len(game_rows[0]))
-                    self._read_own(index, keys_of_rows[index], game_rows, own_cuts[index], widths, states, parents)
+                    self._read_own(index, keys_of_rows[index], game_rows, own_cuts[index], states, parents)
             return
         start, stop = shared_ends[:2]
         owner = next(index for index, game_rows in rows.items() if game_rows)
-        widths = self._count_positions(owner, len(rows[owner][0]))
         nodes = sorted({row[:stop] for game_rows in rows.values() for row in game_rows})
-        for batch in _cut_batches(nodes, self.decoder.positions_per_batch // int(widths[stop])):
+        for batch in self._cut_batches(owner, nodes, stop):
             past = select_rows(states, [parents[node[:start]] for node in batch]) if start else None
-            after = self._read_stretch(owner, batch, start, stop, widths, past)[1]
+            _, after = self._read_stretch(owner, batch, start, stop, past)
             here = {node: place for place, node in enumerate(batch)}
             below = {index: [row for row in game_rows if row[:stop] in here] for index, game_rows in rows.items()}
             self._read_shared(below, keys_of_rows, shared_ends[1:], own_cuts, after, here)
-
-    def _count_steps(self, index: int) -> int:
-        """Return the number of positions whose logits are used."""
-        return len(select_preceding_targets(self.games[index].targets, self.games[index].value)) + 1
 
     def _read_own(
         self,
@@ -426,7 +407,6 @@ class Coalitions(CoalitionValues[Players]):
         keys: dict[Row, list[bytes]],
         rows: list[Row],
         cuts: list[int],
-        widths: np.ndarray,
         states: States,
         parents: dict[Row, int],
     ) -> None:
@@ -435,9 +415,9 @@ class Coalitions(CoalitionValues[Players]):
         nodes: dict[Row, list[Row]] = {}
         for row in rows:
             nodes.setdefault(row[:stop], []).append(row)
-        for batch in _cut_batches(list(nodes), self.decoder.positions_per_batch // int(widths[stop])):
+        for batch in self._cut_batches(index, list(nodes), stop):
             past = select_rows(states, [parents[node[:start]] for node in batch]) if start else None
-            logits, after = self._read_stretch(index, batch, start, stop, widths, past)
+            logits, after = self._read_stretch(index, batch, start, stop, past)
             if len(cuts) == 2:
                 game = self.games[index]
                 for row, values in zip(batch, compute_outcomes(logits, game.targets, game.value), strict=True):
@@ -445,31 +425,36 @@ class Coalitions(CoalitionValues[Players]):
             else:
                 below = [row for node in batch for row in nodes[node]]
                 here = {node: place for place, node in enumerate(batch)}
-                self._read_own(index, keys, below, cuts[1:], widths, after, here)
+                self._read_own(index, keys, below, cuts[1:], after, here)
+
+    def _cut_batches(self, index: int, nodes: list[Row], stop: int) -> Iterator[list[Row]]:
+        """Yield rows in batches that fit on the device when they are read up to a symbol."""
+        size = max(1, self.decoder.positions_per_batch // int(self._widths[index][stop]))
+        for first in range(0, len(nodes), size):
+            yield nodes[first : first + size]
 
     def _read_stretch(
-        self, index: int, nodes: list[Row], start: int, stop: int, widths: np.ndarray, past: States | None
+        self, index: int, nodes: list[Row], start: int, stop: int, past: States | None
     ) -> tuple[torch.Tensor, States]:
         """Read a stretch of rows of one game; return logits and states."""
-        layout, at = self._layouts[index], self.games[index].players.prompt.image_position
-        pictured = at is not None and start <= at < stop
-        stretches = [
-            [*node[start:at], *layout.block, *node[at + 1 : stop]]
-            if pictured and at is not None
-            else list(node[start:stop])
-            for node in nodes
-        ]
-        ids = torch.tensor(stretches, device=self.decoder.device)
-        embeds = None
-        if pictured and at is not None:
+        layout, widths, steps = self._layouts[index], self._widths[index], len(self._preceding[index]) + 1
+        image_position = self.games[index].players.prompt.image_position
+        if image_position is not None and start <= image_position < stop:
+            stretches = [
+                [*node[start:image_position], *layout.block, *node[image_position + 1 : stop]] for node in nodes
+            ]
+            ids = torch.tensor(stretches, device=self.decoder.device)
             embeds = self.decoder.network.embed(ids)
-            places = [at - start + place for place in layout.features]
-            embeds[:, places] = self._encode_images([-1 - node[at] for node in nodes]).to(embeds.dtype)
-        places_of = layout.extend_positions(self._count_steps(index) - 1)[..., int(widths[start]) : int(widths[stop])]
-        positions = places_of.unsqueeze(-2).expand(*places_of.shape[:-1], len(nodes), -1)
+            filled = [image_position - start + offset for offset in layout.features]
+            embeds[:, filled] = self._encode_images([-1 - node[image_position] for node in nodes]).to(embeds.dtype)
+        else:
+            ids = torch.tensor([node[start:stop] for node in nodes], device=self.decoder.device)
+            embeds = None
+        positions = layout.extend_positions(steps - 1)[..., int(widths[start]) : int(widths[stop])]
+        positions = positions.unsqueeze(-2).expand(*positions.shape[:-1], len(nodes), -1)
         self.read_positions += ids.numel()
-        last = self._count_steps(index) if stop == len(widths) - 1 else 1
-        return self.decoder.network.compute_logits(ids, positions, past, last, embeds)
+        last_count = steps if stop == len(widths) - 1 else 1
+        return self.decoder.network.compute_logits(ids, positions, past, last_count, embeds)
 
     def _encode_images(self, numbers: list[int]) -> torch.Tensor:
         """Return the image features of masked images: (k, features, width)."""
@@ -487,14 +472,6 @@ class Coalitions(CoalitionValues[Players]):
                 self._seen[number] = states
         return torch.stack([features[number] for number in numbers])
 
-    def _count_positions(self, index: int, length: int) -> np.ndarray:
-        """Return the positions before each symbol of a row, and in all: int64 of shape (length + 1,)."""
-        each = np.ones(length, dtype=np.int64)
-        at = self.games[index].players.prompt.image_position
-        if at is not None:
-            each[at] = len(self._layouts[index].block)
-        return np.concatenate([[0], each.cumsum()])
-
 
 def _find_first_alike(games: Sequence[Game], index: int) -> int:
     """Return the first game whose patches are those of this one."""
@@ -504,8 +481,3 @@ def _find_first_alike(games: Sequence[Game], index: int) -> int:
         if mine.grid == theirs.grid and mine.raw == theirs.raw and torch.equal(mine.cells, theirs.cells):
             return other
     return index
-
-
-def _cut_batches(rows: list[Row], size: int) -> Iterator[list[Row]]:
-    for first in range(0, len(rows), max(1, size)):
-        yield rows[first : first + max(1, size)]
