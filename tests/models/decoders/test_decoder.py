@@ -13,7 +13,7 @@ from stand_ins import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry
-from waltz.models.decoders import decoder, language_model, load_decoder, vision_language_model
+from waltz.models.decoders import language_model, load_decoder, vision_language_model
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
 from workflow_runs.checkout import ROOT
@@ -79,7 +79,7 @@ def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monke
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
     with pytest.raises(UserError, match="1 to 256 are read"):
-        decoder.tokenize_prompt(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
+        dataclasses.replace(tiny_decoders.causal(), tokenizer=tokenizer, window=256).build_prompt("dog " * 300)
     assert not caplog.messages
 
 
@@ -101,15 +101,16 @@ def test_prompts_that_cannot_be_read_are_refused():
 
 
 def test_a_masked_token_is_the_entrys_or_an_underscore():
-    words = tiny_decoders.tokenizer()
-    entry = tiny_decoders.spec("masks")
-    assert decoder.find_masked_id(words, entry) == words.convert_tokens_to_ids("_")
-    assert decoder.find_masked_id(words, dataclasses.replace(entry, masked_token="?")) == words.convert_tokens_to_ids(
-        "?"
-    )
+    decoder = tiny_decoders.causal()
+
+    def masked_id(token):
+        return dataclasses.replace(decoder, spec=dataclasses.replace(decoder.spec, masked_token=token)).masked_id
+
+    assert decoder.masked_id == decoder.tokenizer.convert_tokens_to_ids("_")
+    assert masked_id("?") == decoder.tokenizer.convert_tokens_to_ids("?")
     for wrong in ("nowhere", "</s>"):
         with pytest.raises(UserError, match="masked_token"):
-            decoder.find_masked_id(words, dataclasses.replace(entry, masked_token=wrong))
+            masked_id(wrong)
 
 
 def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
@@ -172,6 +173,16 @@ def test_models_load_from_folders(tmp_path):
     prompt = loaded.build_prompt("a man rides a horse")
     with pytest.raises(UserError, match="is no decoder"):
         load_decoder(dataclasses.replace(spec, kind="clip"), Device("cpu", 1, "test"))
+    assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
+
+
+def test_options_of_large_models_reach_the_network(tmp_path):
+    small = tiny_decoders.causal("gpt2")
+    small.network.model.save_pretrained(tmp_path)
+    small.tokenizer.save_pretrained(tmp_path)
+    spec = ModelSpec("small", weights=str(tmp_path), revision="local", device_map="cpu", trust_remote_code=True)
+    loaded = load_decoder(spec, Device("cpu", 1, "test"))
+    prompt = loaded.build_prompt("a man rides a horse")
     assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
 
 

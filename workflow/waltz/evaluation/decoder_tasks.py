@@ -49,7 +49,6 @@ from waltz.evaluation.prompting.questions import (
 )
 from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
-from waltz.models.decoders.language_model import LanguageModel
 from waltz.sources.images import load_image, open_images
 from waltz.sources.readers import QUESTIONS, TEXTS
 
@@ -195,7 +194,7 @@ def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
     """
     if profile == "published":
         return build_published_template(get_prompt_family(decoder.spec))
-    has_no_chat_template = isinstance(decoder, LanguageModel) and not decoder.has_chat_template
+    has_no_chat_template = not decoder.reads_images and not decoder.has_chat_template
     return build_equations_template(
         join_turns if has_no_chat_template else decoder.render_chat,
         read_prompt_file(profile, decoder.spec.prompts or None),

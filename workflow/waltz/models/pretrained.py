@@ -22,8 +22,6 @@ from waltz.core.files.downloads import ATTEMPTS, WAIT_SECONDS, compute_sha256, r
 from waltz.model_registry import ModelSpec, find_package_gguf
 from waltz.models.checkpoint_file import format_keys, is_allowed
 
-download_log = logging.getLogger(__name__)
-
 OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
 """Weights of other frameworks."""
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
@@ -59,7 +57,7 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
         except Exception as error:  # errors of the client, of requests, of httpx and of the file system
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
             if attempt + 1 < ATTEMPTS and not isinstance(error, (RepositoryNotFoundError, RevisionNotFoundError)):
-                download_log.warning("%s, attempt %d of %d: %s", repository, attempt + 1, ATTEMPTS, first_line)
+                log.warning("%s, attempt %d of %d: %s", repository, attempt + 1, ATTEMPTS, first_line)
                 continue
             at_commit = f" at commit {locked}, which {lock} holds" if locked else ""
             raise UserError(
@@ -93,6 +91,9 @@ def _download(repository: str, locked: str | None, partial: Path) -> str:
 
 log = logging.getLogger(__name__)
 
+WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
+"""Names of the maximum number of positions in configs of causal networks."""
+DEFAULT_WINDOW = 1024
 COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
@@ -102,7 +103,11 @@ ZIP_READER = "PytorchStreamReader"
 
 
 def load_pretrained(
-    spec: ModelSpec, network_class: Any, head: str = "", processor_class: Any = transformers.AutoTokenizer
+    spec: ModelSpec,
+    network_class: Any,
+    head: str = "",
+    processor_class: Any = transformers.AutoTokenizer,
+    **network_options: Any,
 ) -> tuple[Any, Any]:
     """Return a network, at the precision of its entry, and its tokenizer or processor.
 
@@ -117,11 +122,14 @@ def load_pretrained(
         head: Head that the class adds to a network, for the error about a checkpoint without it; transformers
             itself fills in random weights there, with a warning at most.
         processor_class: The transformers `Auto...` class of the tokenizer or processor.
+        network_options: Further arguments of the network's `from_pretrained`; `trust_remote_code` holds for both.
     Raises:
         UserError: The weights cannot be had, or are not those of the network.
     """
     transformers.utils.logging.disable_progress_bar()
     source, options = _resolve_source(spec)
+    if "trust_remote_code" in network_options:
+        options["trust_remote_code"] = network_options.pop("trust_remote_code")
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # progress bars of GGUF loading, which no setting disables
             processor = processor_class.from_pretrained(source, **options)
@@ -131,6 +139,7 @@ def load_pretrained(
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # reported, and refused below
                 **options,
+                **network_options,
             )
     except (*LOADING_ERRORS, RuntimeError) as error:
         if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
@@ -203,6 +212,12 @@ def _check_loading_report(spec: ModelSpec, network: Any, report: dict[str, Any],
 def get_max_positions(network: Any, tokenizer: Any) -> int:
     """Return the maximum number of positions that an encoder reads, special tokens included."""
     return int(min(tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None) or 512))
+
+
+def get_causal_window(config: Any) -> int:
+    """Return the maximum number of positions that a causal network reads."""
+    text_config = config.get_text_config(decoder=True)
+    return int(next((size for name in WINDOW_NAMES if (size := getattr(text_config, name, None))), DEFAULT_WINDOW))
 
 
 def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:

@@ -7,15 +7,20 @@ read once more, alone and as a whole, and that reading decides: an answer depend
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import torch
 
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
 from waltz.models.decoders.network import States, join_rows, select_rows
 
 FIRST_STEP = "first-step-logit"
 """The outcome of the published code for models that read images: each target's logit where the first one stands."""
+ROUNDING_UNITS = 32
+"""Differences of logits below this many units in the last place of the largest are taken for rounding."""
+PUBLISHED_TOP_K = 50
+"""What transformers 4 drew from where a checkpoint said nothing."""
 MAX_LENGTH_RATIO = 1.5
 """Prompts in one batch differ in length by at most this factor."""
 
@@ -65,15 +70,61 @@ def compute_outcomes(logits: torch.Tensor, targets: Sequence[int], value: str) -
     """Return the outcomes of targets: float64 of shape (rows, targets).
 
     Args:
-        logits: After the prompt and each of `said_before`, of shape (rows, steps, vocabulary).
+        logits: After the prompt and each preceding target, of shape (rows, steps, vocabulary).
         targets: Token ids.
-        value: One of `VALUES`.
+        value: A key of `OUTCOMES`.
     """
     ids = torch.tensor(targets, device=logits.device)
     if value == FIRST_STEP:
         return logits[:, 0, ids].double().cpu().numpy()
     at = logits.gather(-1, ids.expand(len(logits), -1)[..., None])[..., 0]
     return OUTCOMES[value](logits, at).cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class ExpandedPrompt:
+    """A prompt as the network reads it, with the image's positions in place of its placeholder.
+
+    Attributes:
+        ids: Ids of the expanded prompt.
+        features: Embeddings of the image, of shape (features, width); None without one.
+        feature_positions: Positions among the ids that the embeddings fill.
+        positions: Positions of the prompt and of every token that may follow.
+    """
+
+    ids: list[int]
+    features: torch.Tensor | None
+    feature_positions: list[int]
+    positions: torch.Tensor
+
+
+def _expand_prompt(
+    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, count: int, window: int | None = None
+) -> ExpandedPrompt:
+    """Expand a prompt that `count` tokens may follow, fewer where they do not fit into a window."""
+    layout = decoder.build_layout(prompt, picture)
+    ids, feature_positions = expand_prompt(prompt, layout)
+    features = None
+    if picture is not None and layout.features:
+        features = decoder.encode_image(picture, picture.pixels[None])[0]
+    count = count if window is None else max(0, min(count, window - len(ids)))
+    return ExpandedPrompt(ids, features, feature_positions, layout.extend_positions(count))
+
+
+def _read_rows(
+    decoder: Decoder, prompts: Sequence[ExpandedPrompt], following: Sequence[Sequence[int]], last_count: int = 1
+) -> tuple[torch.Tensor, States]:
+    """Return the last logits and the states of prompts with tokens behind them, rows of one length."""
+    rows = [[*prompt.ids, *tokens] for prompt, tokens in zip(prompts, following, strict=True)]
+    ids = torch.tensor(rows, device=decoder.device)
+    positions = torch.stack([prompt.positions[..., : ids.shape[1]] for prompt in prompts], dim=-2)
+    embeds = None
+    if any(prompt.features is not None for prompt in prompts):
+        embeds = decoder.network.embed(ids)
+        for row, prompt in enumerate(prompts):
+            if prompt.features is not None:
+                embeds[row, prompt.feature_positions] = prompt.features.to(embeds.dtype)
+    return decoder.network.compute_logits(ids, positions, last_count=last_count, embeddings=embeds)
 
 
 @torch.inference_mode()
@@ -91,22 +142,13 @@ def score_targets(
         prompts: Prompts.
         images: The prepared image of each, or None.
         targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first one.
-        value: One of `VALUES`.
+        value: A key of `OUTCOMES`.
     """
     scores = []
     for prompt, picture, own_targets in zip(prompts, images, targets, strict=True):
-        layout = decoder.build_layout(prompt, picture)
-        behind = select_preceding_targets(own_targets, value)
-        at = prompt.image_position if layout.block and prompt.image_position is not None else len(prompt.ids)
-        ids = torch.tensor([[*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :], *behind]], device=decoder.device)
-        embeds = None
-        if picture is not None:
-            embeds = decoder.network.embed(ids)
-            embeds[0, [at + place for place in layout.features]] = decoder.encode_image(picture, picture.pixels[None])[
-                0
-            ].to(embeds.dtype)
-        positions = layout.extend_positions(len(behind)).unsqueeze(-2)
-        logits, _ = decoder.network.compute_logits(ids, positions, last_count=len(behind) + 1, embeddings=embeds)
+        preceding = select_preceding_targets(own_targets, value)
+        expanded = _expand_prompt(decoder, prompt, picture, len(preceding))
+        logits, _ = _read_rows(decoder, [expanded], [preceding], last_count=len(preceding) + 1)
         scores.append(compute_outcomes(logits, own_targets, value)[0])
     return scores
 
@@ -120,23 +162,19 @@ def score_targets_in_batches(
     Prompts of similar length are read together, padded in front, so that a value depends on the other prompts by
     rounding.
 
-    Args:
-        decoder: A loaded decoder.
-        prompts: Prompts.
-        targets: Token ids that follow each of them.
-        value: One of `VALUES`.
     Returns:
         float64 of shape (prompts, targets).
     """
-    behind = select_preceding_targets(targets, value)
+    preceding = select_preceding_targets(targets, value)
     scores = np.empty((len(prompts), len(targets)))
-    for batch in _batch_by_length([len(prompt.ids) + len(behind) for prompt in prompts], decoder.positions_per_batch):
-        rows = [torch.tensor([*prompts[place].ids, *behind]) for place in batch]
-        followed = [decoder.build_layout(prompts[place], None).extend_positions(len(behind)) for place in batch]
+    lengths = [len(prompt.ids) + len(preceding) for prompt in prompts]
+    for batch in _batch_by_length(lengths, decoder.positions_per_batch):
+        rows = [torch.tensor([*prompts[index].ids, *preceding]) for index in batch]
+        extended = [decoder.build_layout(prompts[index], None).extend_positions(len(preceding)) for index in batch]
         ids, visible = torch.stack(_pad_front(rows)), torch.stack(_pad_front([torch.ones_like(row) for row in rows]))
-        positions = torch.stack(_pad_front(followed), dim=-2)
+        positions = torch.stack(_pad_front(extended), dim=-2)
         logits, _ = decoder.network.compute_logits(
-            ids.to(decoder.device), positions, last_count=len(behind) + 1, visible=visible.to(decoder.device)
+            ids.to(decoder.device), positions, last_count=len(preceding) + 1, visible=visible.to(decoder.device)
         )
         scores[batch] = compute_outcomes(logits, targets, value)
     return scores
@@ -165,39 +203,30 @@ def _pad_front(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.nn.functional.pad(row, (longest - row.shape[-1], 0)) for row in rows]
 
 
-ROUNDING_UNITS = 32
-"""Differences of logits below this many units in the last place of the largest are taken for rounding."""
-PUBLISHED_TOP_K = 50
-"""What transformers 4 drew from where a checkpoint said nothing."""
-
-
 @dataclass(eq=False)
 class Generation:
     """A generation in progress.
 
     Attributes:
         prompt: The prompt.
-        ids: Ids of the expanded prompt.
-        features: Embeddings of the image, of shape (features, width); None without one.
-        feature_positions: Positions among the ids that the features fill.
-        positions: Positions of the prompt and of every token that may follow.
         generator: Random generator; None where the most likely token is taken.
         min_tokens: Minimum number of tokens.
-        ids_so_far: Generated tokens so far.
-        end_ids: The token that ended it; empty without one.
         is_open: Whether it continues.
+        tokens: Generated tokens so far.
+        end: The token that ended it; empty without one.
     """
 
-    prompt: Prompt
-    ids: list[int]
-    features: torch.Tensor | None
-    feature_positions: list[int]
-    positions: torch.Tensor
+    prompt: ExpandedPrompt
     generator: torch.Generator | None
-    min_tokens: int = 0
-    ids_so_far: list[int] = field(default_factory=list)
-    end_ids: tuple[int, ...] = ()
-    is_open: bool = True
+    min_tokens: int
+    is_open: bool
+    tokens: list[int] = field(default_factory=list)
+    end: tuple[int, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """Number of positions of the prompt and all tokens so far."""
+        return len(self.prompt.ids) + len(self.tokens)
 
 
 @torch.inference_mode()
@@ -212,45 +241,28 @@ def generate_texts(
     min_tokens: int = 0,
     keep_end: bool = False,
 ) -> list[tuple[int, ...]]:
-    """Return the tokens that a decoder generates after each prompt; see `decoder.Decoder.generate`.
+    """Return the tokens that a decoder generates after each prompt, each as if it were generated alone.
 
     Args:
-        decoder: The model.
+        decoder: A loaded decoder.
         prompts: Prompts.
         images: The prepared image of each, or None.
         max_tokens: Most tokens.
         sampling: How tokens are drawn; None takes the likeliest.
         seeds: Seed of each prompt's draws.
         min_tokens: Tokens before which no answer ends: until then the end is as if it had no probability.
-        keep_end: Whether the end token stays where one was said.
+        keep_end: Whether the end token is returned.
     """
-    generations = [
-        _start_generation(decoder, prompt, picture, max_tokens, seed if sampling else None, min_tokens)
-        for prompt, picture, seed in zip(prompts, images, seeds, strict=True)
-    ]
-    order = sorted(
-        range(len(generations)), key=lambda index: (len(generations[index].ids), generations[index].ids, index)
-    )
-    for batch in _split_into_batches([generations[index] for index in order], decoder, max_tokens):
+    generations = []
+    for prompt, picture, seed in zip(prompts, images, seeds, strict=True):
+        expanded = _expand_prompt(decoder, prompt, picture, max_tokens, decoder.window)
+        generator = torch.Generator().manual_seed(seed) if sampling else None
+        has_room = expanded.positions.shape[-1] > len(expanded.ids)
+        generations.append(Generation(expanded, generator, min_tokens, has_room))
+    ordered = sorted(generations, key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids))
+    for batch in _split_into_batches(ordered, decoder, max_tokens):
         _generate_batch(decoder, batch, max_tokens, sampling)
-    return [(*generation.ids_so_far, *(generation.end_ids if keep_end else ())) for generation in generations]
-
-
-def _start_generation(
-    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, max_tokens: int, seed: int | None, min_tokens: int
-) -> Generation:
-    layout = decoder.build_layout(prompt, picture)
-    image_position = prompt.image_position if prompt.image_position is not None and layout.block else len(prompt.ids)
-    ids = [*prompt.ids[:image_position], *layout.block, *prompt.ids[image_position + 1 :]]
-    features = (
-        decoder.encode_image(picture, picture.pixels[None])[0] if picture is not None and layout.features else None
-    )
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
-    room = max(0, min(max_tokens, decoder.window - len(ids)))
-    feature_positions = [image_position + offset for offset in layout.features]
-    return Generation(
-        prompt, ids, features, feature_positions, layout.extend_positions(room), generator, min_tokens, is_open=room > 0
-    )
+    return [(*generation.tokens, *(generation.end if keep_end else ())) for generation in generations]
 
 
 def _split_into_batches(generations: list[Generation], decoder: Decoder, max_tokens: int) -> Iterator[list[Generation]]:
@@ -258,8 +270,8 @@ def _split_into_batches(generations: list[Generation], decoder: Decoder, max_tok
     can_pad = decoder.network.reuses_prefixes and {"attention_mask", "position_ids"} <= decoder.network.argument_names
     pending: list[Generation] = []
     for generation in generations:
-        fits = (len(pending) + 1) * (len(generation.ids) + max_tokens) <= decoder.positions_per_batch
-        if pending and not (fits and (can_pad or len(generation.ids) == len(pending[0].ids))):
+        fits = (len(pending) + 1) * (generation.length + max_tokens) <= decoder.positions_per_batch
+        if pending and not (fits and (can_pad or generation.length == pending[0].length)):
             yield pending
             pending = []
         pending.append(generation)
@@ -274,7 +286,7 @@ def _generate_batch(
     open_generations = [generation for generation in generations if generation.is_open]
     if not open_generations:
         return
-    logits, states, visible = _read_prompts(decoder, open_generations)
+    logits, states, visible = _read_generations(decoder, open_generations)
     for _ in range(max_tokens):
         for row, generation in enumerate(open_generations):
             _append_token(decoder, generation, logits[row], sampling)
@@ -283,21 +295,29 @@ def _generate_batch(
             return
         open_generations = [open_generations[row] for row in open_rows]
         if not decoder.network.reuses_prefixes:
-            logits, states, visible = _read_prompts(decoder, open_generations)
+            logits, states, visible = _read_generations(decoder, open_generations)
             continue
         states, visible = select_rows(states, open_rows), visible[open_rows]
         visible = torch.cat([visible, visible.new_ones(len(open_rows), 1)], dim=1)
-        last_tokens = torch.tensor(
-            [generation.ids_so_far[-1:] for generation in open_generations], device=decoder.device
-        )
-        positions = [
-            generation.positions[..., len(generation.ids) + len(generation.ids_so_far) - 1]
-            for generation in open_generations
-        ]
+        last_tokens = torch.tensor([generation.tokens[-1:] for generation in open_generations], device=decoder.device)
+        positions = [generation.prompt.positions[..., generation.length - 1] for generation in open_generations]
         step_logits, states = decoder.network.compute_logits(
             last_tokens, torch.stack(positions, dim=-1)[..., None], states, visible=visible
         )
         logits = step_logits[:, -1]
+
+
+def _read_generations(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
+    """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding."""
+    logits, parts = [], []
+    for _, group in groupby(generations, key=lambda generation: generation.length):
+        rows = list(group)
+        row_logits, states = _read_rows(decoder, [row.prompt for row in rows], [row.tokens for row in rows])
+        logits.append(row_logits[:, -1])
+        parts.append(states)
+    if not decoder.network.reuses_prefixes:
+        return torch.cat(logits), (), torch.empty(0)
+    return torch.cat(logits), *join_rows(parts)
 
 
 def _append_token(decoder: Decoder, generation: Generation, logits: torch.Tensor, sampling: Sampling | None) -> None:
@@ -308,19 +328,18 @@ def _append_token(decoder: Decoder, generation: Generation, logits: torch.Tensor
         noise = -torch.log(-torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny)))
     token, is_certain = choose_token(_forbid_early_end(decoder, generation, logits), sampling, noise)
     if not is_certain:
-        token, _ = choose_token(
-            _forbid_early_end(decoder, generation, _read_alone(decoder, generation)[0]), sampling, noise
-        )
+        own_logits = _read_rows(decoder, [generation.prompt], [generation.tokens])[0][0, -1]
+        token, _ = choose_token(_forbid_early_end(decoder, generation, own_logits), sampling, noise)
     if token in decoder.ends:
-        generation.is_open, generation.end_ids = False, (token,)
+        generation.is_open, generation.end = False, (token,)
         return
-    generation.ids_so_far.append(token)
-    generation.is_open = len(generation.ids) + len(generation.ids_so_far) < generation.positions.shape[-1]
+    generation.tokens.append(token)
+    generation.is_open = generation.length < generation.prompt.positions.shape[-1]
 
 
 def _forbid_early_end(decoder: Decoder, generation: Generation, logits: torch.Tensor) -> torch.Tensor:
     """Return the logits, with end tokens at negative infinity while the generation is too short."""
-    if len(generation.ids_so_far) >= generation.min_tokens or not decoder.ends:
+    if len(generation.tokens) >= generation.min_tokens or not decoder.ends:
         return logits
     return logits.index_fill(0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf)
 
@@ -359,38 +378,3 @@ def get_published_sampling(decoder: Decoder) -> Sampling:
     settings = decoder.network.model.generation_config
     top_k = PUBLISHED_TOP_K if settings.top_k is None else int(settings.top_k)
     return Sampling(temperature=float(settings.temperature or 1.0), top_k=top_k, top_p=float(settings.top_p or 1.0))
-
-
-def _read_prompts(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
-    """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding."""
-    logits, parts, first = [], [], 0
-    while first < len(generations):
-        size = len(generations[first].ids) + len(generations[first].ids_so_far)
-        last = first + 1
-        while last < len(generations) and len(generations[last].ids) + len(generations[last].ids_so_far) == size:
-            last += 1
-        row_logits, states = _read_rows(decoder, generations[first:last])
-        logits.append(row_logits)
-        parts.append(states)
-        first = last
-    if not decoder.network.reuses_prefixes:
-        return torch.cat(logits), (), torch.empty(0)
-    return torch.cat(logits), *join_rows(parts)
-
-
-def _read_alone(decoder: Decoder, generation: Generation) -> torch.Tensor:
-    return _read_rows(decoder, [generation])[0]
-
-
-def _read_rows(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States]:
-    """Read rows of one length from the start."""
-    ids = torch.tensor([[*generation.ids, *generation.ids_so_far] for generation in generations], device=decoder.device)
-    positions = torch.stack([generation.positions[..., : ids.shape[1]] for generation in generations], dim=-2)
-    embeds = None
-    if any(generation.features is not None for generation in generations):
-        embeds = decoder.network.embed(ids)
-        for row, generation in enumerate(generations):
-            if generation.features is not None:
-                embeds[row, generation.feature_positions] = generation.features.to(embeds.dtype)
-    logits, states = decoder.network.compute_logits(ids, positions, embeddings=embeds)
-    return logits[:, -1], states

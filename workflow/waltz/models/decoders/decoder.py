@@ -1,8 +1,9 @@
 """Decoders: prompts, with or without an image, in; tokens out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import jinja2
 import torch
@@ -12,6 +13,9 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.network import Network
+
+UNDERSCORE = "_"
+"""Masked token of a decoder in the published code."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class PromptLayout:
 
     Attributes:
         block: Ids that stand for the placeholder; empty without an image.
-        features: Places in the block that what the vision tower saw fills, in order.
+        features: Positions in the block that the embeddings of the image fill, in order.
         positions: Position of each id of the expanded prompt: int64 of shape (length,), or (axes, length) where
             the network has several axes of positions.
     """
@@ -102,77 +106,168 @@ class Sampling:
     top_p: float = 1.0
 
 
-class Decoder(Protocol):
-    """A loaded decoder."""
+@dataclass(frozen=True, eq=False)
+class Decoder(ABC):
+    """A loaded decoder.
 
-    @property
-    def spec(self) -> ModelSpec:
-        """Entry of the model in the registry or the study."""
+    Attributes:
+        spec: Entry of the model in the registry or the study.
+        device: Name of the torch device.
+        network: Network that reads tokens.
+        tokenizer: Fast tokenizer of transformers.
+        ends: Ids that end a generation.
+        window: Maximum number of positions that the network reads.
+        placeholder: Text that stands for the image in a prompt; empty for a language model.
+        positions_per_batch: Maximum number of positions in one pass, cached ones included.
+    """
 
-    @property
-    def device(self) -> str:
-        """Name of the torch device."""
+    spec: ModelSpec
+    device: str
+    network: Network
+    tokenizer: Any
+    ends: frozenset[int]
+    window: int
+    placeholder: str = ""
+    positions_per_batch: int = 4096
 
     @property
     def reads_images(self) -> bool:
         """Whether the decoder reads images."""
+        return bool(self.placeholder)
 
     @property
-    def masked_id(self) -> int:
-        """Token id that stands for a masked token in the `equations` profile."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """Tokenizer of transformers."""
-
-    @property
-    def placeholder(self) -> str:
-        """Text that stands for the image in a prompt; empty for a language model."""
+    def chat_renderer(self) -> Any:
+        """Tokenizer or processor that renders conversations."""
+        return self.tokenizer
 
     @property
     def has_chat_template(self) -> bool:
         """Whether the model has a chat template."""
+        return bool(self.chat_renderer.chat_template or self.tokenizer.chat_template)
 
     @property
-    def network(self) -> Network:
-        """Network that reads tokens."""
+    def masked_id(self) -> int:
+        """Token id of masked tokens in `equations`: the entry's, the mask token, an underscore, or the unknown token.
 
-    @property
-    def ends(self) -> frozenset[int]:
-        """Ids that end a generation."""
-
-    @property
-    def window(self) -> int:
-        """Maximum number of positions that the network reads."""
-
-    @property
-    def positions_per_batch(self) -> int:
-        """Maximum number of positions in one pass, cached ones included."""
+        Raises:
+            UserError: None of them is a token, or it ends an answer.
+        """
+        tokenizer, masked_token = self.tokenizer, self.spec.masked_token
+        for token in [masked_token] if masked_token else [tokenizer.mask_token, UNDERSCORE, tokenizer.unk_token]:
+            token_id: int | None = tokenizer.convert_tokens_to_ids(token) if token else None
+            is_known = token_id != tokenizer.unk_token_id or token == tokenizer.unk_token
+            if token_id is not None and is_known and token_id != tokenizer.eos_token_id:
+                return token_id
+        raise UserError(
+            f"models.{self.spec.name}.masked_token: {masked_token!r} is no token that can stand for a masked one;"
+            " name one"
+        )
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
-        """Render a conversation with the tokenizer's own chat template, ready for the assistant to continue.
+        """Render a conversation with the model's own chat template, ready for the assistant to continue.
+
+        An assistant's last turn is appended unchanged after the template's opening of a turn, because templates strip
+        whitespace.
 
         Raises:
-            UserError: The model has no chat template, or its template refuses the conversation.
+            UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
         """
+        where = f"models.{self.spec.name}"
+        if not self.has_chat_template:
+            raise UserError(
+                f"{where}: {self.spec.weights} has no chat template; name one under chat_template, or use a profile"
+                " with its own turn markers"
+            )
+        continues = turns[-1].speaker == "assistant"
+        messages = [
+            {"role": turn.speaker, "content": self._build_message_content(turn)}
+            for turn in (turns[:-1] if continues else turns)
+        ]
+        try:
+            rendered: str = self.chat_renderer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        except (jinja2.TemplateError, TypeError) as error:
+            raise UserError(
+                f"{where}: the chat template of {self.spec.weights} refuses the conversation: {error}"
+            ) from error
+        return rendered + (turns[-1].text if continues else "")
+
+    def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
+        """Return a turn as tokenizers want it, one text, or as processors do, a list of parts."""
+        if not self.reads_images:
+            return turn.text
+        return [*([{"type": "image"}] if turn.image else []), {"type": "text", "text": turn.text}]
 
     def build_prompt(self, text: str) -> Prompt:
-        """Return a rendered prompt as token ids.
+        """Return a rendered prompt as token ids; a start token that the text already contains is not added again.
 
         Raises:
-            UserError: It is longer than the model reads, or has a placeholder that the model does not know.
+            UserError: The prompt is longer than the model reads or empty, or has several placeholders.
         """
+        tokenizer = self.tokenizer
+        has_start = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
+        encoding = tokenizer(
+            text,
+            add_special_tokens=not has_start,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        ids, offsets, is_added = encoding["input_ids"], encoding["offset_mapping"], encoding["special_tokens_mask"]
+        while ids and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]:
+            ids, offsets, is_added = ids[:-1], offsets[:-1], is_added[:-1]
+        if not 0 < len(ids) <= self.window:
+            raise UserError(
+                f"models.{self.spec.name}: a prompt of {len(ids)} tokens, 1 to {self.window} are read: {text[:60]!r}..."
+            )
+        image_id = tokenizer.convert_tokens_to_ids(self.placeholder) if self.placeholder else None
+        images = [position for position, token in enumerate(ids) if token == image_id]
+        if len(images) > 1:
+            raise UserError(
+                f"models.{self.spec.name}: {len(images)} images in one prompt, at most one is shown: {text[:60]!r}..."
+            )
+        special_ids = _get_special_ids(tokenizer)
+        return Prompt(
+            text,
+            tuple(ids),
+            tuple(tokenizer.convert_ids_to_tokens(ids)),
+            tuple(Span(start=start, end=end) for start, end in offsets),
+            tuple(bool(is_special) or token in special_ids for is_special, token in zip(is_added, ids, strict=True)),
+            images[0] if images else None,
+        )
 
+    def find_label_id(self, prompt: Prompt, label: str) -> int:
+        """Return the first token of a label (with the space before it) after a prompt, tokenized together.
+
+        Raises:
+            UserError: The label begins within the prompt's last token, with a special or unknown token, or is empty.
+        """
+        both = self.build_prompt(prompt.text + label)
+        position = len(prompt.ids)
+        if (
+            both.ids[:position] != prompt.ids
+            or len(both.ids) == position
+            or both.special[position]
+            or both.ids[position] == self.tokenizer.unk_token_id
+        ):
+            raise UserError(
+                f"models.{self.spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token"
+                " of its own; end the prompt elsewhere"
+            )
+        return both.ids[position]
+
+    @abstractmethod
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return an RGB image as the vision tower takes it, on the device.
 
         Raises:
-            UserError: The model sees no images.
+            UserError: The model reads no images.
         """
 
+    @abstractmethod
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Return embeddings of variants of one image: from (batch, *pixels.shape) to (batch, features, width)."""
 
+    @abstractmethod
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """Return the ids and positions of a prompt with this image in the network.
 
@@ -181,13 +276,7 @@ class Decoder(Protocol):
                 not known here, so that numbers would be wrong.
         """
 
-    def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """Return the token that follows the prompt where an answer begins with this label, found by tokenising both.
-
-        Raises:
-            UserError: The label does not begin with a token of its own there.
-        """
-
+    @abstractmethod
     def generate(
         self,
         prompts: Sequence[Prompt],
@@ -196,156 +285,22 @@ class Decoder(Protocol):
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
-        """Return the tokens that the model generates after each prompt, without the end token.
-
-        A generation does not depend on the others; each is sampled from its own seed.
-
-        Args:
-            prompts: Prompts.
-            images: The prepared image of each, or None.
-            max_tokens: Most tokens.
-            sampling: How tokens are drawn; None takes the likeliest.
-            seeds: Seed of each prompt's draws.
-        """
+        """Return the tokens that the model generates after each prompt; see `continuations.generate_texts`."""
 
     def decode_text(self, ids: Sequence[int]) -> str:
         """Return generated tokens as text, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
-UNDERSCORE = "_"
-"""Masked token of a decoder in the published code."""
+def expand_prompt(prompt: Prompt, layout: PromptLayout) -> tuple[list[int], list[int]]:
+    """Return the ids of a prompt with those of its image, and the positions of the image's embeddings among them."""
+    start = prompt.image_position if layout.block and prompt.image_position is not None else len(prompt.ids)
+    ids = [*prompt.ids[:start], *layout.block, *prompt.ids[start + 1 :]]
+    return ids, [start + offset for offset in layout.features]
 
 
-def render_chat(
-    template: Callable[..., str], has_template: bool, turns: Sequence[Turn], spec: ModelSpec, as_parts: bool
-) -> str:
-    """Render a conversation with a chat template, ready for the assistant to continue.
-
-    An assistant's last turn is appended unchanged after the template's opening of a turn, because templates strip
-    whitespace.
-
-    Args:
-        template: `apply_chat_template` of a tokenizer or processor.
-        has_template: Whether there is a chat template.
-        turns: The conversation.
-        spec: The model, for errors.
-        as_parts: Whether a message is a list of parts, as processors want it, or one text.
-    Raises:
-        UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
-    """
-    if not has_template:
-        raise UserError(
-            f"models.{spec.name}: {spec.weights} has no chat template; name one under chat_template, or use a"
-            " profile with its own turn markers"
-        )
-    continues = turns[-1].speaker == "assistant"
-    messages = [
-        {"role": turn.speaker, "content": _build_message_content(turn) if as_parts else turn.text}
-        for turn in (turns[:-1] if continues else turns)
-    ]
-    try:
-        rendered = template(messages, add_generation_prompt=True, tokenize=False)
-    except (jinja2.TemplateError, TypeError) as error:
-        raise UserError(
-            f"models.{spec.name}: the chat template of {spec.weights} refuses the conversation: {error}"
-        ) from error
-    return rendered + (turns[-1].text if continues else "")
-
-
-def tokenize_prompt(tokenizer: Any, text: str, placeholder: str, window: int, spec: ModelSpec) -> Prompt:
-    """Return a rendered prompt as ids; a start token that the text already contains is not added again.
-
-    Args:
-        tokenizer: A fast tokenizer.
-        text: The prompt.
-        placeholder: What stands for an image in the text; empty for a model that sees none.
-        window: Most tokens.
-        spec: The model, for errors.
-    Raises:
-        UserError: The prompt is too long or empty, or has several placeholders.
-    """
-    has_start = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
-    encoding = tokenizer(
-        text,
-        add_special_tokens=not has_start,
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-        verbose=False,
-    )
-    ids, offsets, is_added = encoding["input_ids"], encoding["offset_mapping"], encoding["special_tokens_mask"]
-    while ids and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]:
-        ids, offsets, is_added = ids[:-1], offsets[:-1], is_added[:-1]
-    if not 0 < len(ids) <= window:
-        raise UserError(f"models.{spec.name}: a prompt of {len(ids)} tokens, 1 to {window} are read: {text[:60]!r}...")
-    special_ids = get_special_ids(tokenizer)
-    image_id = tokenizer.convert_tokens_to_ids(placeholder) if placeholder else None
-    positions = [position for position, token in enumerate(ids) if token == image_id]
-    if len(positions) > 1:
-        raise UserError(
-            f"models.{spec.name}: {len(positions)} images in one prompt, at most one is shown: {text[:60]!r}..."
-        )
-    return Prompt(
-        text,
-        tuple(ids),
-        tuple(tokenizer.convert_ids_to_tokens(ids)),
-        tuple(Span(start=start, end=end) for start, end in offsets),
-        tuple(bool(is_special) or token in special_ids for is_special, token in zip(is_added, ids, strict=True)),
-        positions[0] if positions else None,
-    )
-
-
-def get_special_ids(tokenizer: Any) -> frozenset[int]:
+def _get_special_ids(tokenizer: Any) -> frozenset[int]:
     """Return the ids that the tokenizer knows as special: start, end, turn markers, placeholders."""
     special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     named = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
     return frozenset((special | set(tokenizer.all_special_ids)) - ({tokenizer.unk_token_id} - named))
-
-
-def find_label_id(
-    tokenize: Callable[[str], Prompt], prompt: Prompt, label: str, spec: ModelSpec, unknown: int | None
-) -> int:
-    """Return the first token of a label after a prompt, found by tokenising both together.
-
-    Args:
-        tokenize: The decoder's `prompt`.
-        prompt: The prompt.
-        label: The label, with the space before it.
-        spec: The model, for errors.
-        unknown: Id of a word that the tokenizer lacks.
-    Raises:
-        UserError: The label begins within the prompt's last token, with a special or unknown token, or is empty.
-    """
-    both = tokenize(prompt.text + label)
-    position = len(prompt.ids)
-    if (
-        both.ids[:position] != prompt.ids
-        or len(both.ids) == position
-        or both.special[position]
-        or both.ids[position] == unknown
-    ):
-        raise UserError(
-            f"models.{spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token of its"
-            " own; end the prompt elsewhere"
-        )
-    return both.ids[position]
-
-
-def find_masked_id(tokenizer: Any, spec: ModelSpec) -> int:
-    """Return the id for masked tokens: the entry's, the mask token, an underscore, or the unknown token.
-
-    Raises:
-        UserError: None of them is a token, or it ends an answer.
-    """
-    for token in [spec.masked_token] if spec.masked_token else [tokenizer.mask_token, UNDERSCORE, tokenizer.unk_token]:
-        token_id = tokenizer.convert_tokens_to_ids(token) if token else None
-        is_known = token_id is not None and (token_id != tokenizer.unk_token_id or token == tokenizer.unk_token)
-        if is_known and token_id != tokenizer.eos_token_id:
-            assert isinstance(token_id, int)
-            return token_id
-    raise UserError(
-        f"models.{spec.name}.masked_token: {spec.masked_token!r} is no token that can stand for a masked one; name one"
-    )
-
-
-def _build_message_content(turn: Turn) -> list[dict[str, str]]:
-    return [*([{"type": "image"}] if turn.image else []), {"type": "text", "text": turn.text}]

@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,92 +13,33 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models import pretrained
-from waltz.models.decoders import decoder, network
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
-from waltz.models.decoders.network import Network
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
+from waltz.models.decoders.network import wrap_network
+from waltz.models.pretrained import get_causal_window, load_pretrained
 
-pass
-
-WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
-DEFAULT_WINDOW = 1024
+COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, eq=False)
-class LanguageModel:
-    """A loaded causal language model; its fields are those of `decoder.Decoder`.
+class LanguageModel(Decoder):
+    """A loaded causal language model, which reads no images."""
 
-    Attributes:
-        tokenizer: Its fast tokenizer.
-    """
-
-    spec: ModelSpec
-    device: str
-    network: Network
-    tokenizer: Any
-    ends: frozenset[int]
-    window: int
-    positions_per_batch: int = 4096
-    reads_images: bool = False
-    placeholder: str = ""
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the tokenizer has a chat template."""
-        return bool(getattr(self.tokenizer, "chat_template", None))
-
-    @property
-    def masked_id(self) -> int:
-        """Token id that replaces a masked token; see `decoder.Decoder`.
-
-        Raises:
-            UserError: The entry names no token, and the tokenizer has none that can.
-        """
-        return decoder.find_masked_id(self.tokenizer, self.spec)
-
-    def render_chat(self, turns: Sequence[Turn]) -> str:
-        """Render a conversation with the chat template; see `decoder.Decoder`."""
-        return decoder.render_chat(
-            self.tokenizer.apply_chat_template, self.has_chat_template, turns, self.spec, as_parts=False
-        )
-
-    def build_prompt(self, text: str) -> Prompt:
-        """Return a rendered prompt as ids; see `decoder.Decoder`."""
-        return decoder.tokenize_prompt(self.tokenizer, text, "", self.window, self.spec)
+    generate = generate_texts
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """Refuse the image: a language model reads no images."""
+        """Refuse the image."""
         raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
 
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        """Refuse the image: a language model reads no images."""
+        """Refuse the image."""
         raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
-        """Return one position per token; see `decoder.Decoder`."""
+        """Return one position per token."""
         if picture is not None:
             raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
         return PromptLayout((), (), torch.arange(len(prompt.ids), device=self.device))
-
-    def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """Return the first token of a label after a prompt; see `decoder.Decoder`."""
-        return decoder.find_label_id(self.build_prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
-
-    def generate(
-        self,
-        prompts: Sequence[Prompt],
-        images: Sequence[PreparedImage | None],
-        max_tokens: int,
-        sampling: Sampling | None,
-        seeds: Sequence[int],
-    ) -> list[tuple[int, ...]]:
-        """Return the generated tokens; see `decoder.Decoder`."""
-        return generate_texts(self, prompts, images, max_tokens, sampling, seeds)
-
-    def decode_text(self, ids: Sequence[int]) -> str:
-        """Return tokens as text; see `decoder.Decoder`."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
 def load(spec: ModelSpec, device: Device) -> LanguageModel:
@@ -108,10 +48,8 @@ def load(spec: ModelSpec, device: Device) -> LanguageModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    model, tokenizer = pretrained.load_pretrained(
-        spec, transformers.AutoModelForCausalLM, **build_loading_arguments(spec)
-    )
-    add_chat_template(tokenizer, bool(getattr(tokenizer, "chat_template", None)), spec)
+    model, tokenizer = load_pretrained(spec, transformers.AutoModelForCausalLM, **build_loading_arguments(spec))
+    add_chat_template(tokenizer, bool(tokenizer.chat_template), spec)
     return wrap_language_model(spec, move_to_device(model, device, spec), tokenizer, device.name)
 
 
@@ -123,14 +61,8 @@ def wrap_language_model(spec: ModelSpec, model: Any, tokenizer: Any, device: str
     """
     if not tokenizer.is_fast:
         raise UserError(f"models.{spec.name}: {spec.weights} has no fast tokenizer; install the one that it names")
-    return LanguageModel(
-        spec,
-        device,
-        network.wrap_network(model, device),
-        tokenizer,
-        get_end_ids(model, tokenizer),
-        get_max_positions(model.config),
-    )
+    network, ends = wrap_network(model, device), get_end_ids(model, tokenizer)
+    return LanguageModel(spec, device, network, tokenizer, ends, get_causal_window(model.config))
 
 
 def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
@@ -156,17 +88,8 @@ def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset() if end_ids is None else frozenset([end_ids] if isinstance(end_ids, int) else end_ids)
 
 
-def get_max_positions(config: Any) -> int:
-    """Return the maximum number of positions that a network reads."""
-    text = config.get_text_config(decoder=True)
-    return int(next((size for name in WINDOW_NAMES if (size := getattr(text, name, None))), DEFAULT_WINDOW))
-
-
-COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
-
-
 def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
-    """Return the keyword arguments of `from_pretrained` that this model needs in addition.
+    """Return the keyword arguments of `from_pretrained` that a large model, or one with code of its own, needs.
 
     Raises:
         UserError: A package that is needed is not installed, or remote code is asked for without one revision.

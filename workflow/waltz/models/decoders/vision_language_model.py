@@ -2,9 +2,8 @@
 
 import copy
 import inspect
-import logging
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -17,12 +16,16 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models import pretrained
-from waltz.models.decoders import decoder, language_model, network
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
-from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments, move_to_device
-from waltz.models.decoders.network import Network
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, expand_prompt
+from waltz.models.decoders.language_model import (
+    add_chat_template,
+    build_loading_arguments,
+    get_end_ids,
+    move_to_device,
+)
+from waltz.models.decoders.network import PROBE_TOLERANCE, wrap_network
+from waltz.models.pretrained import get_causal_window, load_pretrained
 
 MAX_CACHED_IMAGES = 32
 """Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""
@@ -84,10 +87,6 @@ def _hash_images(images: Any) -> Hashable:
     return tuple(map(_hash_images, images)) if isinstance(images, list | tuple) else object()
 
 
-pass
-
-log = logging.getLogger(__name__)
-
 TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
 """Outputs of a processor that hold no extra information about the image."""
 ZERO_DROPPING_FAMILIES = frozenset({"idefics2", "idefics3", "smolvlm"})
@@ -96,60 +95,29 @@ PROBE_SIZE = (90, 70)
 """Width and height of the test image for a loaded model."""
 
 
-@dataclass(frozen=True, eq=False)
-class VisionLanguageModel:
-    """A loaded language model that sees; its fields are those of `decoder.Decoder`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VisionLanguageModel(Decoder):
+    """A loaded VL decoder.
 
     Attributes:
         processor: Its processor of texts and images.
-        placeholder: What stands for an image in a prompt.
-        image_id: Id of the positions that what the vision tower saw fills.
+        image_id: Id of the positions that the embeddings of the image fill.
         cache: Results for images that are still in use.
     """
 
-    spec: ModelSpec
-    device: str
-    network: Network
     processor: Any
-    placeholder: str
     image_id: int
-    ends: frozenset[int]
-    window: int
-    positions_per_batch: int = 4096
-    reads_images: bool = True
     cache: ImageCache = field(default_factory=ImageCache, repr=False)
 
-    @property
-    def tokenizer(self) -> Any:
-        """Tokenizer of the processor."""
-        return self.processor.tokenizer
+    generate = generate_texts
 
     @property
-    def has_chat_template(self) -> bool:
-        """Whether processor or tokenizer has a chat template."""
-        return bool(self.processor.chat_template or self.processor.tokenizer.chat_template)
-
-    @property
-    def masked_id(self) -> int:
-        """Token id that replaces a masked token; see `decoder.Decoder`.
-
-        Raises:
-            UserError: The entry names no token, and the tokenizer has none that can.
-        """
-        return decoder.find_masked_id(self.processor.tokenizer, self.spec)
-
-    def render_chat(self, turns: Sequence[Turn]) -> str:
-        """Render a conversation with the chat template; see `decoder.Decoder`."""
-        return decoder.render_chat(
-            self.processor.apply_chat_template, self.has_chat_template, turns, self.spec, as_parts=True
-        )
-
-    def build_prompt(self, text: str) -> Prompt:
-        """Return a rendered prompt as ids, with one placeholder; see `decoder.Decoder`."""
-        return decoder.tokenize_prompt(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
+    def chat_renderer(self) -> Any:
+        """Processor, whose chat template places the image."""
+        return self.processor
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """Return the prepared image; see `decoder.Decoder`."""
+        """Return the prepared image."""
         inputs = self._process(self.placeholder, image)
         extras = {
             name: value for name, value in inputs.items() if name not in TEXT_INPUTS and isinstance(value, torch.Tensor)
@@ -157,7 +125,7 @@ class VisionLanguageModel:
         return PreparedImage(inputs["pixel_values"].to(self.device, torch.float32), extras, image)
 
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        """Return embeddings of the image from vision tower and projector; see `decoder.Decoder`."""
+        """Return embeddings of the image from vision tower and projector."""
         if not is_unmasked(picture, pixels):
             return self._encode_image(picture, pixels)
         if picture not in self.cache.embeddings:
@@ -177,7 +145,7 @@ class VisionLanguageModel:
         return embeddings if isinstance(embeddings, torch.Tensor) else torch.stack(tuple(embeddings))
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
-        """Return the prompt as the processor expands it; see `decoder.Decoder`."""
+        """Return the prompt as the processor expands it."""
         if (picture is None) != (prompt.image_position is None):
             fault = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
             raise UserError(f"models.{self.spec.name}: a prompt {fault}: {prompt.text[:60]!r}...")
@@ -213,27 +181,8 @@ class VisionLanguageModel:
             block, features, self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
         )
 
-    def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """Return the first token of a label after a prompt; see `decoder.Decoder`."""
-        return decoder.find_label_id(self.build_prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
-
-    def generate(
-        self,
-        prompts: Sequence[Prompt],
-        images: Sequence[PreparedImage | None],
-        max_tokens: int,
-        sampling: Sampling | None,
-        seeds: Sequence[int],
-    ) -> list[tuple[int, ...]]:
-        """Return the generated tokens; see `decoder.Decoder`."""
-        return generate_texts(self, prompts, images, max_tokens, sampling, seeds)
-
-    def decode_text(self, ids: Sequence[int]) -> str:
-        """Return tokens as text; see `decoder.Decoder`."""
-        return str(self.processor.tokenizer.decode(list(ids), skip_special_tokens=True))
-
     def _process(self, text: str, image: Image.Image) -> dict[str, Any]:
-        start = self.processor.tokenizer.bos_token
+        start = self.tokenizer.bos_token
         inputs = self.processor(
             text=[text],
             images=[image.convert("RGB")],
@@ -266,7 +215,7 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network; or the family is not known here.
     """
-    model, processor = pretrained.load_pretrained(
+    model, processor = load_pretrained(
         spec,
         transformers.AutoModelForImageTextToText,
         processor_class=transformers.AutoProcessor,
@@ -301,14 +250,15 @@ def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, devi
     processor, tokenizer = copy.copy(processor), processor.tokenizer
     processor.image_processor = CachedImageProcessor(processor.image_processor)
     decoder = VisionLanguageModel(
-        spec,
-        device,
-        network.wrap_network(model, device),
-        processor,
-        str(placeholder),
-        int(model.config.image_token_id),
-        language_model.get_end_ids(model, tokenizer),
-        language_model.get_max_positions(model.config),
+        spec=spec,
+        device=device,
+        network=wrap_network(model, device),
+        tokenizer=tokenizer,
+        ends=get_end_ids(model, tokenizer),
+        window=get_causal_window(model.config),
+        placeholder=str(placeholder),
+        processor=processor,
+        image_id=int(model.config.image_token_id),
     )
     _check_forward_pass(decoder)
     return decoder
@@ -325,10 +275,8 @@ def _check_forward_pass(decoder: VisionLanguageModel) -> None:
     inputs = {name: value for name, value in inputs.items() if name in inspect.signature(model.forward).parameters}
     inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
     expected = model(**inputs).logits[:, -2:]
-    ids = inputs["input_ids"]
+    ids, (_, positions_of_features) = inputs["input_ids"], expand_prompt(prompt, layout)
     embeds = decoder.network.embed(ids)
-    assert prompt.image_position is not None
-    positions_of_features = [prompt.image_position + place for place in layout.features]
     features = decoder.encode_image(picture, picture.pixels[None])[0]
     if len(positions_of_features) == len(features):
         embeds[:, positions_of_features] = features.to(embeds.dtype)
@@ -339,7 +287,7 @@ def _check_forward_pass(decoder: VisionLanguageModel) -> None:
             _, states = decoder.network.compute_logits(ids[:, :-2], positions[..., :-2], embeddings=embeds[:, :-2])
             continued, _ = decoder.network.compute_logits(ids[:, -2:], positions[..., -2:], states, last_count=2)
             differences.append(continued - expected)
-        allowed = network.PROBE_TOLERANCE * expected.float().std()
+        allowed = PROBE_TOLERANCE * expected.float().std()
         if all(bool(difference.abs().max() <= allowed) for difference in differences):
             return
     raise UserError(

@@ -23,7 +23,7 @@ from waltz.core.digest import digest
 from waltz.core.files import result_cache
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import run_in_halves
-from waltz.models.pretrained import load_pretrained
+from waltz.models.pretrained import get_causal_window, load_pretrained
 
 Tokens = tuple[int, ...]
 
@@ -122,8 +122,6 @@ def _count_shared(first: Tokens, second: Tokens) -> int:
 
 log = logging.getLogger(__name__)
 
-WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
-DEFAULT_WINDOW = 1024
 PROBE_SEQUENCES = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
 """Three short sequences with a fork, to test whether a model reads trees."""
 PROBE_TOLERANCE = 0.01
@@ -172,8 +170,7 @@ def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
 def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> CausalModel:
     """Return a causal model from a network and tokenizer that are already loaded."""
     network = network.to(device).eval()
-    config = network.config
-    window: int = next((size for name in WINDOW_NAMES if (size := getattr(config, name, None))), DEFAULT_WINDOW)
+    window = get_causal_window(network.config)
     start = tokenizer.bos_token_id
     without_trees = CausalModel(spec, device, network, tokenizer, start, window, False, compute_fingerprint(spec))
     with_trees = replace(without_trees, reads_trees=True)
