@@ -36,7 +36,7 @@ from waltz.core.devices import Device
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.players import Players, build_published_players
+from waltz.models.encoders.coalitions import Players, build_published_players
 
 SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "clip"
 ITEMS = {

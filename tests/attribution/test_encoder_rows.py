@@ -21,7 +21,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, SHARES
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
+from waltz.models.encoders.kinds.lxmert import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
 from waltz.models.regions import open_stored_regions
 from waltz.reporting.tables.build_table import build_cells

@@ -23,9 +23,8 @@ from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_sco
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import PROFILES, Coalitions
 from waltz.models.encoders.kinds.ruler import load_ruler
-from waltz.models.encoders.players import PROFILES
 from waltz.sources.images import load_image, open_images
 
 torch.set_num_threads(1)

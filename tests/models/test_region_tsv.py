@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.models.region_tsv import decode_line, normalise_image_id, read_regions
-from waltz.models.regions import StoredRegions
+from waltz.models.regions import StoredRegions, decode_line, normalise_image_id, read_regions
 
 DRAW = np.random.default_rng(3)
 FEATURES = DRAW.normal(size=(3, 5)).astype(np.float32)
@@ -157,7 +156,7 @@ def test_a_file_that_is_cut_off_or_another_one_is_refused_at_once(table, line):
 
 
 def test_a_line_without_end_is_not_read_into_memory(table, monkeypatch):
-    monkeypatch.setattr("waltz.models.region_tsv.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("waltz.models.regions.MAX_LINE_BYTES", 100)
     with pytest.raises(UserError, match="line 1: no row"):
         read_regions(table(row()), "42.jpg")
 

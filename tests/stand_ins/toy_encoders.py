@@ -6,8 +6,8 @@ import torch
 
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
+from waltz.models.encoders.coalitions import Players, build_equations_players, build_published_players
 from waltz.models.encoders.encoder import TokenizedText
-from waltz.models.encoders.players import Players, build_equations_players, build_published_players
 
 SIDE = 12
 MASKED = 1

@@ -23,25 +23,25 @@ DECODER_KINDS = ("text", "vision")
 DETECTOR_KIND = "detector"
 """Kind of models that detect regions in images for encoders that read regions; they score nothing themselves."""
 ENCODER_MODULES = {
-    "albef": "waltz.models.encoders.kinds.albef",
-    "albef-answering": "waltz.models.encoders.kinds.albef_answering",
-    "align": "waltz.models.encoders.kinds.align",
-    "blip": "waltz.models.encoders.kinds.blip",
-    "blip-2": "waltz.models.encoders.kinds.blip_2",
-    "clip": "waltz.models.encoders.kinds.clip",
-    "flava": "waltz.models.encoders.kinds.flava",
-    "flava-contrastive": "waltz.models.encoders.kinds.flava_contrastive",
-    "lxmert": "waltz.models.encoders.kinds.lxmert",
-    "lxmert-answering": "waltz.models.encoders.kinds.lxmert_answering",
-    "ruler": "waltz.models.encoders.kinds.ruler",
-    "siglip": "waltz.models.encoders.kinds.siglip",
-    "vilbert": "waltz.models.encoders.kinds.vilbert",
-    "vilbert-12in1": "waltz.models.encoders.kinds.vilbert_12in1",
-    "vilbert-12in1-itm": "waltz.models.encoders.kinds.vilbert_12in1_itm",
-    "vilt": "waltz.models.encoders.kinds.vilt",
-    "visual-bert": "waltz.models.encoders.kinds.visual_bert",
+    "albef": "albef",
+    "albef-answering": "albef",
+    "align": "two_towers",
+    "blip": "blip",
+    "blip-2": "blip",
+    "clip": "two_towers",
+    "flava": "flava",
+    "flava-contrastive": "flava",
+    "lxmert": "lxmert",
+    "lxmert-answering": "lxmert",
+    "ruler": "ruler",
+    "siglip": "two_towers",
+    "vilbert": "vilbert",
+    "vilbert-12in1": "vilbert",
+    "vilbert-12in1-itm": "vilbert",
+    "vilt": "single_stream",
+    "visual-bert": "single_stream",
 }
-"""Module of the function `load_KIND` of each kind of encoder; imported when it is needed."""
+"""Module in `waltz.models.encoders.kinds` of the function `load_KIND` of each kind of encoder."""
 DETECTOR_CONFIG = "config.yaml"
 """Name of a detector's configuration next to its weights; it takes precedence over the released values."""
 UNPACK_FORMATS = ("folder", "spanbert")
@@ -202,7 +202,7 @@ def list_encoder_kinds() -> list[str]:
 
 def get_encoder_module(kind: str) -> str:
     """Return the full name of the module of a kind of encoder."""
-    return ENCODER_MODULES[kind]
+    return f"waltz.models.encoders.kinds.{ENCODER_MODULES[kind]}"
 
 
 def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:

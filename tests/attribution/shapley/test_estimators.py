@@ -26,9 +26,8 @@ from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import PROFILES, Coalitions
 from waltz.models.encoders.kinds import ruler
-from waltz.models.encoders.players import PROFILES
 
 SHORT, LONG = "a dog", "there are two dogs on the green sofa"
 """With 4 and 16 patches: 6 or 8 players, and 24 or 26."""

@@ -13,9 +13,8 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import Coalitions, build_published_players
 from waltz.models.encoders.kinds.blip import Blip
-from waltz.models.encoders.players import build_published_players
 
 MATCHER = Path("resources/scenes/models/matcher")
 

@@ -11,7 +11,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
+from waltz.models.encoders.base import compute_image_vector, compute_text_vector
 from waltz.scenes.drawing import render_scene
 from waltz.scenes.sampling import draw_scenes
 

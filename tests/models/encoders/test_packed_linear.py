@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from waltz.models.encoders.packed_linear import PackedLinear, pack_linear_layers
+from waltz.models.encoders.base import PackedLinear, pack_linear_layers
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -9,8 +9,7 @@ from stand_ins.toy_encoders import Toy, game, picture, text
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.players import build_equations_players, build_published_players
+from waltz.models.encoders.coalitions import Coalitions, build_equations_players, build_published_players
 
 CLIP_SIDE = 224
 SCENES = "resources/scenes/models"

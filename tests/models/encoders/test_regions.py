@@ -14,7 +14,7 @@ from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.kinds import visual_bert
+from waltz.models.encoders.kinds import single_stream
 from waltz.models.regions import StoredRegions, get_players_function, load_image_or_regions
 
 CPU = Device("cpu", 1, "a test")
@@ -170,5 +170,5 @@ def test_a_visual_bert_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_
     spec = ModelSpec("mine", kind="visual-bert", **fields)
     with pytest.raises(UserError, match="bert-base-uncased at 86b5e0934494bd15c9632b12f734a8a67f723594 cannot be had"):
         load_encoder(spec, CPU)
-    monkeypatch.setattr(visual_bert, "BERT_TOKENIZER", str(checkpoint("lxmert")))
+    monkeypatch.setattr(single_stream, "BERT_TOKENIZER", str(checkpoint("lxmert")))
     assert load_encoder(spec, CPU).tokenize("a dog").tokens == ("[CLS]", "a", "dog", "[SEP]")

@@ -20,14 +20,12 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.evaluation.metrics.pair_metrics import RIGHT_PREDICTION, THRESHOLD, predict_pair_text
 from waltz.fidelity import get_fidelity
-from waltz.models.encoders.coalitions import Coalitions, Outcome
+from waltz.models.encoders.coalitions import Coalitions, Outcome, Players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
-from waltz.models.encoders.players import Players
 from waltz.models.regions import ImageOrRegions, get_players_function
 
 if TYPE_CHECKING:
-    from waltz.models.encoders.coalitions import Coalitions
-    from waltz.models.encoders.players import Players
+    from waltz.models.encoders.coalitions import Coalitions, Players
 
 
 @dataclass(frozen=True, eq=False)

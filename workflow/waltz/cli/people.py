@@ -225,7 +225,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     from waltz.foils.cv_probes import rank_images
     from waltz.model_registry import ModelSpec
     from waltz.models.encoders import load_encoder
-    from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
+    from waltz.models.encoders.base import compute_image_vector, compute_text_vector
     from waltz.models.resolve_name import detect_encoder_kind
     from waltz.sources.images import load_image, open_images
 

@@ -65,9 +65,9 @@ def _detect_regions(model: Path, config: Path | None, outputs: dict[Path, Path])
     import torch
 
     from waltz.core.devices import lease_device
-    from waltz.models.networks.detector.checkpoint import load_detector
-    from waltz.models.networks.detector.images import read_upright_image
-    from waltz.models.networks.detector.regions import detect_regions, write_regions
+    from waltz.models.networks.detector import read_upright_image
+    from waltz.models.networks.detector_checkpoint import load_detector
+    from waltz.models.regions import detect_regions, write_regions
 
     complete = True
     detector = load_detector(model, config)

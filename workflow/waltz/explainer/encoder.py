@@ -20,8 +20,8 @@ from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.encoders.players import PROFILES
 from waltz.models.resolve_name import resolve_encoder, suggest_name
 from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours

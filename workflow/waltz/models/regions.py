@@ -1,23 +1,163 @@
-"""Regions of images, for encoders that read boxes and features of a detector instead of pixels."""
+"""Regions of images, for encoders that read boxes and features of a detector instead of pixels: stored, or detected."""
 
+import base64
 import functools
 import logging
+import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import replace_file
 from waltz.core.schema import OF_REGIONS
 from waltz.model_registry import ModelSpec
-from waltz.models import region_tsv
+from waltz.models.encoders.coalitions import PROFILES, Players
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
-from waltz.models.encoders.players import PROFILES, Players
+from waltz.models.networks.detector import Detector, prepare_image
+from waltz.models.networks.detector_checkpoint import load_configured_detector
+
+COLUMNS = {
+    6: ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"),
+    10: (
+        "image_id",
+        "image_h",
+        "image_w",
+        "objects_id",
+        "objects_conf",
+        "attrs_id",
+        "attrs_conf",
+        "num_boxes",
+        "boxes",
+        "features",
+    ),
+}
+"""Names of the columns by their number."""
+HEADER_NAMES = (b"image_id", b"img_id")
+"""First column of an optional header."""
+MAX_LINE_BYTES = 2**26
+"""Maximum bytes of a line; 100 regions of 2,048 features take 1.1 million."""
+NUMERIC_ID = re.compile(r"(?:COCO_[a-z]+\d{4}_)?0*(\d+)", re.ASCII)
+"""Ids and names of images that are a number, as `42`, `000000000042` and `COCO_val2014_000000000042`."""
+POSITIVE_NUMBER = re.compile(rb"[1-9]\d{0,8}")
+
+
+class RegionArrays(NamedTuple):
+    """Arrays of a row.
+
+    Attributes:
+        features: float32 of shape (regions, width).
+        boxes: Left, top, right, bottom in pixels: float32 of shape (regions, 4).
+        size: Height and width of the image in pixels: int64 of shape (2,).
+    """
+
+    features: np.ndarray
+    boxes: np.ndarray
+    size: np.ndarray
+
+
+class LinePosition(NamedTuple):
+    """Position of a row: its line number from 1, and its first byte."""
+
+    number: int
+    offset: int
+
+
+def read_regions(file: Path, name: str) -> RegionArrays:
+    """Return the regions of an image by its file name, with or without folder and suffix.
+
+    A row belongs to an image if its id is the name, or both are the same number: `COCO_val2014_000000000042.jpg` and
+    `000000000042.jpg` have the row of the id 42. The first use of a file reads all of it to index the rows.
+
+    Raises:
+        UserError: The file is no such TSV, or has no row of the image, several that differ, or a broken one.
+    """
+    index = _index_lines(file, file.stat().st_mtime_ns)
+    path = PurePosixPath(name)
+    lines = next((index[key] for key in map(normalise_image_id, (name, path.name, path.stem)) if key in index), ())
+    if not lines:
+        raise UserError(
+            f"{file}: no row has the id of {name} ({normalise_image_id(path.stem)}); name the file that holds it"
+        )
+    rows = [_read_line(file, line) for line in lines]
+    if any(row != rows[0] for row in rows):
+        numbers = " and ".join(str(line.number) for line in lines)
+        raise UserError(f"{file}: lines {numbers} are regions of {name}, and differ; keep one of them")
+    return decode_line(rows[0], f"{file}, line {lines[0].number}")
+
+
+def normalise_image_id(name: str) -> str:
+    """Return the number in an image's id or name, or the name itself."""
+    match = NUMERIC_ID.fullmatch(name)
+    return match[1] if match else name
+
+
+def decode_line(line: bytes, where: str) -> RegionArrays:
+    """Return the arrays of a line.
+
+    Args:
+        line: The line, without its end.
+        where: Its location, for error messages.
+    Raises:
+        UserError: A column is invalid.
+    """
+    cells = line.split(b"\t")
+    row = dict(zip(COLUMNS[len(cells)], cells, strict=True))
+    sizes = []
+    for column in ("image_h", "image_w", "num_boxes"):
+        if not POSITIVE_NUMBER.fullmatch(row[column]):
+            raise UserError(f"{where}: {column} is {row[column][:20]!r}, no number; fetch the file again")
+        sizes.append(int(row[column]))
+    height, width, count = sizes
+    boxes, features = (_decode_floats(row[column], column, where) for column in ("boxes", "features"))
+    if len(boxes) != 4 * count or not len(features) or len(features) % count:
+        raise UserError(
+            f"{where}: {len(boxes)} numbers of boxes and {len(features)} of features are none of {count} regions; fetch"
+            " the file anew"
+        )
+    return RegionArrays(features.reshape(count, -1), boxes.reshape(count, 4), np.array([height, width]))
+
+
+def _decode_floats(cell: bytes, column: str, where: str) -> np.ndarray:
+    """Return float32 values from base64."""
+    try:
+        return np.frombuffer(base64.b64decode(cell, validate=True), dtype="<f4").astype(np.float32)
+    except ValueError as error:
+        raise UserError(f"{where}: {column} is no float32 in base64 ({error}); fetch the file again") from None
+
+
+@functools.lru_cache(maxsize=4)
+def _index_lines(file: Path, changed: int) -> Mapping[str, tuple[LinePosition, ...]]:
+    """Return the positions of the rows of each image; `changed` is the file's time, which invalidates the cache."""
+    positions: dict[str, tuple[LinePosition, ...]] = {}
+    offset = 0
+    with file.open("rb") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), start=1):
+            image, tab, _ = line.partition(b"\t")
+            if line.strip() and not (number == 1 and image in HEADER_NAMES):
+                if not tab or line.count(b"\t") + 1 not in COLUMNS or len(line) == MAX_LINE_BYTES:
+                    counts = " or ".join(map(str, COLUMNS))
+                    raise UserError(
+                        f"{file}, line {number}: no row of {counts} columns; file truncated or in another format;"
+                        " fetch it again"
+                    )
+                key = normalise_image_id(image.decode("utf-8", errors="backslashreplace"))
+                positions[key] = (*positions.get(key, ()), LinePosition(number, offset))
+            offset += len(line)
+    return positions
+
+
+def _read_line(file: Path, line: LinePosition) -> bytes:
+    with file.open("rb") as stream:
+        stream.seek(line.offset)
+        return stream.readline().rstrip(b"\r\n")
+
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +277,7 @@ class StoredRegions:
     def _read_arrays(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
         """Return the file with the regions of an image, their arrays and their detector."""
         if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
-            return self.path, *region_tsv.read_regions(self.path, name), ""
+            return self.path, *read_regions(self.path, name), ""
         prefix = f"{name}/" if self.path.is_file() else ""
         file = self.path if prefix else self.path / f"{name}.npz"
         try:
@@ -285,3 +425,111 @@ def _warn_of_other_detector(model: str, file: str, detector: str, expected: str)
     """Warn once that a model's regions are of another detector than in its training, or of an unknown one."""
     origin = f"of {detector!r}" if detector else "of a detector that the file does not name"
     log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, origin, expected)
+
+
+def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
+    """Return the regions of an image as arrays.
+
+    Args:
+        detector: The detector, on the device.
+        image: An upright image.
+        device: A torch device.
+    Returns:
+        `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
+        `attributes`, `attribute_scores`, and `detector`, its name; see `network.Detections`.
+    Raises:
+        UserError: Too few regions are found.
+    """
+    pixels = prepare_image(image, detector.settings)
+    detections = detector(pixels.to(device))
+    height, width = pixels.shape[-2:]
+    scale_x, scale_y = (
+        torch.tensor(size_before) / torch.tensor(size_after)
+        for size_before, size_after in zip(image.size, (width, height), strict=True)
+    )
+    boxes = detections.boxes.cpu() * torch.stack([scale_x, scale_y, scale_x, scale_y])
+    arrays = {
+        "features": detections.features,
+        "boxes": boxes,
+        "classes": detections.classes,
+        "scores": detections.scores,
+        "attributes": detections.attributes,
+        "attribute_scores": detections.attribute_scores,
+    }
+    size = np.array([image.height, image.width])
+    return {
+        **{name: values.cpu().numpy() for name, values in arrays.items()},
+        "size": size,
+        "detector": np.array(detector.name),
+    }
+
+
+def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays as an .npz atomically."""
+    with replace_file(file) as temporary, temporary.open("wb") as opened:
+        np.savez(opened, allow_pickle=False, **arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class DetectedRegions:
+    """A detector as the source of regions; see `regions.RegionProvider`.
+
+    Attributes:
+        detector: The detector.
+        device: A torch device.
+        hides: Unit that a coalition hides: pixels of the prepared image, which become the mean colour.
+    Source:
+        MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is subtracted, and the
+        detector runs again for every coalition.
+    """
+
+    detector: Detector
+    device: str
+    hides: Literal["pixels", "regions"] = "pixels"
+
+    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
+        """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height, width).
+
+        Raises:
+            UserError: Regions are given, not an image.
+        """
+        if not isinstance(picture, Image.Image):
+            raise UserError(f"{picture.name}: a detector needs the image (got regions); pass the image")
+        return prepare_image(picture, self.detector.settings).to(self.device)
+
+    def compute_regions(self, images: torch.Tensor) -> States:
+        """Return features and boxes; each image passes alone, so that its regions do not depend on the batch.
+
+        If fewer regions are detected than the maximum, rows of zeros fill the rest, as in the released code.
+
+        Raises:
+            UserError: Too few regions are found in an image.
+        """
+        relative_boxes, features = [], []
+        for image in images:
+            detections = self.detector(image)
+            height, width = image.shape[-2:]
+            padding = (0, 0, 0, self.detector.settings.most - len(detections.boxes))
+            edges = detections.boxes.new_tensor([width, height, width, height])
+            relative_boxes.append(torch.nn.functional.pad(detections.boxes / edges, padding))
+            features.append(torch.nn.functional.pad(detections.features, padding))
+        return torch.stack(features), torch.stack(relative_boxes)
+
+
+def load_detected_regions(spec: ModelSpec, width: int, device: str) -> DetectedRegions:
+    """Return the detector that a model's entry names, on a device.
+
+    Args:
+        spec: The model.
+        width: Number of features that it takes of a region.
+        device: A torch device.
+    Raises:
+        UserError: The detector cannot be had, or gives another number of features.
+    """
+    detector = load_configured_detector(spec)
+    if detector.sizes.width != width:
+        raise UserError(
+            f"models.{spec.name}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the"
+            f" model takes {width}; name the detector that it was trained with"
+        )
+    return DetectedRegions(detector.to(device), device)

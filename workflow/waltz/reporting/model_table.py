@@ -20,7 +20,7 @@ OUTPUTS = {
     "vision": ("`AutoModelForImageTextToText`", "log-probability of the label"),
     "masked": ("`AutoModelForMaskedLM`", "logit of a masked word"),
     "classifier": ("`AutoModelForSequenceClassification`", "logits of its classes"),
-    "detector": ("own: `models/detector`", "regions"),
+    "detector": ("own: `models/networks/detector`", "regions"),
     "clip": ("`CLIPModel`", "scaled cosine"),
     "align": ("`AlignModel`", "scaled cosine"),
     "siglip": ("`SiglipModel`", "p(match), sigmoid"),
@@ -30,11 +30,11 @@ OUTPUTS = {
     "lxmert": ("`LxmertForPreTraining`", MATCH_PROBABILITY),
     "lxmert-answering": ("`LxmertForQuestionAnswering`", "p(answer)"),
     "visual-bert": ("`VisualBertForPreTraining`", MATCH_PROBABILITY),
-    "albef": ("own: `models/albef`", MATCH_PROBABILITY),
-    "albef-answering": ("own: `models/albef`", "p(answer)"),
-    "vilbert": ("own: `models/vilbert`", MATCH_PROBABILITY),
-    "vilbert-12in1": ("own: `models/vilbert`", "retrieval logit"),
-    "vilbert-12in1-itm": ("own: `models/vilbert`", MATCH_PROBABILITY),
+    "albef": ("own: `models/networks/albef`", MATCH_PROBABILITY),
+    "albef-answering": ("own: `models/networks/albef`", "p(answer)"),
+    "vilbert": ("own: `models/networks/vilbert`", MATCH_PROBABILITY),
+    "vilbert-12in1": ("own: `models/networks/vilbert`", "retrieval logit"),
+    "vilbert-12in1-itm": ("own: `models/networks/vilbert`", MATCH_PROBABILITY),
 }
 """Class and score by kind of model."""
 USES = {

@@ -6,7 +6,7 @@ import transformers
 
 from stand_ins import restated_albef as restated
 from stand_ins.tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights
-from waltz.models.networks.albef.network import build_answer_trees, load_answering_network
+from waltz.models.networks.albef import build_answer_trees, load_answering_network
 
 START, END = 2, 3
 ANSWERS = [(5,), (6, 7), (6, 7, 8), (6,), (9, 5, 5, 6), (5,), (6, 9)]

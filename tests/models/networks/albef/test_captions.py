@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from stand_ins.tiny_encoders import bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
-from waltz.models.networks.albef import inputs
+from waltz.models.encoders.kinds import albef
 
-TOKENIZER = inputs.remove_end_token(bert_tokenizer())
+TOKENIZER = albef.remove_end_token(bert_tokenizer())
 
 
 def said(text):
-    return inputs.clean_text(text)[0]
+    return albef.clean_text(text)[0]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_thirty_words_are_read_and_a_tab_divides_none():
 
 @given(st.text(st.sampled_from("aB.'-/ \t\n\u00a0\u0130\u03a3(")))
 def test_each_character_is_one_of_the_given_text(text):
-    clean, places = inputs.clean_text(text)
+    clean, places = albef.clean_text(text)
     assert len(clean) == len(places)
     assert list(places) == sorted(places)
-    assert not set(clean) & (inputs.DELETED_CHARACTERS | inputs.SEPARATORS)
+    assert not set(clean) & (albef.DELETED_CHARACTERS | albef.SEPARATORS)
     assert clean == clean.strip(" ")
     for letter, place in zip(clean, places, strict=True):
         assert letter in (*text[place].lower(), " ", "\u03c2")
@@ -59,7 +59,7 @@ def test_each_character_is_one_of_the_given_text(text):
 
 
 def test_a_text_begins_with_cls_and_does_not_end_with_sep():
-    text = inputs.tokenize_caption(TOKENIZER, "The dog's on-the (red) horse.", 14, "albef")
+    text = albef.tokenize_caption(TOKENIZER, "The dog's on-the (red) horse.", 14, "albef")
     assert text.tokens == ("[CLS]", "the", "[UNK]", "on", "the", "red", "horse")
     assert text.special == (True, *[False] * 6)
     assert [slice_span("The dog's on-the (red) horse.", span) for span in text.spans] == [
@@ -74,11 +74,11 @@ def test_a_text_begins_with_cls_and_does_not_end_with_sep():
 
 
 def test_an_empty_text_is_cls_alone():
-    text = inputs.tokenize_caption(TOKENIZER, "?!", 14, "albef")
+    text = albef.tokenize_caption(TOKENIZER, "?!", 14, "albef")
     assert (text.ids, text.tokens, text.special) == ((TOKENIZER.cls_token_id,), ("[CLS]",), (True,))
 
 
 def test_more_tokens_than_positions_are_refused():
-    assert len(inputs.tokenize_caption(TOKENIZER, "dog " * 13, 14, "albef").ids) == 14
+    assert len(albef.tokenize_caption(TOKENIZER, "dog " * 13, 14, "albef").ids) == 14
     with pytest.raises(UserError, match=r"models\.albef: 15 tokens, at most 14 are read"):
-        inputs.tokenize_caption(TOKENIZER, "dog " * 14, 14, "albef")
+        albef.tokenize_caption(TOKENIZER, "dog " * 14, 14, "albef")

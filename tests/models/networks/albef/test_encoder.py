@@ -14,8 +14,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.players import build_equations_players, build_published_players
+from waltz.models.encoders.coalitions import Coalitions, build_equations_players, build_published_players
 from waltz.models.encoders.vqa import answer_question
 
 CPU = Device("cpu", 1, "a test")

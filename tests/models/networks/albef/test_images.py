@@ -4,7 +4,7 @@ import torch
 import transformers
 from PIL import Image
 
-from waltz.models.networks.albef.inputs import PIXEL_DEVIATION, PIXEL_MEAN, prepare_image
+from waltz.models.encoders.kinds.albef import PIXEL_DEVIATION, PIXEL_MEAN, prepare_square_image
 
 
 @pytest.mark.parametrize("size", [(50, 37), (400, 30), (384, 384), (1, 3)])
@@ -14,13 +14,13 @@ def test_an_image_is_prepared_as_by_clips_processor_without_a_crop(size):
         size={"height": 96, "width": 96}, do_center_crop=False, resample=Image.Resampling.BICUBIC
     )
     expected = processor(images=[image], return_tensors="pt")["pixel_values"][0]
-    torch.testing.assert_close(prepare_image(image, 96), expected, rtol=0, atol=2e-6)
+    torch.testing.assert_close(prepare_square_image(image, 96), expected, rtol=0, atol=2e-6)
 
 
 def test_zero_is_the_mean_colour():
-    grey = prepare_image(Image.new("RGB", (5, 4), tuple(round(255 * mean) for mean in PIXEL_MEAN)), 8)
+    grey = prepare_square_image(Image.new("RGB", (5, 4), tuple(round(255 * mean) for mean in PIXEL_MEAN)), 8)
     assert grey.abs().max() < 0.5 / 255 / min(PIXEL_DEVIATION)
-    white = prepare_image(Image.new("L", (5, 4), 255), 8)
+    white = prepare_square_image(Image.new("L", (5, 4), 255), 8)
     assert white[:, 0, 0].tolist() == pytest.approx(
         [(1 - m) / d for m, d in zip(PIXEL_MEAN, PIXEL_DEVIATION, strict=True)]
     )

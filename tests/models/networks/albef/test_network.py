@@ -11,8 +11,12 @@ import transformers
 from stand_ins import restated_albef as restated
 from stand_ins.tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
 from waltz.core.errors import UserError
-from waltz.models.networks.albef.layers import build_padding_bias, resize_positions
-from waltz.models.networks.albef.network import load_answering_network, load_matching_network
+from waltz.models.networks.albef import (
+    load_answering_network,
+    load_matching_network,
+    resize_positions,
+)
+from waltz.models.networks.array_inputs import build_padding_bias
 
 NEEDED = [
     key
@@ -44,7 +48,7 @@ def pairs(config, tokens=7, seed=1):
 
 @torch.inference_mode()
 def logits(network, images, ids, mask=None, segments=None):
-    bias = None if mask is None else build_padding_bias(mask, torch.float32)
+    bias = None if mask is None else build_padding_bias(mask.float())
     return network.logits(network.text_encoder.encode_text(ids, bias, segments), network.visual_encoder(images), bias)
 
 

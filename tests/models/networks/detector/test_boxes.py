@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stand_ins.tiny_detector import restated_nms
-from waltz.models.networks.detector.boxes import clip_boxes, decode_boxes, suppress_overlaps
+from waltz.models.networks.detector import clip_boxes, decode_boxes, suppress_overlaps
 
 
 def test_deltas_worked_by_hand():

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint, list_detector_files, select_decisive_fields
-from waltz.models.networks.detector.checkpoint import load_configured_detector, load_detector
-from waltz.models.networks.detector.settings import DetectorSettings, read_config
+from waltz.models.networks.detector import DetectorSettings
+from waltz.models.networks.detector_checkpoint import load_configured_detector, load_detector, read_config
 
 
 def state(detector):

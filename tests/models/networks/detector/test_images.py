@@ -4,8 +4,7 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.images import compute_resized_size, prepare_image, read_upright_image
-from waltz.models.networks.detector.settings import DetectorSettings
+from waltz.models.networks.detector import DetectorSettings, compute_resized_size, prepare_image, read_upright_image
 
 PLAIN = DetectorSettings(shortest=4, longest=99, mean=(0, 0, 0))
 

@@ -7,8 +7,8 @@ from PIL import Image
 
 from stand_ins.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.checkpoint import load_detector
-from waltz.models.networks.detector.images import prepare_image
+from waltz.models.networks.detector import prepare_image
+from waltz.models.networks.detector_checkpoint import load_detector
 
 
 def picture(seed: int, height: int, width: int) -> Image.Image:

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from stand_ins.tiny_detector import restated_pool
-from waltz.models.networks.detector.boxes import pool_boxes
+from waltz.models.networks.detector import pool_boxes
 
 
 @pytest.mark.parametrize("side", [14, 4, 3])

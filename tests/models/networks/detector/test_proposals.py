@@ -1,7 +1,6 @@
 import torch
 
-from waltz.models.networks.detector.network import AnchorGenerator, ProposalGenerator, ProposalHead
-from waltz.models.networks.detector.settings import DetectorSettings
+from waltz.models.networks.detector import AnchorGenerator, DetectorSettings, ProposalGenerator, ProposalHead
 
 
 def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:

@@ -16,10 +16,9 @@ from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
-from waltz.models.encoders.players import build_published_players
-from waltz.models.networks.detector.checkpoint import load_detector
-from waltz.models.networks.detector.regions import DetectedRegions
-from waltz.models.regions import ImageRegions, get_players_function, load_image_or_regions
+from waltz.models.encoders.coalitions import build_published_players
+from waltz.models.networks.detector_checkpoint import load_detector
+from waltz.models.regions import DetectedRegions, ImageRegions, get_players_function, load_image_or_regions
 from waltz.models.visible_image import render_encoder_view
 
 CPU = Device("cpu", 1, "a test")

@@ -5,8 +5,8 @@ from typer.testing import CliRunner
 
 from stand_ins.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.cli.app import app
-from waltz.models.networks.detector.checkpoint import load_detector
-from waltz.models.networks.detector.images import prepare_image, read_upright_image
+from waltz.models.networks.detector import prepare_image, read_upright_image
+from waltz.models.networks.detector_checkpoint import load_detector
 from waltz.models.regions import StoredRegions
 
 

@@ -17,7 +17,7 @@ from waltz.model_registry import ModelSpec, list_encoder_kinds
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.networks.vilbert.array_inputs import compute_logits
+from waltz.models.networks.array_inputs import compute_logits
 from waltz.models.regions import get_players_function, load_image_or_regions
 
 CPU = Device("cpu", 1, "a test")

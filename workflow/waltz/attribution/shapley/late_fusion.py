@@ -24,9 +24,8 @@ from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.models.batches import run_in_halves
-from waltz.models.encoders.coalitions import cut_evenly, join_states
+from waltz.models.encoders.coalitions import Players, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
-from waltz.models.encoders.players import Players
 
 Vectors = Callable[[np.ndarray], np.ndarray]
 """From masks of one side's maskable players, bool (k, players), to float64 vectors (k, width)."""

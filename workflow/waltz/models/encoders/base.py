@@ -1,8 +1,10 @@
-"""Base classes of encoders: a network, its tokenizer, and its image processor or source of regions."""
+"""Base classes of encoders: a network with its tokenizer that reads pixels, regions, or compares two vectors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 import transformers
 from PIL import Image
@@ -11,9 +13,8 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models import pretrained
-from waltz.models.encoders.encoder import TokenizedText, find_masked_id, tokenize_text
-from waltz.models.networks.detector.regions import load_detected_regions
-from waltz.models.regions import ImageOrRegions, RegionProvider, open_stored_regions
+from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_masked_id, tokenize_text
+from waltz.models.regions import ImageOrRegions, RegionProvider, load_detected_regions, open_stored_regions
 
 
 @dataclass(frozen=True)
@@ -187,3 +188,113 @@ def _build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenize
         "network": network.to(device.name).eval(),
         "tokenizer": tokenizer,
     }
+
+
+VectorFunction = Callable[[Any, torch.Tensor], torch.Tensor]
+
+
+def compute_text_features(network: Any, ids: torch.Tensor) -> torch.Tensor:
+    """Return text vectors by transformers' `get_text_features`."""
+    vectors: torch.Tensor = network.get_text_features(input_ids=ids).pooler_output
+    return vectors
+
+
+def compute_image_features(network: Any, pixels: torch.Tensor) -> torch.Tensor:
+    """Return image vectors by transformers' `get_image_features`."""
+    vectors: torch.Tensor = network.get_image_features(pixel_values=pixels).pooler_output
+    return vectors
+
+
+@dataclass(frozen=True)
+class LateFusionEncoder(PixelEncoder):
+    """An encoder with two towers; its fields are those of `encoder.LateEncoder`.
+
+    Attributes:
+        scale: Factor of the dot product of unit vectors.
+        bias: Added constant.
+        padded_length: Length that texts are padded to if the network was trained so; it reads the padding; 0 for none.
+        texts: From the network and ids of shape (batch, length) to text vectors.
+        images: From the network and pixels of shape (batch, 3, height, width) to image vectors.
+    """
+
+    scale: float
+    bias: float = 0.0
+    padded_length: int = 0
+    texts: VectorFunction = compute_text_features
+    images: VectorFunction = compute_image_features
+    late: bool = True
+    probability: bool = False
+    images_per_batch: int = 32
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 4096
+
+    def encode_image(self, images: torch.Tensor) -> States:
+        """Return image vectors of unit length."""
+        return (_normalise(self.images(self.network, images)),)
+
+    def encode_text(self, ids: torch.Tensor) -> States:
+        """Return text vectors of unit length."""
+        if self.padded_length:
+            pad_id = self.tokenizer.pad_token_id
+            ids = torch.nn.functional.pad(ids, (0, self.padded_length - ids.shape[1]), value=pad_id)
+        return (_normalise(self.texts(self.network, ids)),)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return the scaled cosine, plus the bias."""
+        return self.scale * (text[0] * image[0]).sum(dim=-1) + self.bias
+
+
+@torch.inference_mode()
+def compute_image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
+    """Return an image's vector of unit length, encoded alone: float64 of shape (size,)."""
+    return _to_array(encoder.encode_image(encoder.prepare_image(image)[None]))
+
+
+@torch.inference_mode()
+def compute_text_vector(encoder: Encoder, text: str) -> np.ndarray:
+    """Return a text's vector of unit length, encoded alone: float64 of shape (size,).
+
+    Raises:
+        UserError: The text is too long for the model.
+    """
+    return _to_array(encoder.encode_text(torch.tensor([encoder.tokenize(text).ids], device=encoder.device)))
+
+
+def _to_array(states: States) -> np.ndarray:
+    vector: np.ndarray = states[0][0].double().cpu().numpy()
+    return vector
+
+
+def _normalise(vectors: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.normalize(vectors.float(), dim=-1)
+
+
+OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
+
+
+class PackedLinear(torch.nn.Module):
+    """A linear layer whose weights are packed once; for inference only."""
+
+    def __init__(self, layer: torch.nn.Linear) -> None:
+        """Pack the weights of a layer on a CPU, in float32."""
+        super().__init__()
+        self.weight: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+        self.bias = None if layer.bias is None else layer.bias.detach()
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return states of shape (..., in) times the weights, plus the bias."""
+        if torch.is_grad_enabled():  # the operation has no gradient
+            return torch.nn.functional.linear(states, self.weight.to_dense(), self.bias)
+        outputs: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, self.weight, self.bias, "none", [], "")
+        return outputs
+
+
+def pack_linear_layers(network: Any) -> None:
+    """Replace the float32 linear layers of a network on a CPU; other layers and devices are unchanged."""
+    if not all(hasattr(torch.ops.mkldnn, name) for name in OPERATIONS):
+        return
+    for name, layer in network.named_children():
+        if type(layer) is not torch.nn.Linear:
+            pack_linear_layers(layer)
+        elif layer.weight.dtype == torch.float32 and layer.weight.device.type == "cpu":
+            setattr(network, name, PackedLinear(layer))

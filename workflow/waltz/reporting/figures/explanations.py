@@ -23,8 +23,8 @@ from waltz.core.sampling import sample
 from waltz.core.text_diff import Span
 from waltz.models.decoders.coalitions import Players, build_equations_players, build_published_players
 from waltz.models.decoders.decoder import Decoder
+from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.encoders.players import PROFILES
 from waltz.models.visible_image import render_decoder_view, render_encoder_view
 from waltz.reporting.figures.figure_files import STYLE, NamedFigure, select_items
 from waltz.reporting.figures.heatmaps import (

@@ -1,4 +1,4 @@
-"""FLAVA by its image-text matching head: two towers, then a multimodal encoder over the states of both."""
+"""FLAVA by its image-text matching head over a multimodal encoder, or by the contrastive head of its two towers."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
+from waltz.models.encoders.base import LateFusionEncoder, PixelEncoder, load_pixel_encoder
 from waltz.models.encoders.encoder import States, compute_log_odds
 
 MATCH = 1
@@ -50,3 +50,19 @@ def load_flava(spec: ModelSpec, device: Device) -> Flava:
     """
     network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
     return Flava(**common, max_tokens=network.config.text_config.max_position_embeddings)
+
+
+def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+    """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network.
+    """
+    network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
+    return LateFusionEncoder(
+        **common,
+        max_tokens=network.config.text_config.max_position_embeddings,
+        texts=lambda network, ids: network.flava.get_text_features(input_ids=ids).pooler_output[:, 0],
+        images=lambda network, pixels: network.flava.get_image_features(pixel_values=pixels).pooler_output[:, 0],
+        scale=float(network.flava.logit_scale.detach().exp()),
+    )

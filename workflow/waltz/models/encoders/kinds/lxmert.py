@@ -1,4 +1,4 @@
-"""LXMERT by its matching head: language layers, object-relation layers, and cross layers over both."""
+"""LXMERT by its matching or its answering head: language layers, object-relation layers, and cross layers over both."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import RegionEncoder, load_region_encoder
 from waltz.models.encoders.encoder import States, compute_log_odds
+from waltz.models.encoders.vqa import read_answer_vocabulary
 
 MATCH = 1
 """Index of a match in the head's output; transformers' documentation has it the other way."""
@@ -64,3 +65,36 @@ def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:
         spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY
     )
     return Lxmert(**common, max_tokens=network.config.max_position_embeddings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LxmertAnswering(Lxmert):
+    """A loaded LXMERT for questions; see `vqa.AnsweringEncoder`.
+
+    Attributes:
+        answers: The answer of each output.
+    """
+
+    answers: tuple[str, ...]
+    probability: bool = False
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return logits of the answers: float32 of shape (batch, answers)."""
+        logits: torch.Tensor = self.network.answer_head(self.compute_pooled_state(text, image)).float()
+        return logits
+
+
+def load_lxmert_answering(spec: ModelSpec, device: Device) -> LxmertAnswering:
+    """Load an LXMERT with its answering head by hub id or folder.
+
+    Raises:
+        UserError: The weights or answers cannot be had, or lack parameters of the network, or its regions are missing.
+    """
+    network, common = load_region_encoder(
+        spec, device, transformers.LxmertForQuestionAnswering, "answering head", FEATURE_WIDTH_KEY
+    )
+    max_tokens, answers = (
+        network.config.max_position_embeddings,
+        read_answer_vocabulary(spec, network.config.num_qa_labels),
+    )
+    return LxmertAnswering(**common, max_tokens=max_tokens, answers=answers)

@@ -1,4 +1,9 @@
-"""ViLBERT by its matching head: text layers, image layers, and co-attention layers between both."""
+"""ViLBERT and 12-in-1: text layers, image layers, and co-attention layers between both.
+
+ViLBERT is scored by its ITM head. 12-in-1 is scored by its retrieval head, which ranks four candidates by softmax: its
+logit has no meaningful zero. Kind `vilbert-12in1-itm` reads the ITM head that 12-in-1 keeps from pre-training, although
+its multi-task run put no loss on it.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +18,9 @@ from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
 from waltz.models.encoders.base import RegionEncoder
 from waltz.models.encoders.encoder import States, compute_log_odds
-from waltz.models.encoders.kinds.visual_bert import BERT_REVISION, BERT_TOKENIZER
-from waltz.models.networks.vilbert.checkpoint import load_network as load_network
-from waltz.models.networks.vilbert.network import MATCH
+from waltz.models.encoders.kinds.single_stream import BERT_REVISION, BERT_TOKENIZER
+from waltz.models.networks.vilbert import MATCH
+from waltz.models.networks.vilbert import load_two_streams as load_network
 from waltz.models.regions import ImageOrRegions, open_stored_regions
 
 EXPECTED_DETECTOR = "vqa-maskrcnn-benchmark"
@@ -82,10 +87,10 @@ def load_vilbert(spec: ModelSpec, device: Device) -> Vilbert:
     Raises:
         UserError: Weights or tokenizer cannot be loaded, a key is missing or unexpected, or its regions are missing.
     """
-    return Vilbert(**build_fields(spec, device, task=None))
+    return Vilbert(**build_vilbert_fields(spec, device, task=None))
 
 
-def build_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
+def build_vilbert_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
     """Return the fields of `Vilbert` that a checkpoint determines.
 
     Args:
@@ -137,3 +142,37 @@ def _load_tokenizer(folder: Path, name: str) -> Any:
             f" {BERT_REVISION} cannot be had ({str(error).strip().splitlines()[0]});"
             f" put a tokenizer.json or vocab.txt there"
         ) from error
+
+
+RETRIEVAL_TASK = 7
+"""Number of the task of retrieval on COCO; 8 is that on Flickr30k."""
+
+
+@dataclass(frozen=True)
+class Vilbert12in1(Vilbert):
+    """A loaded 12-in-1, whose logit ranks pairs and is no log odds; see `Vilbert`."""
+
+    probability: bool = False
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return the retrieval head's logit."""
+        logit: torch.Tensor = self.network.retrieval_logit(self.network.fuse(text[0], image[0]))[:, 0].float()
+        return logit
+
+
+def load_vilbert_12in1(spec: ModelSpec, device: Device) -> Vilbert12in1:
+    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one.
+
+    Raises:
+        UserError: As `vilbert.load` does.
+    """
+    return Vilbert12in1(**build_vilbert_fields(spec, device, task=RETRIEVAL_TASK))
+
+
+def load_vilbert_12in1_itm(spec: ModelSpec, device: Device) -> Vilbert:
+    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one.
+
+    Raises:
+        UserError: As `vilbert.load` does.
+    """
+    return Vilbert(**build_vilbert_fields(spec, device, task=RETRIEVAL_TASK))

@@ -1,4 +1,4 @@
-"""CLIP: two encoders whose vectors are combined in one scaled dot product."""
+"""CLIP, SigLIP and ALIGN, two encoders whose vectors meet in one scaled dot product."""
 
 from typing import Any
 
@@ -7,9 +7,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import load_pixel_encoder
-from waltz.models.encoders.late_fusion import LateFusionEncoder
-from waltz.models.encoders.packed_linear import pack_linear_layers
+from waltz.models.encoders.base import LateFusionEncoder, Processors, load_pixel_encoder, pack_linear_layers
 
 EXCLAMATION_MARK = "!"
 """Masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
@@ -49,3 +47,46 @@ def compute_image_vectors(network: Any, pixels: torch.Tensor) -> torch.Tensor:
     first = first + last.mlp(last.layer_norm2(first))
     vectors: torch.Tensor = network.visual_projection(tower.post_layernorm(first[:, 0]))
     return vectors
+
+
+class TokenizerFileProcessors(Processors):
+    """Processors with the tokenizer of tokenizer.json; transformers' own SigLIP tokenizer names no characters."""
+
+    tokenizer_class = transformers.PreTrainedTokenizerFast
+
+
+def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+    """Load a SigLIP by hub id or folder.
+
+    It was trained on texts padded to its full length and pools at the last position, so texts are padded; padding
+    tokens are no players.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network.
+    """
+    network, common = load_pixel_encoder(
+        spec, device, transformers.SiglipModel, processors_class=TokenizerFileProcessors
+    )
+    length = network.config.text_config.max_position_embeddings
+    return LateFusionEncoder(
+        **common,
+        max_tokens=length,
+        scale=float(network.logit_scale.detach().exp()),
+        bias=float(network.logit_bias.detach()),
+        padded_length=length,
+        probability=True,
+    )
+
+
+def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+    """Load an ALIGN by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network.
+    """
+    network, common = load_pixel_encoder(spec, device, transformers.AlignModel)
+    return LateFusionEncoder(
+        **common,
+        max_tokens=network.config.text_config.max_position_embeddings,
+        scale=1 / float(network.temperature.detach()),
+    )

@@ -1,1 +1,0 @@
-"""ViLBERT and 12-in-1 in plain PyTorch, for the original checkpoint files."""
