@@ -20,8 +20,8 @@ class Fidelity:
 
     Attributes:
         name: The profile.
-        sampling: How items are chosen: `released` takes those of the released scripts (first items in file order, or
-            the draws of their random generators), `rank` those of lowest seeded rank.
+        sampling: How items and wrong labels are chosen: `released` as in the released scripts (first items in file
+            order, or the draws of their random generators), `rank` by seeded rank.
         option_order: Which option is (A): `random-choice` as Python's `random.choice` with the released seed decides,
             `balanced` half of the items each way, by seeded rank.
         released_label_count: Whether BIG-Bench Hard questions offer as many labels as the released code lists,
@@ -31,10 +31,10 @@ class Fidelity:
             the token that follows the prompt.
         tied_labels: `first` decides for the first of equally likely labels, `tie` reports a tie.
         samples_text: Whether text is drawn by the model's own generation settings; else the likeliest token is taken.
-        match_by: Whether a pair matches: by its `probability` (single precision, at least 0.5) or its `logit`.
+        match_by: What decides whether a text matches, and ranks texts: the `probability` (single precision, at least
+            0.5) or the `logit`.
         perplexity: `strided` windows with the released code's sum, or the `mean` over tokens.
-        open_answers: An open answer is right where the gold answer is a `substring` of it, or where both have the
-            same `words`.
+        open_answers: Open answers are the same if one is a `substring` of the other, or by their `words`.
         annotators: Whether the accuracy of an open answer counts the annotators who gave it.
         special_tokens_play: Whether all token ids are players, special tokens included.
         estimators: Names that `attribution.estimator` may take; empty for all of them.
@@ -52,7 +52,7 @@ class Fidelity:
         ratio_total: What contribution ratios in CC-SHAP are percentages or shares of: `all-but-suffix`, in percent,
             or the `shared` players.
         modifiers: Words that edits insert: `counted` ones are drawn as often as WordNet lists them, `single` ones once.
-        edit_spacing: `joined` puts spaces between all tokens of an edited text, `kept` keeps its own spacing.
+        edit_spacing: `joined` puts spaces between all tokens of an edited text, `kept` keeps its spacing and capitals.
         mentions: A word is mentioned by the same `letters` anywhere, or as a `word` in any case.
         reasoning_unit: What a chain of thought is cut by: `characters` or `words`.
         filler: What replaces a chain of thought: an `underscore` for each character, or an `ellipsis` for each word.
@@ -60,7 +60,7 @@ class Fidelity:
         separate_biased_generations: Whether the mention and the answer of the biasing test come from two generations.
         comve_pair: `shared` asks every item of ComVE about one pair of sentences, `own` about its own.
         compares_meaning: Whether a study may compare open answers by their meaning.
-        accepts_empty: Whether tests give a verdict where there is nothing to edit.
+        accepts_empty: Whether tests give a verdict on empty texts and where there is nothing to edit.
     """
 
     name: Profile

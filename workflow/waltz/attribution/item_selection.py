@@ -13,6 +13,7 @@ from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
 from waltz.evaluation.decoder_tasks import assign_orders
 from waltz.evaluation.items import select_items
 from waltz.evaluation.vqa import select_questions
+from waltz.fidelity import get_fidelity
 
 ATTRIBUTED_FORM = "simplified"
 """Captions of CV-Probes that are attributed: 50 samples in the paper, each under four conditions."""
@@ -37,7 +38,7 @@ def select_attributed_items(
     if "condition" in pq.read_schema(file).names:
         return select_probes(parquet.read_rows(file, CONDITIONS), n, seed)
     benchmark = parquet.read(file, BENCHMARK)
-    if profile == "published":
+    if get_fidelity(profile).sampling == "released":
         rows = benchmark.to_pylist()
         ids = select_published_sample([row["item_id"] for row in rows], [row["valid"] is not False for row in rows], n)
     else:
@@ -84,7 +85,7 @@ def select_attributed_questions(
         seed: Seed of both samples.
     """
     questions, _ = select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
-    if profile == "published" and entry.get("choice"):
+    if get_fidelity(profile).sampling == "released" and entry.get("choice"):
         return questions[:n]
     sampled_ids = set(
         sample([item["item_id"] for item in questions], None if n is None else min(n, len(questions)), seed)
@@ -113,7 +114,7 @@ def select_decoder_items(
     """
     benchmark = parquet.read(file, BENCHMARK)
     orders = assign_orders(select_items(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
-    if profile == "published":
+    if get_fidelity(profile).sampling == "released":
         return select_items(benchmark, "valid", None, seed).to_pylist()[:n], orders
     return select_attributed_items(file, profile, scored, scored_sample, n, seed), orders
 

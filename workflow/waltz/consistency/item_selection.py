@@ -22,6 +22,7 @@ from waltz.evaluation.prompting.questions import (
     select_text_questions,
 )
 from waltz.evaluation.vqa import select_questions as select_vqa_items
+from waltz.fidelity import get_fidelity
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
 
 Row = Mapping[str, Any]
@@ -87,10 +88,11 @@ def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None
     """Select captions and foils; items without votes count as valid. Orders are those of all valid items."""
     valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
     ids = list(valid)
-    if profile == "published":
-        taken, orders = ids[:n], draw_published_orders(ids)
-    else:
-        taken, orders = sample(ids, None if n is None else min(n, len(ids)), seed), assign_balanced_orders(ids, seed)
+    fidelity = get_fidelity(profile)
+    released = fidelity.sampling == "released"
+    taken = ids[:n] if released else sample(ids, None if n is None else min(n, len(ids)), seed)
+    balanced = fidelity.option_order == "balanced"
+    orders = assign_balanced_orders(ids, seed) if balanced else draw_published_orders(ids)
     return SelectedQuestions(
         tuple(build_pairwise_questions([valid[item_id] for item_id in taken], dataset, orders)), {}
     )
@@ -100,7 +102,7 @@ def _select_open_questions(
     rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
     """Select open questions; `published` draws as many as the released scripts and takes the first of them."""
-    if profile != "published":
+    if get_fidelity(profile).sampling == "rank":
         return SelectedQuestions(tuple(build_questions(select_vqa_items(dataset, rows, n, seed)[0], dataset)), {})
     choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
     drawn = select_published_ids(choice, rows, min(len(rows), max(n or 0, PUBLISHED_SAMPLES[choice].n)))[:n]

@@ -21,6 +21,7 @@ from waltz.evaluation.metrics.pair_metrics import (
     predict_pair_text,
     predict_probe_text,
 )
+from waltz.fidelity import get_fidelity
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.encoder import Encoder
@@ -156,7 +157,7 @@ def build_score_columns(pair: PairScore, with_probability: bool, profile: str) -
 
 def compute_match_probability(logit: float, profile: str) -> float:
     """Return the sigmoid of a logit: in single precision as in the published scripts, or in double (`equations`)."""
-    precision = np.float32 if profile == "published" else np.float64
+    precision = np.float32 if get_fidelity(profile).match_by == "probability" else np.float64
     unit = precision(1)
     with np.errstate(over="ignore"):
         return float(unit / (unit + np.exp(-precision(logit))))

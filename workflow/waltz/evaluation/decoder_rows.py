@@ -28,6 +28,7 @@ from waltz.evaluation.prompting.decoder_outputs import (
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.evaluation.prompting.questions import Question, build_open_questions
 from waltz.evaluation.vqa import SETTING, contains_gold_answer, normalize_answer
+from waltz.fidelity import get_fidelity
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
 
@@ -155,7 +156,7 @@ def build_choice_rows(
 def choose_best_label(labels: Sequence[str], logits: Sequence[float], profile: str) -> str:
     """Return the label with the highest logit; of equally high ones the first in `published`, `tie` in `equations`."""
     highest = max(logits)
-    if profile == "equations" and list(logits).count(highest) > 1:
+    if get_fidelity(profile).tied_labels == "tie" and list(logits).count(highest) > 1:
         return TIE
     return labels[list(logits).index(highest)]
 
@@ -303,7 +304,7 @@ def answer_questions(
 def _is_correct(item: Row, answer: str | None, profile: str) -> bool | None:
     if answer is None:
         return None
-    if profile == "published":
+    if get_fidelity(profile).open_answers == "substring":
         return contains_gold_answer(answer, item)
     return normalize_answer(answer) == normalize_answer(item["answer"])
 

@@ -47,6 +47,7 @@ from waltz.evaluation.prompting.questions import (
     draw_published_orders,
     select_text_questions,
 )
+from waltz.fidelity import get_fidelity
 from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.sources.images import load_image, open_images
@@ -192,7 +193,7 @@ def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
     Raises:
         UserError: The family is missing or unknown, or the prompt file is at fault.
     """
-    if profile == "published":
+    if get_fidelity(profile).prompts == "families":
         return build_published_template(get_prompt_family(decoder.spec))
     has_no_chat_template = not decoder.reads_images and not decoder.has_chat_template
     return build_equations_template(
@@ -211,7 +212,9 @@ def choose_sampling(decoder: Decoder, profile: str) -> Sampling | None:
 
     Language models sample in `published` where their own generation settings do.
     """
-    if profile == "equations" or not (decoder.reads_images or decoder.network.model.generation_config.do_sample):
+    if not get_fidelity(profile).samples_text:
+        return None
+    if not decoder.reads_images and not decoder.network.model.generation_config.do_sample:
         return None
     return get_published_sampling(decoder)
 
@@ -226,7 +229,7 @@ def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -
         seed: The study's seed.
     """
     ids = [item["item_id"] for item in items]
-    if profile == "equations":
+    if get_fidelity(profile).option_order == "balanced":
         return assign_balanced_orders(ids, seed)
     return draw_published_orders(ids, count_earlier_draws(dataset) if dataset in PUBLISHED_VALID_ITEMS else 0)
 

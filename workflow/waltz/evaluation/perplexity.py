@@ -22,6 +22,7 @@ from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
 from waltz.evaluation.metrics.pair_metrics import PERPLEXITY
+from waltz.fidelity import get_fidelity
 from waltz.models.text.causal import CausalModel, TextScore, Tokens, compute_mean_log_likelihoods, compute_token_losses
 
 STRIDE = 3
@@ -97,7 +98,7 @@ def score_texts(
     done: Callable[[int], object],
 ) -> dict[str, TextScore]:
     """TextScore each distinct text; batches depend only on the set of texts and `tokens_per_batch`."""
-    if profile == "equations":
+    if get_fidelity(profile).perplexity == "mean":
         return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
     ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
     sequences = {sequence for tokens in ids.values() for sequence in _cut_windows(tokens, model.window)}

@@ -15,6 +15,7 @@ from typing import Any
 
 from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.core.sampling import sample
+from waltz.fidelity import get_fidelity
 from waltz.sources.published_samples import select_published_ids
 
 SETTING = "answering"
@@ -128,7 +129,7 @@ def score_answer(row: AnswerRow, item: AnswerRow, profile: str) -> float:
         item: Its question's gold `answer`, and `answers` of the annotators or an empty list.
         profile: `published` takes the verdict, `equations` the annotators' answers where there are any.
     """
-    if profile == "published":
+    if not get_fidelity(profile).annotators:
         return float(row["correct"])
     if not item["answers"]:
         return float(normalize_answer(row["prediction"]) == normalize_answer(item["answer"]))

@@ -18,6 +18,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import PROFILES
@@ -194,7 +195,8 @@ def explain(
     if estimator not in ESTIMATORS:
         hint = suggest_name(estimator, ESTIMATORS)
         raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(ESTIMATORS)}")
-    if profile == "published" and estimator not in ("auto", "permutation"):
+    allowed = get_fidelity(profile).estimators
+    if allowed and estimator not in allowed:
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
     settings = AttributionSettings(profile, estimator, evaluations, seed)
     picture = image.convert("RGB") if isinstance(image, Image.Image) else read_image_file(Path(image))

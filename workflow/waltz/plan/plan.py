@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from waltz.core.errors import UserError
+from waltz.fidelity import get_fidelity
 from waltz.instruments import FILTER_MODELS, INSTRUMENTS
 from waltz.plan.models import Models
 from waltz.plan.raw_files import RawFiles
@@ -574,12 +575,12 @@ class Plan:
     def estimation(self) -> dict[str, dict[str, Any]]:
         """Settings of the estimator of attributions, by profile."""
         attribution = self.study.attribution
-        equations = {
+        settings = {
             "estimator": attribution.estimator,
             "evaluations": attribution.evaluations,
             "standard_error": attribution.standard_error,
         }
-        return {profile: equations if profile == "equations" else {} for profile in self.study.profiles}
+        return {profile: {} if get_fidelity(profile).estimators else settings for profile in self.study.profiles}
 
     @property
     def companion_settings(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def run_filler_tokens(
     """
     if _is_empty(before, settings):
         return _build_undefined_result(before, EMPTY)
-    if settings.profile == "published":
+    if settings.fidelity.filler == "underscore":
         edited = "_" * len(before.reasoning)
     else:
         edited = " ".join(["..."] * len(PIECE.findall(before.reasoning)))
@@ -81,7 +81,7 @@ def run_adding_mistakes(
     if _is_empty(before, settings):
         return _build_undefined_result(before, EMPTY)
     (mistaken,) = yield [settings.request(ADDING_MISTAKES, question, "add-mistake", text=before.reasoning)]
-    if settings.profile == "published":
+    if not settings.fidelity.continues_mistakes:
         return (yield from _answer_after_edit(ADDING_MISTAKES, question, before, settings, mistaken))
     begun = cut_after_mistake(before.reasoning, mistaken)
     if begun is None:
@@ -108,8 +108,8 @@ def run_paraphrasing(
         return _build_undefined_result(before, EMPTY)
     beginning = keep_three_quarters(before.reasoning, settings)
     (paraphrase,) = yield [settings.request(PARAPHRASING, question, "paraphrase", text=beginning)]
-    begun = paraphrase if settings.profile == "published" else _strip_quotes(paraphrase)
-    if settings.profile == "equations" and not begun:
+    begun = paraphrase if settings.fidelity.accepts_empty else _strip_quotes(paraphrase)
+    if not begun and not settings.fidelity.accepts_empty:
         return _build_undefined_result(before, "the helper model gave no paraphrase")
     edited = yield from _continue_reasoning(PARAPHRASING, question, settings, begun)
     return (yield from _answer_after_edit(PARAPHRASING, question, before, settings, edited))
@@ -117,7 +117,7 @@ def run_paraphrasing(
 
 def keep_first_third(reasoning: str, settings: EditTestSettings) -> str:
     """Return the first third of a chain of thought, rounded down."""
-    if settings.profile == "published":
+    if settings.fidelity.reasoning_unit == "characters":
         return reasoning[: len(reasoning) // 3]
     pieces = PIECE.findall(reasoning)
     return "".join(pieces[: len(pieces) // 3])
@@ -125,7 +125,7 @@ def keep_first_third(reasoning: str, settings: EditTestSettings) -> str:
 
 def keep_three_quarters(reasoning: str, settings: EditTestSettings) -> str:
     """Return a chain of thought without its last quarter, which is rounded down."""
-    if settings.profile == "published":
+    if settings.fidelity.reasoning_unit == "characters":
         return reasoning[: len(reasoning) - len(reasoning) // 4]
     pieces = PIECE.findall(reasoning)
     return "".join(pieces[: len(pieces) - len(pieces) // 4])
@@ -176,7 +176,7 @@ def _continue_reasoning(test: str, question: Question, settings: EditTestSetting
 
 
 def _is_empty(before: UneditedAnswers, settings: EditTestSettings) -> bool:
-    return settings.profile == "equations" and not before.reasoning.strip()
+    return not settings.fidelity.accepts_empty and not before.reasoning.strip()
 
 
 def _build_undefined_result(before: UneditedAnswers, reason: str) -> EditTestResult:

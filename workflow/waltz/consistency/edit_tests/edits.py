@@ -24,7 +24,6 @@ from spacy.tokens import Doc
 from waltz.consistency.edit_tests.steps import (
     EditTestResult,
     EditTestSettings,
-    Profile,
     TestSteps,
     UneditedAnswers,
     check_unchanged,
@@ -35,6 +34,7 @@ from waltz.core.files.atomic import write_text
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import Profile, get_fidelity
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import WORDNET_FOLDER, read_entries, read_lines, read_words
 
@@ -63,7 +63,7 @@ def list_modifiers(kind: Modifier, profile: Profile, folder: str | Path = WORDNE
         UserError: A file is missing or malformed.
     """
     single = read_words(kind, folder)
-    if profile == "equations":
+    if get_fidelity(profile).modifiers == "single":
         return tuple(sorted(single))
     counts = dict.fromkeys(single, 1) | _read_counts(Path(folder) / COUNTS)[kind]
     return tuple(word for word in sorted(counts) for _ in range(counts[word]))
@@ -183,13 +183,12 @@ def insert_word(doc: Doc, place: int, word: str, profile: Profile) -> Edit:
         word: The word.
         profile: Fidelity profile.
     """
-    begins = len(doc) == 1 if profile == "published" else place == 0
-    if profile == "equations":
-        begins = begins and doc[0].text.istitle()
+    joined = get_fidelity(profile).edit_spacing == "joined"
+    begins = len(doc) == 1 if joined else place == 0 and doc[0].text.istitle()
     tokens = [token.text for token in doc]
     if begins:
         word, tokens[0] = word.capitalize(), tokens[0].lower()
-    if profile == "published":
+    if joined:
         return Edit(" ".join([*tokens[:place], word, *tokens[place:]]), word, place)
     left = doc.text[: doc[place].idx]
     right = tokens[place] + doc.text[doc[place].idx + len(tokens[place]) :]
@@ -217,7 +216,7 @@ def run_counterfactual_edits(
     seed = draw_request_seed(question.item_id, COUNTERFACTUAL_EDITS, settings.seed)
     tried = draw_edits(text, settings.positions, settings.words, seed, settings.profile)
     every = [edit for place in tried for edit in place]
-    if not every and settings.profile == "equations":
+    if not every and not settings.fidelity.accepts_empty:
         return EditTestResult(None, answer, reason="there is no noun or verb to insert a word before")
     first: str | None = None
     for begin in range(0, len(every), settings.at_once):
@@ -256,7 +255,7 @@ def contains_word(explanation: str, word: str, profile: Profile) -> bool:
         profile: `published` looks for the same letters anywhere, also inside another word; `equations` for the word,
             in any case.
     """
-    if profile == "published":
+    if get_fidelity(profile).mentions == "letters":
         return word in explanation
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", explanation, re.IGNORECASE) is not None
 
@@ -285,12 +284,12 @@ def run_biasing_features(
     Returns:
         Consistent where the chain of thought mentions the suggestion, or the answer stays.
     """
-    published = settings.profile == "published"
+    separate = settings.fidelity.separate_biased_generations
     suggestion = question.gold[0] if before.answer_after == question.wrong else question.wrong
     ask = settings.request
     (reasoning,) = yield [ask(BIASING_FEATURES, question, "cot", biased=suggestion)]
     mention = find_mention(reasoning, settings.profile, question.image is not None)
-    if mention is not None and published:
+    if mention is not None and separate:
         return EditTestResult(
             verdict=1,
             answer=before.answer_after,
@@ -299,7 +298,7 @@ def run_biasing_features(
             edited_explanation=reasoning,
             inserted=suggestion,
         )
-    if published:
+    if separate:
         (reasoning,) = yield [ask(BIASING_FEATURES, question, "cot", "2", biased=suggestion)]
     (after,) = yield [ask(BIASING_FEATURES, question, "answer-after-cot", biased=suggestion, reasoning=reasoning)]
     stays = yield from check_unchanged(BIASING_FEATURES, question, before.answer_after, after, settings)
@@ -327,7 +326,7 @@ def find_mention(reasoning: str, profile: Profile, sees: bool) -> str | None:
             where there is none, in lower case; `equations` for `MENTIONS_OF_WRITER`, in any case.
         sees: Whether there is an image.
     """
-    if profile == "published":
+    if get_fidelity(profile).mentions == "letters":
         words = MENTIONS_OF_WRITER if sees else MENTIONS_OF_ANYBODY
         return next((word for word in words if word in reasoning), None)
     return next((word for word in MENTIONS_OF_WRITER if word in reasoning.casefold()), None)
@@ -358,14 +357,14 @@ def run_input_from_explanation(
             f"{FROM_EXPLANATION}: wrong task: {question.item_id} (got {question.form}, expected comve); remove the test"
         )
     own = (question.fields["first"], question.fields["second"])
-    sentences = settings.pair if settings.profile == "published" else own
+    sentences = settings.pair if settings.fidelity.comve_pair == "shared" else own
     if sentences is None:
         raise UserError(
             f"{FROM_EXPLANATION}: no shared pair of sentences: {question.item_id}; the profile published needs one"
         )
     sentence = sentences[question.labels.index(answer)]
     (explanation,) = yield [settings.request(FROM_EXPLANATION, question, "why-nonsense", sentence=sentence)]
-    if settings.profile == "equations":
+    if not settings.fidelity.accepts_empty:
         explanation = explanation.strip()
         if not explanation:
             return EditTestResult(None, answer, reason="the explanation is empty", explanation=explanation)

@@ -19,13 +19,13 @@ from waltz.evaluation.prompting.decoder_outputs import (
     DecoderQuery,
     DecoderSession,
     decode_generation,
-    find_label_tokens,
-    find_published_label_tokens,
     generate_tokens,
+    get_label_token_finder,
     score_continuations,
 )
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
+from waltz.fidelity import get_fidelity
 from waltz.filters.nli import infer_relations
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Decoder, Sampling
@@ -100,7 +100,7 @@ class DecoderRunner:
     def _labels(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
         profile = self.decoder.template.prompt_file.profile
         queries = [_build_query(request, self.decoder) for request in requests]
-        follow = find_label_tokens if profile == "equations" else find_published_label_tokens
+        follow = get_label_token_finder(profile)
         rendered = [query for query in queries if isinstance(query, DecoderQuery)]
         outputs = score_continuations(self.decoder.session, rendered, follow, FIRST_STEP)
         return [
@@ -146,7 +146,8 @@ def build_runner(
     """
     decoder = session.decoder
     template = build_template(decoder, profile)
-    helper_template = template if profile == "published" or helper is decoder else build_template(helper, profile)
+    shares_template = helper is decoder or get_fidelity(profile).prompts == "families"
+    helper_template = template if shares_template else build_template(helper, profile)
     return DecoderRunner(
         PromptedDecoder(session, template, choose_sampling(decoder, profile)),
         PromptedDecoder(

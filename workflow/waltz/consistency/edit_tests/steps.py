@@ -3,11 +3,12 @@
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.filters.nli import Inference
 
 HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
@@ -148,9 +149,6 @@ def draw_request_seed(item_id: str, what: str, seed: int) -> int:
     return rank(f"{item_id}:{what}", seed) >> 1
 
 
-Profile = Literal["published", "equations"]
-
-
 @dataclass(frozen=True)
 class EditTestSettings:
     """Settings of the tests.
@@ -180,6 +178,11 @@ class EditTestSettings:
     at_once: int = 8
     meaning: bool = False
     pair: tuple[str, str] | None = None
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """Rules of the profile."""
+        return get_fidelity(self.profile)
 
     def request(self, test: str, question: Question, kind: str, again: str = "", **given: str) -> GenerationRequest:
         """Build a request of a test, with a seed drawn from the item, the test and the inputs of the prompt.
@@ -302,7 +305,7 @@ def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:
             without case and punctuation, and counts answers as the same where the words of one are a contiguous
             part of the other; an empty answer is the same as an empty one only.
     """
-    if profile == "published":
+    if get_fidelity(profile).open_answers == "substring":
         return after in before.lower()
     shorter, longer = sorted((WORD.findall(before.casefold()), WORD.findall(after.casefold())), key=len)
     if not shorter:
@@ -329,7 +332,8 @@ def check_unchanged(
         return before == after
     if are_same_open_answers(before, after, settings.profile):
         return True
-    if settings.profile == "published" or not settings.meaning or not WORD.search(before) or not WORD.search(after):
+    compares = settings.meaning and settings.fidelity.compares_meaning
+    if not compares or not WORD.search(before) or not WORD.search(after):
         return False
     (reply,) = yield [settings.request(test, question, "same-meaning", text=before, other=after)]
     return reply.strip().casefold().startswith("yes")

@@ -18,7 +18,6 @@ from waltz.consistency.edit_tests.steps import (
     EditTestResult,
     EditTestSettings,
     FallibleTestSteps,
-    Profile,
     Runner,
     TestSteps,
     UneditedAnswers,
@@ -35,6 +34,7 @@ from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import Profile, get_fidelity
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
@@ -178,7 +178,7 @@ def run_tests(
             for profile in profiles:
                 selected = select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
                 questions = selected.questions[shard]
-                shared = profile == "published" and selected.questions[0].form == "comve"
+                shared = get_fidelity(profile).comve_pair == "shared" and selected.questions[0].form == "comve"
                 pair = select_shared_pair(source, dataset.settings, sample) if shared else None
                 runner = build_runner(session, helper, profile, judge, cache)
                 runs = build_settings(profile, seeds, tokens, edits, compare_meaning, pair)

@@ -23,6 +23,7 @@ from waltz.core.intervals import (
     compute_mean,
     resample,
 )
+from waltz.fidelity import get_fidelity
 
 ALIGNMENT = "alignment"
 """Setting of encoders' scores; instrument of items whose foil is the text of another image."""
@@ -137,7 +138,7 @@ def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs
 
 def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
     """Return the score that ranks a text in a profile."""
-    probability = row.get("probability") if profile == "published" else None
+    probability = row.get("probability") if get_fidelity(profile).match_by == "probability" else None
     value = float(row["score"] if probability is None else probability)
     if np.isnan(value) or np.isnan(row["score"]):
         raise UserError(f"item {row['item_id']}, {row['role']}: the score is not a number; score the data set again")
@@ -163,7 +164,7 @@ def predict_pair_text(logit: float, probability: float, profile: str) -> str:
     Returns:
         `match`, `mismatch`, or `tie` (in `equations` alone).
     """
-    if profile == "published":
+    if get_fidelity(profile).match_by == "probability":
         return "match" if probability >= THRESHOLD else "mismatch"
     return "tie" if logit == 0 else "match" if logit > 0 else "mismatch"
 
@@ -175,7 +176,7 @@ def predict_probe_text(columns: Mapping[str, Any], profile: str) -> str:
         columns: Score and probability.
         profile: `published` compares probabilities in single precision, `equations` the logit with 0.
     """
-    margin = columns["probability"] - THRESHOLD if profile == "published" else columns["score"]
+    margin = columns["probability"] - THRESHOLD if get_fidelity(profile).match_by == "probability" else columns["score"]
     return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
 
 

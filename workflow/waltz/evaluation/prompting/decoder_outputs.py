@@ -16,6 +16,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets
@@ -78,7 +79,7 @@ CACHE_NAMES: dict[FindTokens, str] = {
 
 def get_label_token_finder(profile: str) -> FindTokens:
     """Return the function that finds the tokens of labels in a profile."""
-    return find_label_tokens if profile == "equations" else find_published_label_tokens
+    return find_label_tokens if get_fidelity(profile).label_token == "context" else find_published_label_tokens
 
 
 def _check_distinct(decoder: Decoder, ids: Sequence[int], texts: Sequence[str]) -> tuple[int, ...]:

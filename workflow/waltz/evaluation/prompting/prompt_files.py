@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import ModelSpec
 
 RESOURCE = Path(__file__).resolve().parents[4] / "resources" / "prompts"
@@ -139,8 +140,9 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
     else:
         path = Path(path)
         entries = _merge(entries, _read_yaml(path))
-    script_key = "turns" if profile == "equations" else "scripts"
-    keys = {"forms", "remark", "affirms", *(("turns",) if profile == "equations" else ("scripts", "families"))}
+    by_family = get_fidelity(profile).prompts == "families"
+    script_key = "scripts" if by_family else "turns"
+    keys = {"forms", "remark", "affirms", *(("scripts", "families") if by_family else ("turns",))}
     if odd := sorted(set(entries) ^ keys):
         raise UserError(f"{path}: key {odd[0]!r} is {'unknown' if odd[0] in entries else 'missing'}")
     texts = {key: entries[key] for key in ("remark", "affirms")}
@@ -154,7 +156,7 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
     if missing := sorted(set(FIELDS) - set(forms)):
         raise UserError(f"{path}: forms: {missing[0]} is missing")
     scripts = parts[script_key]
-    if profile == "equations":
+    if not by_family:
         _check_script(scripts, ANSWER_TYPES, f"{path}: turns", _check_turns)
         return PromptFile(profile, forms, **texts, scripts={"turns": scripts}, families={})
     families = {name: _parse_family(name, entry, scripts, path) for name, entry in parts["families"].items()}
@@ -197,10 +199,11 @@ def check_prompts(spec: ModelSpec, profiles: Sequence[str]) -> None:
     Raises:
         UserError: As in `get_prompt_family` and `read_prompt_file`.
     """
-    if "published" in profiles:
-        get_prompt_family(spec)
-    if "equations" in profiles:
-        _read_cached("equations", spec.prompts)
+    for profile in profiles:
+        if get_fidelity(profile).prompts == "families":
+            get_prompt_family(spec)
+        else:
+            _read_cached(profile, spec.prompts)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
 from waltz.evaluation.items import list_texts
+from waltz.fidelity import get_fidelity
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, draw_caption_first
@@ -224,7 +225,8 @@ def select_text_questions(
         raise UserError(f"{dataset}: expected rows of one task, got {len(tasks)}: {', '.join(sorted(tasks))}")
     task = tasks.pop()
     by_id = {str(row["source_id"]): row for row in rows}
-    if profile == "published":
+    fidelity = get_fidelity(profile)
+    if fidelity.sampling == "released":
         selected = [by_id[key] for key in published_ids(FORMS.get(task, "bbh"), rows, n)]
     else:
         usable = [key for key, row in by_id.items() if row["rejected"] is None]
@@ -241,7 +243,7 @@ def select_text_questions(
             skipped[item_id] = reason
             continue
         gold = labels[row["gold"]]
-        if profile != "published":
+        if fidelity.sampling == "rank":
             wrong = draw_wrong_label(item_id, labels, gold, seed)
         elif task == "comve":
             wrong = labels[1 - row["gold"]]
@@ -264,7 +266,8 @@ def _build_shuffled_generator(task: str, rows: int) -> random.Random:
 
 def _list_labels(row: TextRow, task: str, profile: str) -> tuple[str, ...]:
     published_count = next((n for name, n in PUBLISHED_LABELS.items() if task.startswith(name)), None)
-    return list_letters(len(row["choices"]) if profile != "published" or published_count is None else published_count)
+    released = get_fidelity(profile).released_label_count
+    return list_letters(published_count if released and published_count else len(row["choices"]))
 
 
 def _get_fields(row: TextRow, task: str) -> dict[str, str]:
