@@ -1,5 +1,6 @@
-"""The documentation: links lead somewhere, the map of modules is that of the code."""
+"""The documentation: links, paths and module names exist, the map of modules is that of the code."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,6 +11,20 @@ from docs import module_map
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+PATH = re.compile(r"[\w./<>{}*-]+\.(?:py|smk|yaml|tsv)\b")
+DOTTED_NAME = re.compile(r"\bwaltz(?:\.\w+)+")
+RULE = re.compile(r"\b[Rr]ule `(\w+)`")
+IMPORT = re.compile(r"from (waltz[\w.]*) import ([\w, ]+)")
+FILES = {
+    file.relative_to(ROOT).as_posix()
+    for folder in ("benchmarks", "config", "envs", "profiles", "resources", "rules", "tests", "workflow")
+    for file in (ROOT / folder).rglob("*.*")
+}
+"""Files that the pages may name. A path on a page may leave out the first folders of one of them."""
+OTHER_FILES = {"mine.yaml", "config.yaml"}
+"""Files on the pages that are no part of waltz: a reader's study, and the configuration of a released detector."""
+LAZY_NAMES = {"waltz.explain"}
+"""Names that `waltz` imports at their first use."""
 
 
 def list_anchors(page: Path) -> set[str]:
@@ -28,6 +43,69 @@ def test_relative_links_lead_to_files_and_headings(page):
         assert file.exists(), link
         if anchor:
             assert anchor in list_anchors(file), link
+
+
+def list_paths(page: Path) -> list[str]:
+    """Return the paths of code and data files that a page names as inline code, without results and placeholders."""
+    spans = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    paths = [path for span in spans for path in PATH.findall(span)]
+    return [path for path in paths if not (set(path) & set("<>{}*") or "STAGE" in path or path.startswith("results/"))]
+
+
+def resolve_name(dotted_name: str) -> bool:
+    """Return True if a dotted name is a package, a module, or a name at the top level of one."""
+    module = ROOT / "workflow"
+    for part in dotted_name.split("."):
+        if (module / part).is_dir():
+            module = module / part
+        elif (module / f"{part}.py").is_file():
+            module = module / f"{part}.py"
+        else:
+            file = module / "__init__.py" if module.is_dir() else module
+            return part in list_names(file)
+    return True
+
+
+def list_names(file: Path) -> set[str]:
+    """Return the names that a module defines or imports at its top level."""
+    names: set[str] = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_named_files_exist(page):
+    missing = {
+        path
+        for path in list_paths(page)
+        if path not in OTHER_FILES and not any(f"/{file}".endswith(f"/{path}") for file in FILES)
+    }
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_named_modules_exist(page):
+    text = page.read_text(encoding="utf-8")
+    imported = {f"{module}.{name.strip()}" for module, names in IMPORT.findall(text) for name in names.split(",")}
+    missing = {name for name in (imported | set(DOTTED_NAME.findall(text))) - LAZY_NAMES if not resolve_name(name)}
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_named_rules_exist(page):
+    rules = {
+        rule
+        for file in [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
+        for rule in re.findall(r"^rule (\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert not set(RULE.findall(page.read_text(encoding="utf-8"))) - rules
 
 
 def test_every_page_is_in_the_index():
