@@ -4,13 +4,13 @@ from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.reporting.page.model_tables import (
     make_answer_tables,
     make_companion_tables,
-    make_comparison_tables,
-    make_cv_probes_tables,
-    make_decoder_tables,
+    make_comparison_table,
+    make_cv_probes_table,
+    make_decoder_table,
     make_edit_tables,
-    make_metrics_tables,
-    make_share_tables,
-    make_verb_tables,
+    make_metrics_table,
+    make_share_table,
+    make_verb_table,
 )
 
 
@@ -24,14 +24,14 @@ def cell(metric, value=50.0, **changes):
 
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
-    (table,) = make_metrics_tables([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)])
+    table = make_metrics_table([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations")
     assert table.rows == (("existence", "clip", "9", "50.0 [40.0, 60.0]", "", "–", "–", "", ""),)
     assert table.remarks == ("clip: not applicable: no probability",)
 
 
 def test_models_stand_below_each_other_data_set_by_data_set():
     rows = [cell("acc_r", model=model, dataset=dataset) for model in ("clip", "ruler") for dataset in ("one", "two")]
-    (table,) = make_metrics_tables(rows)
+    table = make_metrics_table(rows, "equations")
     assert [row[:2] for row in table.rows] == [("one", "clip"), ("one", "ruler"), ("two", "clip"), ("two", "ruler")]
 
 
@@ -42,7 +42,7 @@ def test_each_way_of_asking_a_decoder_has_its_row():
         cell("p_c", None, setting="vqascore", model="llava", reason=NOT_APPLICABLE),
         cell("acc_r", None, setting="pairwise-after-cot", model="llava", reason="none of 9 items could be scored"),
     ]
-    (table,) = make_decoder_tables(rows)
+    table = make_decoder_table(rows, "equations")
     assert [row[:3] for row in table.rows] == [
         ("existence", "llava", setting) for setting in ("pairwise", "single", "vqascore", "pairwise-after-cot")
     ]
@@ -55,7 +55,7 @@ def test_conditions_of_probes_are_columns():
         cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),
         cell("acc_r", dataset="cv-probes:images", setting="original"),
     ]
-    (table,) = make_cv_probes_tables(rows)
+    table = make_cv_probes_table(rows, "equations")
     assert table.header == ("form", "model", "+img+cap accuracy", "images acc_r")
     assert table.rows[0][:2] == ("original", "clip")
 
@@ -74,7 +74,9 @@ def test_comparisons_show_what_differs_and_count_all():
         "p_holm": 0.01,
         "n": 9,
     }
-    (table,) = make_comparison_tables([row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}])
+    table = make_comparison_table(
+        [row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}], "equations"
+    )
     assert table.rows == (("existence", "single", "clip", "ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
     assert table.note.startswith("1 of 2")
 
@@ -89,7 +91,7 @@ def test_items_without_a_share_are_told():
         "rho": None,
         "missing": [{"reason": "too long", "count": 2}],
     }
-    (table,) = make_share_tables([row])
+    table = make_share_table([row], "equations")
     assert table.rows == (("existence", "clip", "foil", "9", "50.0 [40.0, 60.0]", "3.0", "", "balanced", ""),)
     assert table.remarks == ("existence, clip, foil: 2 without a T-SHAP: too long",)
 
@@ -105,7 +107,7 @@ def test_cells_of_the_verb_without_items_are_left_out():
     condition = {"dataset": "cv-probes:+img+cap", "setting": "match"}
     empty = {"value": None, "n": 0, "reason": "none"}
     rows = [cell("verb_shap", 0.1234, **condition), cell("verb_shap", **{**condition, "setting": "non-match", **empty})]
-    (table,) = make_verb_tables(rows)
+    table = make_verb_table(rows, "equations")
     assert table.rows == (("clip", "+img+cap", "match", "9", "0.123 [40.000, 60.000]", "", ""),)
 
 

@@ -2,48 +2,40 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from waltz.core.files import parquet
-from waltz.core.schema import AUDIT, CONDITIONS, FUNNEL, ORACLE, PROBE_CAPTIONS, STATISTICS
+from waltz.core.schema import AUDIT, CONDITIONS, FUNNEL, ORACLE, PROBE_CAPTIONS, STATISTICS, Layout
 from waltz.reporting.page.plain_tables import PlainTable, Row, format_number, format_share
 from waltz.reporting.tables.paper_values import read_paper_values
 
 
-@dataclass(frozen=True)
-class ConstructionFiles:
-    """Files about how the instruments were built.
+def read_construction_tables(files: Mapping[str, str]) -> list[PlainTable]:
+    """Read the tables of how the benchmark of a study was built.
 
-    Attributes:
-        funnel: Parquet file of the funnel.
-        statistics: Parquet file of the validation statistics, for the Jensen-Shannon distances.
-        paper_validation: CSV file of the thesis's Table A.2.
-        oracle: Parquet file of the oracle's verdicts; None without an oracle.
-        audit: Parquet file of the blind audit; None where the study has none.
+    Args:
+        files: Parquet files by name: `funnel`, `statistics` (of validation), `oracle`, `audit`, and the thesis's Table
+            A.2 as CSV (`printed`) of a study that builds instruments; `probes`, `probe_captions` and `probe_oracle` of
+            one that builds CV-Probes. Oracle and audit may be missing.
     """
 
-    funnel: str
-    statistics: str
-    paper_validation: str
-    oracle: str | None
-    audit: str | None
+    def read_rows(name: str, layout: Layout) -> list[dict[str, Any]]:
+        return parquet.read_rows(files[name], layout) if name in files else []
 
-
-def make_construction_tables(files: ConstructionFiles) -> list[PlainTable]:
-    """Return the tables of how the instruments were built."""
-    distances = {
-        row["dataset"]: row["value"] for row in parquet.read_rows(files.statistics, STATISTICS) if row["metric"] == "js"
-    }
-    paper_distances = {
-        cell.key[2]: float(cell.value)
-        for cell in read_paper_values(files.paper_validation).values()
-        if cell.key[0] == "js" and cell.value
-    }
-    tables = [make_funnel_table(parquet.read_rows(files.funnel, FUNNEL), distances, paper_distances)]
-    if files.oracle is not None:
-        tables.append(make_oracle_table(parquet.read_rows(files.oracle, ORACLE)))
-    if files.audit is not None:
-        tables.append(make_audit_table(parquet.read_rows(files.audit, AUDIT)))
+    tables = []
+    if "funnel" in files:
+        statistics = read_rows("statistics", STATISTICS)
+        distances = {row["dataset"]: row["value"] for row in statistics if row["metric"] == "js"}
+        paper_values = read_paper_values(files["printed"]).values()
+        paper = {cell.key[2]: float(cell.value) for cell in paper_values if cell.key[0] == "js" and cell.value}
+        tables.append(make_funnel_table(read_rows("funnel", FUNNEL), distances, paper))
+    if "oracle" in files:
+        tables.append(make_oracle_table(read_rows("oracle", ORACLE)))
+    if "audit" in files:
+        tables.append(make_audit_table(read_rows("audit", AUDIT)))
+    if "probes" in files:
+        items, captions = read_rows("probes", CONDITIONS), read_rows("probe_captions", PROBE_CAPTIONS)
+        tables.append(make_conditions_table(items, captions, read_rows("probe_oracle", ORACLE)))
     return tables
 
 
@@ -105,11 +97,11 @@ def make_oracle_table(rows: Sequence[Row]) -> PlainTable:
             )
             for name in names_with_candidates
         ),
-        tuple(sentence for instrument in instruments for sentence in describe_filter_effects(instrument, shares)),
+        tuple(sentence for instrument in instruments for sentence in _describe_filter_effects(instrument, shares)),
     )
 
 
-def describe_filter_effects(instrument: str, shares: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
+def _describe_filter_effects(instrument: str, shares: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
     """Yield a sentence for each filter: whether it raises its share."""
     for group, metric, filter_name in (
         ("contradicting", "foils_false", "the entailment filter"),
@@ -145,30 +137,6 @@ def make_audit_table(rows: Sequence[Row]) -> PlainTable:
             for name in names
         ),
         tuple(f"{row['instrument']}: {row['warning']}" for row in rows if row["warning"]),
-    )
-
-
-@dataclass(frozen=True)
-class CvProbesFiles:
-    """Files about how CV-Probes was built.
-
-    Attributes:
-        items: Parquet file of the conditions.
-        captions: Parquet file of all its captions.
-        oracle: Parquet file of the oracle's verdicts; None without an oracle.
-    """
-
-    items: str
-    captions: str
-    oracle: str | None
-
-
-def read_cv_probes_table(files: CvProbesFiles) -> PlainTable:
-    """Read the table of CV-Probes' conditions from its files."""
-    return make_conditions_table(
-        parquet.read_rows(files.items, CONDITIONS),
-        parquet.read_rows(files.captions, PROBE_CAPTIONS),
-        parquet.read_rows(files.oracle, ORACLE) if files.oracle else [],
     )
 
 
