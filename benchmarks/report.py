@@ -27,7 +27,7 @@ from waltz.core.job_records import measure_peak_memory_mb
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_heatmaps
-from waltz.reporting.page.examples import RunFiles, make_browser_data, open_thumbnails, read_examples
+from waltz.reporting.page.examples import ResultFiles, make_browser_data, open_thumbnails, read_examples
 from waltz.reporting.page.report import FigureSection, ReportInputs, write_report
 from waltz.reporting.run_records import read_records
 from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
@@ -72,23 +72,22 @@ def make_number(paper: PaperValue, generator: np.random.Generator) -> Measure:
 
 def write_results(
     folder: Path, items: int, generator: np.random.Generator
-) -> tuple[dict[str, list[dict[str, Any]]], RunFiles]:
+) -> tuple[dict[str, list[dict[str, Any]]], ResultFiles]:
     """Write Parquet files of all models on all instruments, and return the instruments' items with the files."""
     names = {file.stem: list(read_paper_values(file)) for file in sorted(PUBLISHED.glob("*.csv"))}
     models = sorted({key[1] for keys in names.values() for key in keys if key[1] and key[1] != "random"})
     instruments = list(dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average"))
     benchmark = {name: [make_item(name, number) for number in range(items)] for name in instruments}
     tables = {name: make_score_table(rows, generator) for name, rows in benchmark.items()}
-    evaluation, attribution = {}, {}
+    files: dict[str, list[tuple[str, str, str]]] = {"evaluation": [], "attribution": []}
     for model in models:
         for name in instruments:
-            run = (model, name)
-            evaluation[run] = str(folder / "evaluation" / model / f"{name}.parquet")
-            attribution[run] = str(folder / "attribution" / model / f"{name}.parquet")
+            for kind in files:
+                files[kind].append((model, name, str(folder / kind / model / f"{name}.parquet")))
             scores = randomize_scores(tables[name], generator)
-            parquet.write(evaluation[run], scores, SCORES)
+            parquet.write(files["evaluation"][-1][2], scores, SCORES)
             rows = list(make_attribution_rows(benchmark[name][:ATTRIBUTED], generator))
-            parquet.write_rows(attribution[run], rows, CONTRIBUTIONS)
+            parquet.write(files["attribution"][-1][2], parquet.build_table(rows, CONTRIBUTIONS), CONTRIBUTIONS)
             record = {
                 "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
                 "rows_in": items,
@@ -99,9 +98,9 @@ def write_results(
                 "commit": "f" * 40,
                 "ties": int(generator.integers(0, 3)),
             }
-            for kind in ("evaluation", "attribution"):
+            for kind in files:
                 (folder / kind / model / f"{name}.run.json").write_text(json.dumps(record))
-    return benchmark, RunFiles(evaluation, attribution)
+    return benchmark, files
 
 
 def make_item(name: str, number: int) -> dict[str, Any]:
@@ -255,10 +254,9 @@ def main() -> None:
         text = format_csv(make_cells(generator))
         benchmark, files = write_results(folder, arguments.items, generator)
         figures = draw_heatmap_figures(folder, arguments.maps, generator)
-        rows = len(files.evaluation) * len(PROFILES) * 2 * arguments.items
-        print(
-            f"{len(files.evaluation)} runs of {arguments.items} items, {rows:,} rows of scores, {len(figures)} figures"
-        )
+        n_runs = len(files["evaluation"])
+        rows = n_runs * len(PROFILES) * 2 * arguments.items
+        print(f"{n_runs} runs of {arguments.items} items, {rows:,} rows of scores, {len(figures)} figures")
         start = read_clocks()
         records = read_records(sorted(folder.rglob("*.run.json")), folder)
         examples, runs = read_examples(benchmark, files, arguments.shown, 1)

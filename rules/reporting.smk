@@ -320,7 +320,7 @@ rule report:
     conda:
         "../envs/report.yaml"
     params:
-        **REPORT.browsed_files,
+        runs=REPORT.browsed_files,
         study=STUDY.study,
         sources=STUDY.to_dict()["sources"],
         locked=MODELS.locked,

@@ -13,7 +13,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, EVALUATION
-from waltz.reporting.page.examples import SIDE, RunFiles, open_thumbnails, read_examples
+from waltz.reporting.page.examples import SIDE, open_thumbnails, read_examples
 
 IDS = [f"existence:{number}" for number in range(40)]
 ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]
@@ -33,12 +33,11 @@ def files(tmp_path):
     tests = [{"item_id": item, "profile": "published", "verdict": "consistent"} for item in IDS[10:12]]
     tests = [{"dataset": "existence", **row} for row in tests]
     pq.write_table(pa.Table.from_pylist(tests), tmp_path / "tests.parquet")
-    run = ("clip", "existence")
-    return RunFiles(
-        {run: written(tmp_path / "evaluation.parquet", scores, EVALUATION)},
-        {run: written(tmp_path / "attribution.parquet", explained, ATTRIBUTION)},
-        {run: str(tmp_path / "tests.parquet")},
-    )
+    return {
+        "evaluation": [("clip", "existence", written(tmp_path / "evaluation.parquet", scores, EVALUATION))],
+        "attribution": [("clip", "existence", written(tmp_path / "attribution.parquet", explained, ATTRIBUTION))],
+        "consistency": [("clip", "existence", str(tmp_path / "tests.parquet"))],
+    }
 
 
 def test_only_rows_of_the_items_drawn_are_read(files):
@@ -54,8 +53,9 @@ def test_only_rows_of_the_items_drawn_are_read(files):
 
 
 def test_a_missing_file_is_named(tmp_path):
+    files = {"evaluation": [("clip", "existence", str(tmp_path / "gone.parquet"))]}
     with pytest.raises(UserError, match=r"gone\.parquet: no such file"):
-        read_examples({"existence": ITEMS}, RunFiles({("clip", "existence"): str(tmp_path / "gone.parquet")}), 5, 1)
+        read_examples({"existence": ITEMS}, files, 5, 1)
 
 
 def test_images_are_small_and_a_missing_one_says_so(tmp_path):

@@ -342,7 +342,7 @@ class ReportingPlan:
             "consistency": partial(plan.get_consistency_file, "tests"),
             "cc_shap": partial(plan.get_consistency_file, "cc-shap"),
         }
-        return {f"{kind}_runs": [(*run, files[kind](run)) for run in runs] for kind, runs in self.browsed_runs.items()}
+        return {kind: [(*run, files[kind](run)) for run in runs] for kind, runs in self.browsed_runs.items()}
 
     @cached_property
     def browsed_datasets(self) -> list[str]:

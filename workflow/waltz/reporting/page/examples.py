@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from waltz.attribution.t_shap import compute_contribution_ratios, find_contribut
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.evaluation.vqa import select_questions
 from waltz.reporting.page.embedded import inline_image
+from waltz.reporting.page.plain_tables import Row
 from waltz.sources.images import load_image, open_images
-
-Row = Mapping[str, Any]
 
 STEPS, DETAIL_STEPS = 999, 99
 """Number of steps that a column's largest magnitude is divided into, for one output and for each of many."""
@@ -34,34 +34,19 @@ VOTES = ("votes_caption", "votes_foil", "votes_other")
 SCORES = ("role", "setting", "score", "probability", "prediction", "correct", "order", "reasoning", "error")
 SHARES = ("role", "setting", "explained", "score", "t_shap", "t_shap_se", "estimator", "evaluated", "reason", "error")
 TESTS = (
-    "role",
-    "setting",
-    "test",
-    "verdict",
-    "answer",
-    "edited_answer",
-    "reason",
-    "explanation",
-    "edited_input",
-    "edited_explanation",
-    "inserted",
-    "flipped",
-    "exchanges",
-    "seed",
+    *("role", "setting", "test", "verdict", "answer", "edited_answer", "reason", "explanation", "edited_input"),
+    *("edited_explanation", "inserted", "flipped", "exchanges", "seed"),
 )
 CC_SHAPS = (
-    "role",
-    "setting",
-    "kind",
-    "value",
-    "standard_error",
-    "t_shap_answer",
-    "t_shap_explanation",
-    "answer",
-    "explanation",
-    "reason",
-    "seed",
+    *("role", "setting", "kind", "value", "standard_error", "t_shap_answer", "t_shap_explanation"),
+    *("answer", "explanation", "reason", "seed"),
 )
+SIDE = 240
+"""Pixels of the longer side of an example's image."""
+RESULTS = ("evaluation", "attribution", "consistency", "cc_shap")
+"""Kinds of results of a model on a data set."""
+ResultFiles = Mapping[str, Sequence[tuple[str, str, str]]]
+"""By kind of result: model, data set, and Parquet file of each run."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +68,119 @@ class ModelRun:
     attribution: Sequence[Row] = ()
     consistency: Sequence[Row] = ()
     cc_shap: Sequence[Row] = ()
+
+
+def read_items(
+    datasets: Mapping[str, str], questions: Mapping[str, str], entries: Mapping[str, Mapping[str, Any]], seed: int
+) -> dict[str, list[Row]]:
+    """Read all items of data sets, by name.
+
+    Args:
+        datasets: Parquet file of each data set of items or text tasks.
+        questions: Parquet file of the source of each data set of open questions.
+        entries: Entry of each such data set in the study.
+        seed: The study's seed.
+    """
+    items = {name: pq.read_table(file).to_pylist() for name, file in datasets.items()}
+    for name, file in questions.items():
+        rows, entry = pq.read_table(file).to_pylist(), entries[name]
+        items[name], _ = select_questions(name, rows, entry["size"], seed, entry.get("choice"))
+    return items
+
+
+def read_browser_data(
+    items: Mapping[str, Sequence[Row]],
+    files: ResultFiles,
+    images: Mapping[str, str],
+    n: int,
+    seed: int,
+    middle_square: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Read the data of the example browser for its script.
+
+    Args:
+        items: All items of each data set, by its name.
+        files: Result files of the models.
+        images: Folder or archive of images by data set; other data sets have no images.
+        n: Largest number of items of a data set that are shown.
+        seed: The study's seed.
+        middle_square: Models that see only the square in the middle of an image.
+    """
+    examples, runs = read_examples(items, files, n, seed)
+    sizes = {name: len(rows) for name, rows in items.items()}
+    with open_thumbnails(images) as load_thumbnail:
+        return make_browser_data(examples, runs, load_thumbnail, sizes, middle_square)
+
+
+def read_examples(
+    items: Mapping[str, Sequence[Row]], files: ResultFiles, n: int, seed: int
+) -> tuple[dict[str, list[Row]], list[ModelRun]]:
+    """Return the items to show of each data set, and the results of models on them.
+
+    Args:
+        items: All items of each data set, by its name: rows with `item_id`.
+        files: Result files of the models.
+        n: Largest number of items of a data set.
+        seed: The study's seed.
+    Returns:
+        The items that some model scored or explained, at most n a data set, and their rows.
+    """
+    examples, ids = {}, {}
+    for dataset, rows in items.items():
+        explained, scored = (
+            [item for _, name, file in files.get(kind, ()) if name == dataset for item in _read_ids(file, dataset)]
+            for kind in ("attribution", "evaluation")
+        )
+        ids[dataset] = select_examples(explained, scored, n, seed)
+        by_id = {row["item_id"]: row for row in rows}
+        examples[dataset] = [by_id[item] for item in ids[dataset] if item in by_id]
+    results: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for kind in RESULTS:
+        for model, dataset, file in files.get(kind, ()):
+            if dataset in items:
+                results.setdefault((model, dataset), {})[kind] = _read_rows(file, dataset, ids[dataset])
+    runs = [ModelRun(*run, *(by_kind.get(kind, []) for kind in RESULTS)) for run, by_kind in results.items()]
+    return {dataset: rows for dataset, rows in examples.items() if rows}, runs
+
+
+@contextmanager
+def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
+    """Yield a function that loads thumbnails by data set and name: a data URI, or None and the reason.
+
+    Args:
+        folders: Folder or archive of images by data set; other data sets have no images.
+    """
+    with ExitStack() as stack:
+        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(folders.values())}
+
+        def load_thumbnail(dataset: str, name: str) -> tuple[str | None, str]:
+            if dataset not in folders:
+                return None, "this study has no images of the data set"
+            try:
+                return inline_image(load_image(sources[folders[dataset]], name), SIDE), ""
+            except UserError as error:
+                return None, str(error)
+
+        yield load_thumbnail
+
+
+def _read_ids(file: str, dataset: str) -> list[str]:
+    """Return the ids of the items of one data set in a file."""
+    return [str(item) for item in pc.unique(_read_dataset(file, dataset, ["item_id"]).column("item_id")).to_pylist()]
+
+
+def _read_rows(file: str, dataset: str, ids: Sequence[str]) -> list[Row]:
+    """Return the rows of some items of one data set."""
+    rows: list[Row] = _read_dataset(file, dataset).filter(pc.field("item_id").isin(ids)).to_pylist()
+    return rows
+
+
+def _read_dataset(file: str, dataset: str, columns: list[str] | None = None) -> pa.Table:
+    """Return the rows of one data set."""
+    try:
+        return pq.read_table(file, columns=columns, filters=[("dataset", "==", dataset)], partitioning=None)
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file; run the workflow to write it") from None
 
 
 def select_examples(attributed: Sequence[str], evaluated: Sequence[str], n: int, seed: int) -> list[str]:
@@ -202,7 +300,7 @@ def _pack_span(span: Row | None) -> list[int] | None:
 def _group_by_item(run: ModelRun) -> dict[str, dict[str, list[Row]]]:
     """Return the rows of a run by item and kind of result."""
     rows_by_item: dict[str, dict[str, list[Row]]] = {}
-    for kind in ("evaluation", "attribution", "consistency", "cc_shap"):
+    for kind in RESULTS:
         for row in getattr(run, kind):
             rows_by_item.setdefault(row["item_id"], {}).setdefault(kind, []).append(row)
     return rows_by_item
@@ -293,113 +391,3 @@ def _drop_largest(items: Sequence[Mapping[str, Any]]) -> None:
         if characters < 0:
             del contribution["columns"]
             contribution["skipped"] = True
-
-
-SIDE = 240
-"""Pixels of the longer side of an example's image."""
-
-Key = tuple[str, str]
-"""Model and data set."""
-
-
-@dataclass(frozen=True)
-class RunFiles:
-    """Parquet files by model and data set.
-
-    Attributes:
-        evaluation: Files of the evaluation layout.
-        attribution: Files of the attribution layout.
-        consistency: Files of the self-consistency tests.
-        cc_shap: Files of CC-SHAP.
-    """
-
-    evaluation: Mapping[Key, str]
-    attribution: Mapping[Key, str] = field(default_factory=dict)
-    consistency: Mapping[Key, str] = field(default_factory=dict)
-    cc_shap: Mapping[Key, str] = field(default_factory=dict)
-
-    def list_runs(self) -> list[Key]:
-        """Return each model and data set once."""
-        return list(dict.fromkeys([*self.evaluation, *self.attribution, *self.consistency, *self.cc_shap]))
-
-
-def read_examples(
-    items: Mapping[str, Sequence[Row]], files: RunFiles, n: int, seed: int
-) -> tuple[dict[str, list[Row]], list[ModelRun]]:
-    """Return the items to show of each data set, and the results of models on them.
-
-    Args:
-        items: All items of each data set, by its name: rows with `item_id`.
-        files: Result files of the models.
-        n: Largest number of items of a data set.
-        seed: The study's seed.
-    Returns:
-        The items that some model scored or explained, at most n a data set, and their rows.
-    """
-    ids = {}
-    for dataset in items:
-        explained, scored = (
-            [item for run, file in kind.items() if run[1] == dataset for item in _read_ids(file, dataset)]
-            for kind in (files.attribution, files.evaluation)
-        )
-        ids[dataset] = select_examples(explained, scored, n, seed)
-    examples = {}
-    for dataset, rows in items.items():
-        by_id = {row["item_id"]: row for row in rows if row["item_id"] in set(ids[dataset])}
-        examples[dataset] = [by_id[item] for item in ids[dataset] if item in by_id]
-    runs = [
-        ModelRun(
-            model,
-            dataset,
-            _read_rows(files.evaluation.get((model, dataset)), dataset, ids[dataset]),
-            _read_rows(files.attribution.get((model, dataset)), dataset, ids[dataset]),
-            _read_rows(files.consistency.get((model, dataset)), dataset, ids[dataset]),
-            _read_rows(files.cc_shap.get((model, dataset)), dataset, ids[dataset]),
-        )
-        for model, dataset in files.list_runs()
-        if dataset in items
-    ]
-    return {dataset: rows for dataset, rows in examples.items() if rows}, runs
-
-
-@contextmanager
-def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
-    """Yield a function that loads thumbnails by data set and name: a data URI, or None and the reason.
-
-    Args:
-        folders: Folder or archive of images by data set; other data sets have no images.
-    """
-    with ExitStack() as stack:
-        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(folders.values())}
-
-        def load_thumbnail(dataset: str, name: str) -> tuple[str | None, str]:
-            if dataset not in folders:
-                return None, "this study has no images of the data set"
-            try:
-                return inline_image(load_image(sources[folders[dataset]], name), SIDE), ""
-            except UserError as error:
-                return None, str(error)
-
-        yield load_thumbnail
-
-
-def _read_ids(file: str, dataset: str) -> list[str]:
-    """Return the ids of the items of one data set in a file."""
-    return [str(item) for item in pc.unique(_read_dataset(file, dataset, ["item_id"]).column("item_id")).to_pylist()]
-
-
-def _read_rows(file: str | None, dataset: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows of some items of one data set, none without a file."""
-    if file is None:
-        return []
-    table = _read_dataset(file, dataset)
-    rows: list[dict[str, Any]] = table.filter(pc.is_in(table.column("item_id"), pa.array(ids, pa.string()))).to_pylist()
-    return rows
-
-
-def _read_dataset(file: str, dataset: str, columns: list[str] | None = None) -> pa.Table:
-    """Return the rows of one data set."""
-    try:
-        return pq.read_table(file, columns=columns, filters=[("dataset", "==", dataset)], partitioning=None)
-    except FileNotFoundError:
-        raise UserError(f"{file}: no such file; run the workflow to write it") from None

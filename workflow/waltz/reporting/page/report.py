@@ -8,9 +8,12 @@ from typing import Any
 
 import jinja2
 
+from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
+from waltz.core.schema import SCENE_SCORES
 from waltz.plan.raw_files import name_files
 from waltz.reporting.figures.figure_files import list_example_files
+from waltz.reporting.page.construction_tables import read_construction_tables
 from waltz.reporting.page.embedded import (
     escape_json,
     hash_script,
@@ -19,8 +22,19 @@ from waltz.reporting.page.embedded import (
     make_table_json,
     read_figure_size,
 )
+from waltz.reporting.page.examples import read_browser_data, read_items
+from waltz.reporting.page.model_tables import read_model_tables
 from waltz.reporting.page.plain_tables import PlainTable, Row
-from waltz.reporting.run_records import Record, list_warnings, summarize_runs
+from waltz.reporting.run_records import (
+    Record,
+    list_cropping_models,
+    list_warnings,
+    read_image_faults,
+    read_records,
+    resolve_checksums,
+    resolve_revisions,
+    summarize_runs,
+)
 from waltz.reporting.tables.cells import (
     KINDS,
     Cell,
@@ -28,16 +42,16 @@ from waltz.reporting.tables.cells import (
     count_cells_by,
     count_reasons,
     group_cells,
+    read_cells,
     select_compared,
 )
 from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
+from waltz.reporting.tables.formats import VERDICT_MARKS
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
 """Class of each kind of cell in the style sheet."""
-MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
 SYNTHETIC_LICENCE = "drawn by this package, sprites CC-BY 4.0"
 MAX_FAULTS = 200
@@ -92,6 +106,48 @@ class ReportInputs:
     browser: Mapping[str, Any] = field(default_factory=dict)
 
 
+def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results: Path) -> ReportInputs:
+    """Read the contents of a study's report.
+
+    Args:
+        inputs: Files of rule `report` by name: those of `ReportingPlan.summaries`, records, CSVs of tables (`cells`),
+            figures, folders of examples, items, questions and images.
+        settings: Params of rule `report`.
+        results: Folder of the study's results.
+    """
+    lock = Path(settings["lock"])
+    records = resolve_revisions(read_records(inputs["records"], results), settings["locked"], lock)
+    items = read_items(
+        dict(zip(settings["datasets"], inputs["pairs"], strict=True)),
+        dict(zip(settings["asked"], inputs["questions"], strict=True)),
+        settings["asked"],
+        settings["seed"],
+    )
+    figures = {Path(file).stem: file for file in inputs["figures"]}
+    return ReportInputs(
+        study=settings["study"],
+        sources=resolve_checksums(settings["sources"], lock),
+        records=records,
+        cells=read_cells(inputs["cells"]),
+        figures=[
+            *(FigureSection(name, file, *settings["figures"][name]) for name, file in figures.items()),
+            *list_example_figures(inputs.get("samples", ()), settings["sample_figures"]),
+        ],
+        models=read_model_tables(inputs),
+        construction=read_construction_tables(inputs),
+        scene_scores=[row for file in inputs["scores"] for row in parquet.read(file, SCENE_SCORES).to_pylist()],
+        faults=read_image_faults(inputs["faults"]),
+        browser=read_browser_data(
+            items,
+            settings["runs"],
+            dict(zip(settings["pictured"], inputs["images"], strict=True)),
+            settings["samples"],
+            settings["seed"],
+            list_cropping_models(records),
+        ),
+    )
+
+
 def write_report(path: str | Path, report: ReportInputs) -> None:
     """Write the page, which needs no other file and no network."""
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
@@ -121,7 +177,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         grids={
             "fields": list_field_names(),
             "classes": CLASSES,
-            "marks": MARKS,
+            "marks": VERDICT_MARKS,
             "tables": [make_table_json(get_declaration(name, cells), cells) for name, cells in tables.items()],
         },
         figures=_group_figures(report.figures),
@@ -156,7 +212,7 @@ def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
     if name in TABLES:
         return TABLES[name]
     no_sources: dict[str, tuple[NumberSource, ...]] = {cell.metric: () for cell in cells}
-    return Declaration(id=name, title="", sources=no_sources, rows=("metric", "model"), columns="dataset")
+    return Declaration(id=name, title="", sources=no_sources)
 
 
 def format_duration(seconds: float) -> str:
@@ -217,7 +273,7 @@ def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
             "model": count_cells_by(compared, "model"),
         },
         "reasons": count_reasons(compared),
-        "marks": MARKS,
+        "marks": VERDICT_MARKS,
         "other_cells": len(cells) - len(compared),
     }
 
