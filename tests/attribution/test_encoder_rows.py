@@ -212,7 +212,7 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     }
     cell = cells["t_shap", "lxmert", "vqa", "qa"]
     mean = np.mean([row["t_shap"] for row in rows if row["profile"] == "published"])
-    assert (cell.value, cell.n, cell.published) == (pytest.approx(100 * mean), 2, 51.5)
+    assert (cell.value, cell.n, cell.paper_value) == (pytest.approx(100 * mean), 2, 51.5)
     assert cell.sd is not None
     assert cells["t_shap", "lxmert", "gqa", "qa"].value is None  # of regions: another measure
 

@@ -169,7 +169,7 @@ def test_each_printed_cell_stands_in_one_cell_even_where_nothing_was_run(declara
     for cell in cells:
         assert cell.value is None
         assert cell.reason
-        assert cell.published_text == paper[get_key(cell)].value
+        assert cell.paper_text == paper[get_key(cell)].value
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
@@ -193,7 +193,7 @@ def test_averages_of_the_printed_cells_are_the_printed_averages_but_for_known_on
         study = build_study(declaration, paper)
         for cell in build_cells(declaration, "published", copy_paper_values(declaration, paper), paper, study):
             if cell.dataset == AVERAGE and cell.difference is not None:
-                places = len(cell.published_text.partition(".")[2])
+                places = len(cell.paper_text.partition(".")[2])
                 if abs(cell.difference) > 10**-places:  # the cells and the average are rounded by half of it each
                     wrong.add((cell.table, cell.metric, cell.model))
     assert wrong == {
@@ -243,7 +243,7 @@ def test_a_cell_of_what_is_skipped_says_why(table, skipped, model, reason):
 def test_a_model_of_ours_stands_under_its_printed_name_and_a_new_one_under_its_own():
     cells = {get_key(cell)[:3]: cell for cell in _pairwise()}
     ours = cells["acc_r", "gpt2", "existence"]
-    assert (ours.value, ours.n, ours.published, ours.published_text) == (60.0, 100, 58.0, "58.0")
+    assert (ours.value, ours.n, ours.paper_value, ours.paper_text) == (60.0, 100, 58.0, "58.0")
     assert (ours.verdict, ours.difference) == ("compatible", pytest.approx(2))
     assert (cells["acc_r", "mine", "existence"].verdict, cells["acc_r", "mine", "existence"].reason) == (
         "",
@@ -307,7 +307,7 @@ def test_without_comparison_our_models_stand_alone_in_all_columns_of_print(profi
     cells = _pairwise(profile, compared)
     assert list(dict.fromkeys(cell.model for cell in cells)) == ["gpt2", "mine"]
     assert {cell.dataset for cell in cells} == {key[2] for key in read_paper_table("thesis-3.4")}
-    assert all(cell.published is None and not cell.verdict and not cell.published_text for cell in cells)
+    assert all(cell.paper_value is None and not cell.verdict and not cell.paper_text for cell in cells)
     assert {cell.reason for cell in cells if cell.value is not None} == {reason}
     assert {cell.chance for cell in cells} == {50.0}
 
@@ -318,10 +318,10 @@ def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_i
     undefined = Number(Measure(None, 5, reason="the test is constant: all 5 verdicts are 1"), text="nan")
     numbers = dict.fromkeys(copy_paper_values(declaration, paper), undefined)
     cells = build_cells(declaration, "published", numbers, paper, study)
-    assert {cell.verdict for cell in cells if cell.published_text == "nan"} == {EQUAL}
-    assert {cell.verdict for cell in cells if cell.published_text not in ("nan", "")} == {DIFFERS}
-    assert all(cell.n == 5 and cell.text == "nan" for cell in cells if cell.published_text)
-    assert {cell.verdict for cell in cells if not cell.published_text} == {""}
+    assert {cell.verdict for cell in cells if cell.paper_text == "nan"} == {EQUAL}
+    assert {cell.verdict for cell in cells if cell.paper_text not in ("nan", "")} == {DIFFERS}
+    assert all(cell.n == 5 and cell.text == "nan" for cell in cells if cell.paper_text)
+    assert {cell.verdict for cell in cells if not cell.paper_text} == {""}
 
 
 def test_decoders_take_the_setting_that_print_means():

@@ -18,7 +18,7 @@ PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 CHART = Chart("f", "F", ("t",), ("metric",), "dataset", "model", selection={"metric": ("b", "a"), "setting": ("",)})
 
 
-def cell(metric, model, dataset, value, published=None, **other):
+def cell(metric, model, dataset, value, paper_value=None, **other):
     low, high = (None, None) if value is None else (value - 1, value + 2)
     fields = {"table": "t", "profile": "published", "setting": "", **other}
     return Cell(
@@ -31,7 +31,7 @@ def cell(metric, model, dataset, value, published=None, **other):
         n=10,
         ci_low=low,
         ci_high=high,
-        published=published,
+        paper_value=paper_value,
         difference=None,
         verdict="",
         reason="",

@@ -29,20 +29,18 @@ SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
 
 def cell(**more):
     names = {"table": "t", "profile": "published", "metric": "acc_r", "model": "m", "dataset": "d", "setting": ""}
-    numbers = dict.fromkeys(("value", "n", "ci_low", "ci_high", "published", "difference"))
+    numbers = dict.fromkeys(("value", "n", "ci_low", "ci_high", "paper_value", "difference"))
     return Cell(**{**names, **numbers, "verdict": "", "reason": "", **more})
 
 
 def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
-    full = cell(
-        value=60.04, n=10, ci_low=50.0, ci_high=70.06, sd=2.0, published=58.0, published_text="58", published_sd=9.0
-    )
+    full = cell(value=60.04, n=10, ci_low=50.0, ci_high=70.06, sd=2.0, paper_value=58.0, paper_text="58", paper_sd=9.0)
     assert format_cell(full) == "60.0 ± 2.0 [50.0, 70.1] n 10 (58 ± 9)"
     assert format_cell(full, intervals=False) == "60.0 ± 2.0 (58 ± 9)"
-    assert format_cell(cell(text="nan", published_text="nan", verdict="equal to the paper")) == "nan (nan) ="
+    assert format_cell(cell(text="nan", paper_text="nan", verdict="equal to the paper")) == "nan (nan) ="
     assert format_cell(cell(text="nan", n=5)) == "nan n 5"
     assert format_cell(cell(text="balanced", n=5)) == "balanced"
-    assert format_cell(cell(published_text="58", published=58.0)) == "– (58)"
+    assert format_cell(cell(paper_text="58", paper_value=58.0)) == "– (58)"
     assert format_cell(cell(metric="cc_shap_cot", value=0.128)) == "0.13"
 
 
@@ -75,8 +73,8 @@ def test_every_cell_has_one_place(table):
     assert len(shown) == len(cells) - len(dropped)
     assert set(shown) == set(cells) - set(dropped)
     for one in dropped:  # said beside the metric instead
-        assert one.published is not None
-        assert any(f"(chance {one.published:g})" in name for names, _ in laid.rows for name in names)
+        assert one.paper_value is not None
+        assert any(f"(chance {one.paper_value:g})" in name for names, _ in laid.rows for name in names)
 
 
 def test_rows_of_a_metric_stand_together_in_the_declared_order():
@@ -95,7 +93,7 @@ def test_a_lean_stands_beside_its_share():
     laid = lay_out_grid(TABLES["thesis-B.1"], build_paper_cells("thesis-B.1"))
     assert laid.columns[-1] == ("MM skew",)
     rows = dict(laid.rows)
-    assert rows["T-SHAP_f", "clip"][-1].cell.published_text == "balanced"
+    assert rows["T-SHAP_f", "clip"][-1].cell.paper_text == "balanced"
     assert rows["acc_r", "clip"][-1] is None
 
 

@@ -144,15 +144,15 @@ def test_a_grid_gives_back_every_cell():
         (cell.profile, cell.model, cell.value) for cell in of
     }
     (equal,) = (row for row in back if names[row["verdict"]] == "equal to the paper")
-    assert (equal["value"], equal["published"], equal["difference"]) == (66.9, 66.9, 0)
+    assert (equal["value"], equal["paper_value"], equal["difference"]) == (66.9, 66.9, 0)
 
 
 def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands():
     absent = next(cell for cell in cells() if cell.value is None)
-    told = replace(absent, text="nan", published_text="nan", verdict="")
+    told = replace(absent, text="nan", paper_text="nan", verdict="")
     data = make_table_json(get_declaration("thesis-3.4", [told]), [told])
     row = dict(zip(list_field_names(), data["cells"][0], strict=True))
-    assert [data["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "no verdict"]
+    assert [data["names"][row[name]] for name in ("text", "paper_text", "verdict")] == ["nan", "nan", "no verdict"]
     assert count_reasons([told]) == []
 
 

@@ -107,7 +107,7 @@ def test_ours_stand_beside_print_and_are_marked(page):
     ("view", "shown"),
     [
         ("value", ["66.9=", "80.0", "–"]),
-        ("published", ["66.9", "–", "–"]),
+        ("paper_value", ["66.9", "–", "–"]),
         ("difference", ["0.0=", "–", "–"]),
     ],
 )

@@ -46,7 +46,7 @@ def select_cells(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell
         if cell.profile == profile
         and cell.table in chart.tables
         and cell.model != CHANCE_MODEL
-        and (cell.value is not None or cell.published is not None)
+        and (cell.value is not None or cell.paper_value is not None)
         and all(getattr(cell, name) in values for name, values in chart.selection.items())
     ]
     orders = [
@@ -163,9 +163,9 @@ def _draw_panel(
             if low is not None and high is not None:
                 panel.plot([low, high], [y, y], color=colour, linewidth=1.2, zorder=2)
             panel.plot([cell.value], [y], marker, color=colour, markersize=5, zorder=3)
-        if cell.published is not None:
+        if cell.paper_value is not None:
             panel.plot(
-                [cell.published],
+                [cell.paper_value],
                 [y],
                 marker,
                 color=colour,
@@ -193,7 +193,7 @@ def _draw_legend(
     for number, name in enumerate(() if chart.series in chart.panels else series):
         marker, colour = _select_marker(number)
         handles.append(Line2D([], [], marker=marker, color=colour, linestyle="", label=get_label(chart.series, name)))
-    if any(cell.published is not None for cell in cells):
+    if any(cell.paper_value is not None for cell in cells):
         handles.append(
             Line2D(
                 [], [], marker="o", color="#444444", markerfacecolor="none", linestyle="", label="hollow: paper value"

@@ -17,8 +17,8 @@ from waltz.reporting.tables.cells import Cell, classify_cell
 from waltz.reporting.tables.declaration import Declaration, get_style
 from waltz.reporting.tables.grid import Grid, lay_out_profiles, name_column, name_row
 
-NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text")
-NUMBERS = ("value", "n", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance")
+NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text")
+NUMBERS = ("value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
 POSITION = ("row", "column", "mark")
 BEST, AT_CHANCE = 1, 2
 """Sum to the mark of a cell: the best of several models, at or below chance."""
@@ -95,7 +95,7 @@ def _add_missing_columns(declaration: Declaration, cells: Sequence[Cell]) -> Dec
 
 
 def _get_name(cell: Cell, field: str) -> str:
-    if field == "published_text" and cell.published is not None:
+    if field == "paper_text" and cell.paper_value is not None:
         return ""
     return classify_cell(cell) if field == "verdict" else str(getattr(cell, field))
 

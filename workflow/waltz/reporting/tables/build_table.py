@@ -260,16 +260,16 @@ class _TableOfProfile:
             n=ours.measure.n,
             ci_low=ours.measure.ci_low,
             ci_high=ours.measure.ci_high,
-            published=comparison.published,
+            paper_value=comparison.paper_value,
             difference=comparison.difference,
             verdict=comparison.verdict,
             reason=comparison.reason,
             unit=paper.unit if paper else self.units.get(metric, ""),
             sd=ours.sd,
-            published_sd=float(paper.sd) if paper and paper.sd else None,
+            paper_sd=float(paper.sd) if paper and paper.sd else None,
             chance=self._find_chance(position),
             text=ours.text,
-            published_text=comparison.paper_text,
+            paper_text=comparison.paper_text,
         )
 
     def _explain_absence(self, model: str, position: Position) -> str:

@@ -33,16 +33,16 @@ class Cell:
         n: Items that it was measured on.
         ci_low: Lower end of its interval.
         ci_high: Upper end.
-        published: The paper value.
+        paper_value: The paper value.
         difference: Our number minus the paper value.
         verdict: `equal to the paper`, `compatible`, `differs`, or empty.
         reason: Why something is missing, or a known error in the paper.
         unit: Unit of both numbers.
         sd: Standard deviation of our number: over data sets of an average, over items, or over seeds.
-        published_sd: Standard deviation in the paper.
+        paper_sd: Standard deviation in the paper.
         chance: Chance level, where the paper gives it.
         text: Text in place of our number: a category, a caption, nan.
-        published_text: The paper value, digit by digit.
+        paper_text: The paper value, digit by digit.
     """
 
     table: str
@@ -55,20 +55,20 @@ class Cell:
     n: int | None
     ci_low: float | None
     ci_high: float | None
-    published: float | None
+    paper_value: float | None
     difference: float | None
     verdict: str
     reason: str
     unit: str = ""
     sd: float | None = None
-    published_sd: float | None = None
+    paper_sd: float | None = None
     chance: float | None = None
     text: str = ""
-    published_text: str = ""
+    paper_text: str = ""
 
 
 COLUMNS = [field.name for field in fields(Cell)]
-NUMBERS = ("value", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance")
+NUMBERS = ("value", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
 
 
 def format_csv(cells: Iterable[Cell]) -> str:
@@ -193,7 +193,7 @@ def summarize_verdicts(cells: Sequence[Cell]) -> list[dict[str, str | int]]:
     Returns:
         Rows with `by` (all, table or model), name, paper values (`printed`), and cells of each kind.
     """
-    compared = [cell for cell in select_compared(cells) if cell.published_text]
+    compared = [cell for cell in select_compared(cells) if cell.paper_text]
     groups = {
         "all": [count_cells("all", compared)],
         "table": count_cells_by(compared, "table"),

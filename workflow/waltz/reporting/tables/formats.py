@@ -44,7 +44,7 @@ def _format_value(cell: Cell) -> str:
 
 def _format_paper_value(cell: Cell) -> str:
     """Format the paper value with its standard deviation."""
-    return cell.published_text + ("" if cell.published_sd is None else f" ± {cell.published_sd:g}")
+    return cell.paper_text + ("" if cell.paper_sd is None else f" ± {cell.paper_sd:g}")
 
 
 def list_reasons(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:

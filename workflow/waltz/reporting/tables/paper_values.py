@@ -69,14 +69,14 @@ class Comparison:
     """The comparison of a number with its paper value.
 
     Attributes:
-        published: The paper value; None where it is no number.
+        paper_value: The paper value; None where it is no number.
         difference: Our number minus the paper value, in the metric's unit.
         verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty.
         reason: Why there is no verdict, or a known error in the paper.
         paper_text: The paper value, digit by digit.
     """
 
-    published: float | None
+    paper_value: float | None
     difference: float | None
     verdict: str
     reason: str

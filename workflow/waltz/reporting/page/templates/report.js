@@ -129,9 +129,9 @@
       for (const packed of grid.cells) {
         const name = field => grid.names[packed[at[field]]], row = rows[packed[at.row]];
         if (name("profile") !== profile || !row) continue;
-        const cell = {places: grid.places[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("published_text"),
+        const cell = {places: grid.places[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
           best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, where: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
-        for (const field of ["value", "n", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance"]) cell[field] = packed[at[field]];
+        for (const field of ["value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance"]) cell[field] = packed[at[field]];
         row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
         row.cells.set(packed[at.column], cell);
       }
@@ -158,15 +158,15 @@
       return {...model, columns, groups: columns.length ? groups : []};
     }
 
-    const shown = cell => state.view === "published" ? cell.published : state.view === "difference" ? cell.difference : cell.value;
+    const shown = cell => state.view === "paper_value" ? cell.paper_value : state.view === "difference" ? cell.difference : cell.value;
 
     function content(cell) {
       const mark = marks[cell.verdict], sign = mark ? el("span", {class: "mark"}, mark) : "";
       const dash = () => el("span", {class: "missing"}, "–");
       const spread = sd => sd === null ? "" : el("span", {class: "spread"}, ` ± ${fixed(sd, cell.places)}`);
-      const told = cell.published === null ? cell.print : fixed(cell.published, cell.places);
-      const print = told ? el("span", {class: "print"}, told, spread(cell.published_sd)) : "";
-      if (state.view === "published") return [print || dash()];
+      const told = cell.paper_value === null ? cell.print : fixed(cell.paper_value, cell.places);
+      const print = told ? el("span", {class: "print"}, told, spread(cell.paper_sd)) : "";
+      if (state.view === "paper_value") return [print || dash()];
       if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
       const number = cell.value === null ? "" : fixed(cell.value, cell.places);
       const ours = number ? [cell.guessed ? el("span", {class: "guessed"}, "▽") : "", cell.best ? el("strong", {}, number) : number, spread(cell.sd)] : cell.text || dash();
@@ -186,7 +186,7 @@
       }
       if (cell.text) parts.push(`ours ${cell.text}`);
       if (cell.print) parts.push(`paper ${cell.print}`);
-      if (cell.published !== null) parts.push(`paper ${minus(String(cell.published))}`);
+      if (cell.paper_value !== null) parts.push(`paper ${minus(String(cell.paper_value))}`);
       if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.places)}`);
       parts.push(cell.verdict);
       if (cell.reason) parts.push(cell.reason);
@@ -265,7 +265,7 @@
 
     function download(grid) {
       const quoted = text => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
-      const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text"]);
+      const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text"]);
       const lines = grid.cells.map(packed => saved.map((field, place) => quoted(named.has(field) ? grid.names[packed[place]] : String(packed[place] ?? ""))).join(","));
       const url = URL.createObjectURL(new Blob([[saved.join(","), ...lines].join("\n") + "\n"], {type: "text/csv"}));
       el("a", {href: url, download: `${grid.id}.csv`}).click();
@@ -316,7 +316,7 @@
       $("#profile").append(...[...profiles].map(profile => option(profile)));
       $("#profile").value = state.profile;
       $("#profile").closest("label").hidden = profiles.size < 2;
-      const any = grids.some(grid => grid.cells.some(cell => cell[at.published] !== null));
+      const any = grids.some(grid => grid.cells.some(cell => cell[at.paper_value] !== null));
       if (!any && grids.length) { state.view = "value"; $("[name=view][value=value]").checked = true; }
       const verdicts = new Set(grids.flatMap(grid => grid.cells.map(cell => grid.names[cell[at.verdict]])));
       $("#verdict")?.append(...Object.keys(classes).filter(kind => verdicts.delete(kind)).concat([...verdicts]).map(kind => option(kind)));
