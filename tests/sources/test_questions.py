@@ -73,7 +73,11 @@ def test_unusable_questions_of_vqa_stay_with_their_reason(write_json: Any) -> No
         ([question(40)], [annotation(40), annotation(41)], "question 41 is not in .*questions.json; use two files"),
         ([question(40)], [annotation(41), annotation(40)], "question 41 is not in .*questions.json; use two files"),
         ([question(40)], [annotation(40, image_id=5)], "question 40: image_id 5 is not the question's, 4"),
-        ([question(40)], [annotation(40) | {"answers": ["net"]}], "question 40: answer 0 is a text, not an object"),
+        (
+            [question(40)],
+            [annotation(40) | {"answers": ["net"]}],
+            "question 40: field 'answers': entry 0 is a text, not an object",
+        ),
         ([question(40)], [annotation(40) | {"answers": [{}]}], "question 40: answer 0: field 'answer' is missing"),
         ([question(40, question=3)], [], "question 40: field 'question' is a whole number, not a text"),
         ([question(40, image_id=None)], [], "question 40: field 'image_id' is null, not a whole number"),
@@ -221,7 +225,7 @@ def test_questions_of_visual7w_become_rows(write_json: Any, tmp_path: Path) -> N
         (pair(6, image_id=2), "question 6: image_id 2 is not the image that lists it, 1"),
         (pair(6, answer=3), "question 6: field 'answer' is a whole number, not a text"),
         (pair(6, multiple_choices=["One.", 2]), "question 6: field 'multiple_choices': entry 1 is a whole number"),
-        (7, "image 1: qa_pairs: entry 1 is a whole number, not an object"),
+        (7, "image 1: field 'qa_pairs': entry 1 is a whole number, not an object"),
     ],
 )
 def test_broken_pairs_are_named(write_json: Any, broken: Any, message: str) -> None:
@@ -284,7 +288,7 @@ def test_an_unusable_round_and_those_after_it_are_rejected(write_json: Any, brok
     ("content", "message"),
     [
         (build_visdial(turn("0", 0)), "dialogue of image 12: round 1: field 'question' is a text, not a whole number"),
-        (build_visdial("none"), "dialogue of image 12: round 1 is a text, not an object"),
+        (build_visdial("none"), "dialogue of image 12: field 'dialog': entry 0 is a text, not an object"),
         (build_visdial(caption=None), "dialogue of image 12: field 'caption' is null, not a text"),
         (build_visdial(image_id="twelve"), "image id 'twelve' does not fit the template"),
         ([], "'split' is missing"),

@@ -101,7 +101,7 @@ def test_unusable_frames_stay_with_their_reason(write_json: Any, entry: Any, rea
         (image(FRAME, bb=[]), "field 'bb' is a list, not an object"),
         (image(FRAME, width="wide"), "field 'width' is a text, not a whole number"),
         ({"verb": "riding"}, "field 'frames' is missing"),
-        ({"verb": "riding", "frames": ["n1"]}, "frame 0 is a text, not an object"),
+        ({"verb": "riding", "frames": ["n1"]}, "field 'frames': entry 0 is a text, not an object"),
     ],
 )
 def test_broken_entries_are_named(write_json: Any, entry: Any, message: str) -> None:

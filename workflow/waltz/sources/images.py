@@ -63,9 +63,6 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
 
     Members of an archive with absolute names or `..`, and links and devices in a tar, are skipped; nothing is written
     to disk.
-
-    Raises:
-        UserError: There is no such folder or archive, or it cannot be read.
     """
     path = Path(path)
     if path.is_dir():
@@ -112,10 +109,7 @@ def load_image(source: ImageSource, name: str) -> Image.Image:
     Greyscale (8 or 16 bits), CMYK and palette images are converted; transparent pixels become white.
 
     Args:
-        source: The folder or archive.
         name: A path in the source, or the end of exactly one path; if there is none, the same with another suffix.
-    Raises:
-        UserError: The image is missing, ambiguous, truncated, too large or of an unknown format.
     """
     image = _try_load(source, name)
     if isinstance(image, str):
@@ -124,11 +118,7 @@ def load_image(source: ImageSource, name: str) -> Image.Image:
 
 
 def find_image_path(source: ImageSource, name: str) -> str:
-    """Return the path that a name refers to, for `source.size` and `source.read`, without opening the image.
-
-    Raises:
-        UserError: The image is missing or ambiguous.
-    """
+    """Return the path that a name refers to, for `source.size` and `source.read`, without opening the image."""
     paths = _find_paths(source, name)
     if len(paths) != 1:
         raise UserError(f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}")
@@ -139,7 +129,6 @@ def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
     """Decode every image once, about 3 ms each at COCO's size, and list what `load_image` would refuse.
 
     Args:
-        source: The folder or archive.
         names: Names of the images; a repeated name is checked once.
     Returns:
         One fault for each unusable image, in the order of the names.
@@ -238,11 +227,7 @@ def _group_by_stem(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _open_archive(path: Path, read: Callable[[], T]) -> T:
-    """Return what a function reads from an archive.
-
-    Raises:
-        UserError: The archive is broken.
-    """
+    """Return what a function reads from an archive."""
     try:
         return read()
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:

@@ -1,21 +1,7 @@
 """Samples of the published runs; `core.sampling` holds the rule that is used everywhere else.
 
-All draws are over every row of a file in file order, because they depend on the number of rows. What can be reproduced:
-
-- ComVE, e-SNLI: the file shuffled by pandas with seed 42, its first 100. The first two items of either task, and
-  the fifth of e-SNLI, agree with a public output of the released script (its runs of mistral-7b-chat). A file in
-  another order gives other items.
-- BBH: `data` shuffled by Python's `random`, seed 42, its first 100. The generator is the same in every version of
-  Python; that nothing is drawn from it between seeding and shuffling follows from the code, not from an output.
-- VALSE, decoders: the first k valid items in file order; whether the caption or the foil is option (A) is one
-  `random.choice` for each item, seed 42.
-- VQA, encoders (1,500) and decoders (300), NLVR2, encoders (1,500): numpy's `choice` without replacement, seed 0. VQA
-  rows are then stored by image, so the later of two questions on one image takes the position of the earlier and fewer
-  than 1,500 or 300 remain. NLVR2 keeps one of its two images, and only those that could be downloaded at the time.
-- GQA, decoders (300): Python's `random.sample` over the questions sorted by id, with the generator seeded 42 at the
-  start of the run; what loading a model draws from it in between is not known.
-- GQA, encoders (1,500): `random.sample` before any seed was set. These items cannot be reproduced; here the same draw
-  is made with seed 42 over the file order, and differs from the published one.
+All draws are over every row of a file in file order, because they depend on the number of rows.
+docs/reference/sources.md says which of them can be reproduced.
 """
 
 import random
@@ -104,8 +90,6 @@ def select_published_ids(name: str, rows: Sequence[Row], n: int | None = None) -
         name: One of `PUBLISHED_SAMPLES`.
         rows: All rows of the file in file order, rejected ones included.
         n: Number of rows to draw; None draws as many as the published runs.
-    Raises:
-        UserError: The name is unknown, or a draw without replacement needs more rows than there are.
     """
     if name not in PUBLISHED_SAMPLES:
         raise UserError(

@@ -8,6 +8,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -27,6 +28,12 @@ TYPE_NAMES: dict[type, str] = {
     type(None): "null",
 }
 """Types of JSON values, as error messages name them."""
+TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
+"""Types of containers, by the parser's event at their start."""
+
+CHUNK_BYTES = 1 << 16
+PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
+"""Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
 
 LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 
@@ -34,183 +41,42 @@ ImageNames = str | Mapping[str, str]
 """A template of `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the file names by image id."""
 
 
-def describe_type(value: Any) -> str:
-    """Return the type of a JSON value in words."""
-    return TYPE_NAMES.get(type(value), type(value).__name__)
-
-
-def read_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T:
-    """Return a required field of a record; true and false do not count as numbers.
-
-    Raises:
-        UserError: The field is missing or of another type.
-    """
-    if name not in record:
-        raise UserError(f"{where}: field {name!r} is missing")
-    value = record[name]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UserError(f"{where}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
-    return value
-
-
-def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T | None:
-    """Return a field of a record, or None where it is missing or null.
-
-    Raises:
-        UserError: The field is of another type.
-    """
-    return None if record.get(name) is None else read_field(record, name, kind, where)
-
-
-def read_identifier(record: Mapping[str, Any], name: str, where: str) -> str:
-    """Return an id, which is a whole number or a text that is not empty, as a text.
-
-    Raises:
-        UserError: The id is missing, empty or of another type.
-    """
-    if isinstance(record.get(name), str) and record[name]:
-        return str(record[name])
-    if record.get(name) == "":
-        raise UserError(f"{where}: field {name!r} is empty")
-    return str(read_field(record, name, int, where))
-
-
-def read_strings(record: Mapping[str, Any], name: str, where: str) -> list[str]:
-    """Return a field that is a list of texts.
-
-    Raises:
-        UserError: The field is missing, is no list, or holds something else than texts.
-    """
-    values = read_field(record, name, list, where)
-    for index, value in enumerate(values):
-        if not isinstance(value, str):
-            raise UserError(f"{where}: field {name!r}: entry {index} is {describe_type(value)}, not a text")
-    return values
-
-
-def check_unique(seen_ids: set[str], identifier: str, where: str) -> None:
-    """Add an id to the ids seen so far.
-
-    Raises:
-        UserError: The id has been seen before.
-    """
-    if identifier in seen_ids:
-        raise UserError(f"{where}: duplicate id in the file")
-    seen_ids.add(identifier)
-
-
-def join_lines(text: str) -> str:
-    """Replace line breaks and tabs by single spaces and strip whitespace at both ends.
-
-    Double spaces inside a line stay, as in the released benchmark.
-    """
-    return LINE_BREAKS.sub(" ", text).strip()
-
-
-def build_image_name(image_id: str, names: ImageNames, split: str | None, where: str) -> str:
-    """Return the file name of an image that a format knows only by its id.
-
-    Args:
-        image_id: The id; a template may format it as a number where it is one.
-        names: Template or names by id.
-        split: Fills `{split}`.
-        where: File and record of the id, for errors.
-    Raises:
-        UserError: The id is not among the names, or the template cannot be filled.
-    """
-    if isinstance(names, Mapping):
-        if image_id not in names:
-            raise UserError(f"{where}: image id {image_id} is not among the {len(names)} known images")
-        return names[image_id]
-    try:
-        return names.format(id=int(image_id) if image_id.isdecimal() else image_id, split=split)
-    except (ValueError, KeyError, IndexError) as error:
-        raise UserError(f"{where}: image id {image_id!r} does not fit the template {names!r} ({error})") from None
-
-
-CHUNK_BYTES = 1 << 16
-PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
-"""Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
-TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
-"""Types of containers, by the parser's event at their start."""
-
-
 def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
-    """Yield the entries of the list at `key`, one after another.
-
-    Args:
-        path: JSON file.
-        key: Dotted path of the list.
-        kind: Type that every entry must have.
-    Yields:
-        The entries in file order.
-    Raises:
-        UserError: No such file, malformed or truncated JSON (with the byte), no list at `key`,
-            an entry of another type.
-    """
-    prefix = f"{key}.item" if key else "item"
+    """Yield the entries of the list at `key` in file order; each must have the type `kind`."""
     position = -1
-    with _open(path) as file:
-        try:
-            for position, entry in enumerate(ijson.items(file, prefix, use_float=True)):
-                if not isinstance(entry, kind):
-                    type_name = describe_type(entry)
-                    raise UserError(
-                        f"{path}: entry {position} of {_describe_key(key)} is {type_name}, not {TYPE_NAMES[kind]}"
-                    )
-                yield entry
-        except PARSE_ERRORS as error:
-            raise _build_json_error(path, error) from None
+    with _open_json(path) as file:
+        for position, entry in enumerate(ijson.items(file, f"{key}.item".lstrip("."), use_float=True)):
+            if not isinstance(entry, kind):
+                name = f"entry {position} of {_describe_key(key)}"
+                raise UserError(f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}")
+            yield entry
     if position < 0:
         _check_empty_container(path, key, "a list")
 
 
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and objects of the object of objects at `key`, repeated names included.
-
-    Raises:
-        UserError: As `list_entries`.
-    """
+    """Yield names and objects of the object of objects at `key`, repeated names included."""
     name = None
-    with _open(path) as file:
-        try:
-            for name, entry in ijson.kvitems(file, key, use_float=True):
-                if not isinstance(entry, dict):
-                    raise UserError(
-                        f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object"
-                    )
-                yield name, entry
-        except PARSE_ERRORS as error:
-            raise _build_json_error(path, error) from None
+    with _open_json(path) as file:
+        for name, entry in ijson.kvitems(file, key, use_float=True):
+            if not isinstance(entry, dict):
+                raise UserError(f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object")
+            yield name, entry
     if name is None:
         _check_empty_container(path, key, "an object")
 
 
 def read_root_type(path: str | Path) -> str:
-    """Return the type of the root of a JSON file in words: `an object`, `a list`, …
-
-    Raises:
-        UserError: No such file, or no JSON.
-    """
-    with _open(path) as file:
-        try:
-            _, event, value = next(ijson.parse(file, use_float=True))
-        except (*PARSE_ERRORS, StopIteration) as error:
-            raise _build_json_error(path, error) from None
+    """Return the type of the root of a JSON file in words: `an object`, `a list`, …"""
+    with _open_json(path) as file:
+        _, event, value = next(ijson.parse(file, use_float=True))
     return TYPE_BY_EVENT.get(event, describe_type(value))
 
 
 def read_value(path: str | Path, key: str, kind: type[T]) -> T:
-    """Return the small value at `key`; reading stops there.
-
-    Raises:
-        UserError: As `list_entries`.
-    """
-    with _open(path) as file:
-        try:
-            value = next(ijson.items(file, key, use_float=True), None)
-        except PARSE_ERRORS as error:
-            raise _build_json_error(path, error) from None
+    """Return the small value at `key`; reading stops there."""
+    with _open_json(path) as file:
+        value = next(ijson.items(file, key, use_float=True), None)
     if value is None:
         raise UserError(f"{path}: {_describe_key(key)} is missing or null; get the file again")
     if not isinstance(value, kind):
@@ -219,11 +85,7 @@ def read_value(path: str | Path, key: str, kind: type[T]) -> T:
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line numbers, from 1, and objects of a JSON-lines file; empty lines are skipped.
-
-    Raises:
-        UserError: No such file, or a line that is no JSON object.
-    """
+    """Yield line numbers, from 1, and objects of a JSON-lines file; empty lines are skipped."""
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -252,8 +114,6 @@ def read_csv_records(
         required: Columns that must be there.
     Yields:
         The number of the line that a record ends on, and its cells by column.
-    Raises:
-        UserError: No such file, a missing column, or a record with too few or too many cells.
     """
     with _open(path) as binary:
         lines = (_decode_line(path, number, line) for number, line in enumerate(binary, 1))
@@ -274,24 +134,109 @@ def read_csv_records(
 
 
 def read_text_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a text file in UTF-8, without line ends.
-
-    Raises:
-        UserError: No such file, or bytes that are not UTF-8, with the line.
-    """
+    """Yield the lines of a text file in UTF-8, without line ends."""
     with _open(path) as binary:
         for number, line in enumerate(binary, 1):
             yield _decode_line(path, number, line).rstrip("\r\n")
 
 
+def describe_type(value: Any) -> str:
+    """Return the type of a JSON value in words."""
+    return TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def read_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T:
+    """Return a required field of a record; true and false do not count as numbers."""
+    if name not in record:
+        raise UserError(f"{where}: field {name!r} is missing")
+    value = record[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UserError(f"{where}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
+    return value
+
+
+def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T | None:
+    """Return a field of a record, or None where it is missing or null."""
+    return None if record.get(name) is None else read_field(record, name, kind, where)
+
+
+def read_identifier(record: Mapping[str, Any], name: str, where: str) -> str:
+    """Return an id, which is a whole number or a text that is not empty, as a text."""
+    if isinstance(record.get(name), str) and record[name]:
+        return str(record[name])
+    if record.get(name) == "":
+        raise UserError(f"{where}: field {name!r} is empty")
+    return str(read_field(record, name, int, where))
+
+
+def read_strings(record: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """Return a field that is a list of texts."""
+    return _read_list_field(record, name, str, where)
+
+
+def read_objects(record: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    """Return a field that is a list of objects."""
+    return _read_list_field(record, name, dict, where)
+
+
+def _read_list_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> list[T]:
+    values = read_field(record, name, list, where)
+    for index, value in enumerate(values):
+        if not isinstance(value, kind):
+            actual = describe_type(value)
+            raise UserError(f"{where}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}")
+    return values
+
+
+def check_unique(seen_ids: set[str], identifier: str, where: str) -> None:
+    """Add an id to the ids seen so far."""
+    if identifier in seen_ids:
+        raise UserError(f"{where}: duplicate id in the file")
+    seen_ids.add(identifier)
+
+
+def join_lines(text: str) -> str:
+    """Replace line breaks and tabs by single spaces and strip whitespace at both ends.
+
+    Double spaces inside a line stay, as in the released benchmark.
+    """
+    return LINE_BREAKS.sub(" ", text).strip()
+
+
+def build_image_name(image_id: str, names: ImageNames, split: str | None, where: str) -> str:
+    """Return the file name of an image that a format knows only by its id.
+
+    Args:
+        image_id: The id; a template may format it as a number where it is one.
+        names: Template or names by id.
+        where: File and record of the id, for errors.
+    """
+    if isinstance(names, Mapping):
+        if image_id not in names:
+            raise UserError(f"{where}: image id {image_id} is not among the {len(names)} known images")
+        return names[image_id]
+    try:
+        return names.format(id=int(image_id) if image_id.isdecimal() else image_id, split=split)
+    except (ValueError, KeyError, IndexError) as error:
+        raise UserError(f"{where}: image id {image_id!r} does not fit the template {names!r} ({error})") from None
+
+
 def _open(path: str | Path) -> BinaryIO:
-    """Open a file for reading bytes."""
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
+
+
+@contextmanager
+def _open_json(path: str | Path) -> Iterator[BinaryIO]:
+    with _open(path) as file:
+        try:
+            yield file
+        except PARSE_ERRORS as error:
+            raise _build_json_error(path, error) from None
 
 
 def _decode_line(path: str | Path, number: int, line: bytes) -> str:
@@ -307,11 +252,7 @@ def _describe_key(key: str) -> str:
 
 
 def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
-    """Check that the value at `key`, which has no entries, is an empty container and not missing or of another type.
-
-    Raises:
-        UserError: The value is missing or of another type.
-    """
+    """Check that the value at `key`, which has no entries, is an empty container and not missing or of another type."""
     parent = key.rpartition(".")[0]
     siblings: list[str] = []
     with _open(path) as file:
@@ -340,28 +281,19 @@ def _build_json_error(path: str | Path, error: Exception) -> UserError:
 
 def _find_first_bad_byte(path: str | Path) -> int:
     """Return the offset of the byte at which parsing fails; the file's size where it fails at the end."""
-    valid_bytes = 0
-    parser = _build_parser()
-    with _open(path) as file:
-        while chunk := file.read(CHUNK_BYTES):
-            if not _feed_parser(parser, chunk):
-                break
-            valid_bytes += len(chunk)
-        else:
-            return valid_bytes
-        parser = _build_parser()
-        file.seek(0)
-        for start in range(0, valid_bytes, CHUNK_BYTES):
-            _feed_parser(parser, file.read(min(CHUNK_BYTES, valid_bytes - start)))
-    for offset in range(len(chunk)):
-        if not _feed_parser(parser, chunk[offset : offset + 1]):
-            return valid_bytes + offset
-    return valid_bytes + len(chunk)
-
-
-def _build_parser() -> Any:
-    """Return a new parser that ignores what it reads."""
-    return ijson.basic_parse_coro(_IgnoreEvents(), use_float=True)
+    offset = 0
+    for step in (CHUNK_BYTES, 1):
+        parser = ijson.basic_parse_coro(_IgnoreEvents(), use_float=True)
+        with _open(path) as file:
+            try:
+                if offset:  # an empty chunk would end the file
+                    parser.send(file.read(offset))
+                while part := file.read(step):
+                    parser.send(part)
+                    offset += len(part)
+            except PARSE_ERRORS:
+                continue
+    return offset
 
 
 class _IgnoreEvents:
@@ -369,12 +301,3 @@ class _IgnoreEvents:
 
     def send(self, event: Any) -> None:
         """Ignore an event."""
-
-
-def _feed_parser(parser: Any, chunk: bytes) -> bool:
-    """Pass more bytes to the parser and return whether it accepts them."""
-    try:
-        parser.send(chunk)
-    except PARSE_ERRORS:
-        return False
-    return True

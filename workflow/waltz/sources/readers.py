@@ -133,11 +133,7 @@ class Format:
 
 
 def read_source(form: str, files: Files, source: str) -> tuple[Rows, Layout]:
-    """Return an iterator over the rows of one source, and their layout.
-
-    Raises:
-        UserError: A file that the format needs is missing, or there are no files, or too many.
-    """
+    """Return an iterator over the rows of one source, and their layout."""
     raw_format = FORMATS[form]
     where = f"study file: sources.{source}.files"
     missing = [name for name in raw_format.needs if name not in files]
@@ -157,8 +153,15 @@ def _select_splits(files: Files, needs: tuple[str, ...] = ()) -> dict[str, str]:
     return {name: path for name, path in files.items() if name not in needs and not name.startswith(COCO_PREFIX)}
 
 
-def _read_captions(files: Files, source: str) -> Rows:
-    return chain.from_iterable(coco.read_captions(path, source, split) for split, path in _select_splits(files).items())
+def _select_coco_files(files: Files) -> list[str]:
+    return [path for name, path in files.items() if name.startswith(COCO_PREFIX)]
+
+
+def _read_each_split(read: Callable[[str, str, str], Rows]) -> Callable[[Files, str], Rows]:
+    """Return a reader of all splits, one after another, from a reader of path, source and split."""
+    return lambda files, source: chain.from_iterable(
+        read(path, source, split) for split, path in _select_splits(files).items()
+    )
 
 
 def _read_frames(files: Files, source: str) -> Rows:
@@ -169,9 +172,8 @@ def _read_frames(files: Files, source: str) -> Rows:
 
 def _read_turns(files: Files, source: str) -> Rows:
     names: dict[str, str] = {}
-    for name, path in files.items():
-        if name.startswith(COCO_PREFIX):
-            names |= coco.read_image_names(path)
+    for path in _select_coco_files(files):
+        names |= coco.read_image_names(path)
     return chain.from_iterable(
         questions.read_visdial(path, source, names if names and split == "train" else questions.VISDIAL_IMAGE_NAMES)
         for split, path in _select_splits(files).items()
@@ -179,23 +181,17 @@ def _read_turns(files: Files, source: str) -> Rows:
 
 
 def _read_foil_pairs(files: Files, source: str) -> Rows:
-    captions = [path for name, path in files.items() if name.startswith(COCO_PREFIX)]
+    captions = _select_coco_files(files)
     splits = _select_splits(files).items()
     return chain.from_iterable(coco.read_foil_it(path, captions, source, split) for split, path in splits)
 
 
-def _read_gqa(files: Files, source: str) -> Rows:
-    return chain.from_iterable(
-        (questions.read_gqa_lines if path.endswith(".jsonl") else questions.read_gqa)(path, source, split)
-        for split, path in _select_splits(files).items()
-    )
+def _read_gqa(path: str, source: str, split: str) -> Rows:
+    return (questions.read_gqa_lines if path.endswith(".jsonl") else questions.read_gqa)(path, source, split)
 
 
 def _read_single_file(read: Callable[[str, str, str], Rows]) -> Callable[[Files, str], Rows]:
-    """Return a reader of exactly one file.
-
-    Ids of these formats are positions in the file, so that two files of one source would share ids.
-    """
+    """Return a reader of exactly one file: ids are positions in it, so that two files would share ids."""
 
     def read_rows(files: Files, source: str) -> Rows:
         if len(files) != 1:
@@ -210,7 +206,7 @@ def _read_single_file(read: Callable[[str, str, str], Rows]) -> Callable[[Files,
 
 
 FORMATS = {
-    "coco-captions": Format(CAPTIONS, _read_captions),
+    "coco-captions": Format(CAPTIONS, _read_each_split(coco.read_captions)),
     "visual7w": Format(
         QUESTIONS, lambda files, source: questions.read_visual7w(files["telling"], source), ("telling",), splits=False
     ),
@@ -224,7 +220,7 @@ FORMATS = {
         ("questions", "annotations"),
         splits=False,
     ),
-    "gqa": Format(QUESTIONS, _read_gqa),
+    "gqa": Format(QUESTIONS, _read_each_split(_read_gqa)),
     "e-snli": Format(TEXTS, _read_single_file(lambda path, split, source: text_tasks.read_esnli(path, source, split))),
     "e-snli-lines": Format(
         TEXTS,

@@ -14,16 +14,9 @@ from waltz.sources.raw_files import check_unique, join_lines, read_field, read_i
 
 
 def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield captions in file order, each on one line.
+    """Yield the captions of a captions_val2017.json or its like, as rows of the layout `CAPTIONS`.
 
-    Args:
-        path: A COCO captions file (captions_val2017.json and its like).
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `CAPTIONS`; an empty caption is rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
+    Each caption is on one line; an empty one is rejected.
     """
     names = read_image_names(path)
     seen_ids: set[str] = set()
@@ -46,11 +39,7 @@ def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[
 
 
 def read_image_names(path: str | Path) -> dict[str, str]:
-    """Return the file name of each image id of a COCO file.
-
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id.
-    """
+    """Return the file name of each image id of a COCO file."""
     names: dict[str, str] = {}
     for number, image in enumerate(read_list_entries(path, "images", dict)):
         image_id = read_identifier(image, "id", f"{path}: image {number}")
@@ -63,20 +52,14 @@ def read_image_names(path: str | Path) -> dict[str, str]:
 def read_foil_it(
     path: str | Path, captions: Sequence[str | Path], source: str, split: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield annotations in file order.
+    """Yield the annotations of a foilv1.0_{train,test}_2017.json, as rows of the layout `FOIL_PAIRS`.
 
     `source_id` is the `foil_id` of a foil; for a correct caption it is `annotation-` and the position in the file.
+    Correct captions (they are no pairs), foils whose caption is not in the captions files or belongs to another image,
+    and foils that are empty or equal their caption are rejected.
 
     Args:
-        path: foilv1.0_{train,test}_2017.json.
         captions: COCO captions files that hold the correct captions (train2014 for train, val2014 for test).
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `FOIL_PAIRS`. Correct captions (they are no pairs), foils whose caption is not in the
-        captions files or belongs to another image, and foils that are empty or equal their caption are rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
     images = {image_id: name for file in captions for image_id, name in read_image_names(file).items()}
     correct = {

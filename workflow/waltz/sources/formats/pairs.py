@@ -44,17 +44,13 @@ VOTE_KINDS = ("caption", "foil", "other")
 
 
 def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[dict[str, Any]]:
-    """Return the items of one file of the release.
+    """Return the items of one file of the release, a JSON object of id to item, as rows of the benchmark layout.
+
+    The file decides the instrument, because `linguistic_phenomena` names only the piece; ids repeat across files, and
+    `dataset` has two spellings. `release` holds the whole upstream record as JSON.
 
     Args:
-        path: JSON object of id → item.
-        instrument: One of `waltz.instruments.INSTRUMENTS`.
         valid_votes: Votes for the caption, of 3, that make an item valid.
-    Returns:
-        Rows of the benchmark layout; `release` holds the whole upstream record as JSON.
-    Raises:
-        UserError: Malformed JSON, a missing or mistyped field, a duplicate id or an unknown instrument;
-            the message names file, id and field.
     """
     if instrument not in INSTRUMENTS:
         raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(INSTRUMENTS)}")
@@ -133,19 +129,13 @@ SUFFIXES = (".json", ".csv", ".parquet")
 
 
 def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, Any]]:
-    """Return the items of a user's file.
+    """Return the items of a user's file as rows of the benchmark layout, without votes.
 
     An `id` column is used unchanged; without one the item id is the position in the file, starting with `1`.
     A `phenomenon` becomes the piece; without one the piece is the data set.
 
     Args:
         path: A JSON list of objects (or object of id to object), a CSV file with a header, or Parquet.
-        dataset: Name of the data set.
-        source: Name of the source.
-    Returns:
-        Rows of the benchmark layout, without votes.
-    Raises:
-        UserError: The file cannot be read, lacks a column, has an empty or mistyped cell, a repeated id, or no rows.
     """
     path = Path(path)
     records = _read_records(path)

@@ -1,23 +1,23 @@
 """Questions about images and their answers, from VQA v2, GQA, Visual7W (telling) and the dialogues of VisDial v1.0."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.sources.raw_files import (
     ImageNames,
     build_image_name,
     check_unique,
-    describe_type,
     join_lines,
     read_field,
     read_identifier,
     read_json_lines,
     read_list_entries,
     read_object_entries,
+    read_objects,
     read_optional_field,
     read_strings,
     read_value,
@@ -26,46 +26,27 @@ from waltz.sources.raw_files import (
 VQA_IMAGE_NAMES = "COCO_{split}_{id:012d}.jpg"
 
 
-class Annotation(NamedTuple):
-    """An annotation of a question; equal texts are one object, because all annotations may have to wait in memory.
-
-    Attributes:
-        image_id: Its image; None where the annotation does not name it.
-        answer: The agreed answer.
-        answers: Answer of each annotator.
-        type: First words of the question.
-        answer_type: yes/no, number or other.
-    """
-
-    image_id: str | None
-    answer: str
-    answers: tuple[str, ...]
-    type: str | None
-    answer_type: str | None
+GQA_IMAGE_NAMES = "{id}.jpg"
+GQA_INSTRUCTION = "\nAnswer the question using a single word or phrase."
+"""End of every question of the JSON-lines layout; it belongs to a prompt and is removed."""
+VISDIAL_IMAGE_NAMES = "VisualDialog_{split}_{id:012d}.jpg"
+"""File names of images of val2018 and test2018. Images of train are COCO's train2014 and val2014: pass names by id."""
 
 
 def read_vqa(
     questions: str | Path, annotations: str | Path | None, source: str, names: ImageNames = VQA_IMAGE_NAMES
 ) -> Iterator[dict[str, Any]]:
-    """Yield questions in file order with their answers.
+    """Yield the questions of VQA v2 in file order with their answers, as rows of the layout `QUESTIONS`.
 
-    Both files are read in parallel; annotations wait in memory only as far as their order differs.
+    `answer` is `multiple_choice_answer`; where annotations lack it, it is the most frequent answer, the earliest of
+    equally frequent ones. Questions that are empty, have an empty answer or have no annotation are rejected.
 
     Args:
         questions: v2_OpenEnded_mscoco_*_questions.json; its `data_subtype` is the split.
         annotations: v2_mscoco_*_annotations.json, or None where the answers are withheld.
-        source: Name of the source.
-        names: File names of the images.
-    Yields:
-        Rows of the layout `QUESTIONS`. `answer` is `multiple_choice_answer`; where annotations lack it, it is the most
-        frequent answer, the earliest of equally frequent ones. Questions that are empty, have an empty answer or have
-        no annotation are rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an annotation without
-            question or of another image, an image id without image.
     """
     split = read_value(questions, "data_subtype", str)
-    take_annotation, check_none_left = _match_annotations(annotations, questions)
+    answered = {} if annotations is None else _read_vqa_annotations(annotations)
     seen_ids: set[str] = set()
     for number, record in enumerate(read_list_entries(questions, "questions", dict)):
         question_id = read_identifier(record, "question_id", f"{questions}: question {number}")
@@ -84,98 +65,59 @@ def read_vqa(
             "choices": [],
             "rejected": None if question else "the question is empty",
         }
-        if annotations is not None:
-            annotation = take_annotation(question_id)
-            if annotation is None:
-                row["rejected"] = "the question has no annotation"
-            elif annotation.image_id not in (None, image_id):
-                raise UserError(
-                    f"{annotations}: question {question_id}: image_id {annotation.image_id} is not the question's,"
-                    f" {image_id}"
-                )
-            else:
-                row |= {
-                    "answer": annotation.answer,
-                    "answers": list(annotation.answers),
-                    "type": annotation.type,
-                    "answer_type": annotation.answer_type,
-                }
-                row["rejected"] = row["rejected"] or (None if annotation.answer else "the answer is empty")
+        if question_id in answered:
+            annotated_image, answers = answered.pop(question_id)
+            if annotated_image not in (None, image_id):
+                where = f"{annotations}: question {question_id}"
+                raise UserError(f"{where}: image_id {annotated_image} is not the question's, {image_id}")
+            row |= answers
+            row["rejected"] = row["rejected"] or (None if row["answer"] else "the answer is empty")
+        elif annotations is not None:
+            row["rejected"] = "the question has no annotation"
         yield row
-    check_none_left()
+    if answered:
+        first_id = next(iter(answered))
+        raise UserError(f"{annotations}: question {first_id} is not in {questions}; use two files of one release")
 
 
-def _match_annotations(
-    path: str | Path | None, questions: str | Path
-) -> tuple[Callable[[str], Annotation | None], Callable[[], None]]:
-    """Return a look-up of annotations that reads only as far as necessary, and a check that all were used."""
-    waiting: dict[str, Annotation] = {}
-    seen_ids: set[str] = set()
-
-    def read_annotations() -> Iterator[tuple[str, Annotation]]:
-        for number, entry in enumerate(read_list_entries(path, "annotations", dict) if path is not None else ()):
-            question_id = read_identifier(entry, "question_id", f"{path}: annotation {number}")
-            where = f"{path}: question {question_id}"
-            check_unique(seen_ids, question_id, where)
-            yield question_id, _build_annotation(entry, where)
-
-    annotations = read_annotations()
-
-    def take_annotation(question_id: str) -> Annotation | None:
-        if question_id in waiting:
-            return waiting.pop(question_id)
-        for annotated_id, annotation in annotations:
-            if annotated_id == question_id:
-                return annotation
-            waiting[annotated_id] = annotation
-        return None
-
-    def check_none_left() -> None:
-        unused_id = next(iter(waiting), None) or next((annotated_id for annotated_id, _ in annotations), None)
-        if unused_id is not None:
-            raise UserError(f"{path}: question {unused_id} is not in {questions}; use two files of one release")
-
-    return take_annotation, check_none_left
-
-
-def _build_annotation(entry: Mapping[str, Any], where: str) -> Annotation:
-    answers = []
-    for number, answer in enumerate(read_field(entry, "answers", list, where)):
-        if not isinstance(answer, dict):
-            raise UserError(f"{where}: answer {number} is {describe_type(answer)}, not an object")
-        answers.append(intern(join_lines(read_field(answer, "answer", str, f"{where}: answer {number}"))))
-    agreed_answer = read_optional_field(entry, "multiple_choice_answer", str, where)
-    if agreed_answer is None:
-        agreed_answer = Counter(answers).most_common(1)[0][0] if answers else ""
-    kinds = (read_optional_field(entry, name, str, where) for name in ("question_type", "answer_type"))
-    return Annotation(
-        read_identifier(entry, "image_id", where) if "image_id" in entry else None,
-        intern(join_lines(agreed_answer)),
-        tuple(answers),
-        *(None if kind is None else intern(kind) for kind in kinds),
-    )
-
-
-GQA_IMAGE_NAMES = "{id}.jpg"
-INSTRUCTION = "\nAnswer the question using a single word or phrase."
-"""End of every question of the JSON-lines layout; it belongs to a prompt and is removed."""
+def _read_vqa_annotations(path: str | Path) -> dict[str, tuple[str | None, dict[str, Any]]]:
+    """Return image, where it is named, and answer columns of each question; equal texts are one object."""
+    annotations: dict[str, tuple[str | None, dict[str, Any]]] = {}
+    for number, entry in enumerate(read_list_entries(path, "annotations", dict)):
+        question_id = read_identifier(entry, "question_id", f"{path}: annotation {number}")
+        where = f"{path}: question {question_id}"
+        if question_id in annotations:
+            raise UserError(f"{where}: duplicate id in the file")
+        answers = []
+        for index, answer in enumerate(read_objects(entry, "answers", where)):
+            answers.append(intern(join_lines(read_field(answer, "answer", str, f"{where}: answer {index}"))))
+        agreed_answer = read_optional_field(entry, "multiple_choice_answer", str, where)
+        if agreed_answer is None:
+            agreed_answer = Counter(answers).most_common(1)[0][0] if answers else ""
+        kinds = [read_optional_field(entry, name, str, where) for name in ("question_type", "answer_type")]
+        question_type, answer_type = (None if kind is None else intern(kind) for kind in kinds)
+        annotations[question_id] = (
+            read_identifier(entry, "image_id", where) if "image_id" in entry else None,
+            {
+                "answer": intern(join_lines(agreed_answer)),
+                "answers": answers,
+                "type": question_type,
+                "answer_type": answer_type,
+            },
+        )
+    return annotations
 
 
 def read_gqa(
     path: str | Path, source: str, split: str | None, names: ImageNames = GQA_IMAGE_NAMES
 ) -> Iterator[dict[str, Any]]:
-    """Yield questions in file order.
+    """Yield the questions of GQA in file order, as rows of the layout `QUESTIONS`.
+
+    `type` is the structural type (query, verify, choose, compare, logical) and `answer` is null where it is withheld.
+    An empty question or answer is rejected.
 
     Args:
         path: {train,val,testdev,...}_{all,balanced}_questions.json; `balanced` distinguishes the sets in an `all` file.
-        source: Name of the source.
-        split: Name of the split.
-        names: File names of the images.
-    Yields:
-        Rows of the layout `QUESTIONS`; `type` is the structural type (query, verify, choose, compare, logical) and
-        `answer` is null where it is withheld. An empty question or answer is rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
     seen_ids: set[str] = set()
     for question_id, record in read_object_entries(path, ""):
@@ -183,6 +125,7 @@ def read_gqa(
         check_unique(seen_ids, question_id, where)
         question = join_lines(read_field(record, "question", str, where))
         answer = read_optional_field(record, "answer", str, where)
+        types = read_optional_field(record, "types", dict, where) or {}
         reason = None if question else "the question is empty"
         yield {
             "source": source,
@@ -193,9 +136,7 @@ def read_gqa(
             "answer": answer,
             "answers": [],
             "choices": [],
-            "type": read_optional_field(
-                read_optional_field(record, "types", dict, where) or {}, "structural", str, where
-            ),
+            "type": read_optional_field(types, "structural", str, where),
             "full_answer": read_optional_field(record, "fullAnswer", str, where),
             "balanced": read_optional_field(record, "isBalanced", bool, where),
             "rejected": reason or ("the answer is empty" if answer == "" else None),
@@ -205,17 +146,14 @@ def read_gqa(
 def read_gqa_lines(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
     """Yield questions of a JSON-lines file of question_id, image and text, as it is used to query models.
 
-    Yields:
-        Rows of the layout `QUESTIONS` without answers; an empty question is rejected.
-    Raises:
-        UserError: Malformed JSON, a missing or mistyped field, a repeated id; the message names the line.
+    Rows of the layout `QUESTIONS` have no answers; an empty question is rejected.
     """
     seen_ids: set[str] = set()
     for number, record in read_json_lines(path):
         where = f"{path}: line {number}"
         question_id = read_identifier(record, "question_id", where)
         check_unique(seen_ids, question_id, f"{where}: question {question_id}")
-        question = join_lines(read_field(record, "text", str, where).removesuffix(INSTRUCTION))
+        question = join_lines(read_field(record, "text", str, where).removesuffix(GQA_INSTRUCTION))
         yield {
             "source": source,
             "source_id": question_id,
@@ -230,17 +168,9 @@ def read_gqa_lines(path: str | Path, source: str, split: str | None) -> Iterator
 
 
 def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
-    """Yield questions in file order.
+    """Yield the questions of a dataset_v7w_telling.json in file order, as rows of the layout `QUESTIONS`.
 
-    Args:
-        path: dataset_v7w_telling.json, or a file of its form.
-        source: Name of the source.
-    Yields:
-        Rows of the layout `QUESTIONS`; questions with an empty question or answer, or with the right answer among
-        the wrong ones, are rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, a question under the wrong
-            image.
+    Questions with an empty question or answer, or with the right answer among the wrong ones, are rejected.
     """
     images: set[str] = set()
     seen_ids: set[str] = set()
@@ -249,64 +179,43 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
         where = f"{path}: image {image_id}"
         check_unique(images, image_id, where)
         name, split = read_field(image, "filename", str, where), read_field(image, "split", str, where)
-        for entry, pair in enumerate(read_field(image, "qa_pairs", list, where)):
-            if not isinstance(pair, dict):
-                raise UserError(f"{where}: qa_pairs: entry {entry} is {describe_type(pair)}, not an object")
-            yield {"source": source, "split": split, "image": name} | _build_visual7w_row(
-                path, pair, image_id, where, seen_ids
-            )
+        for pair in read_objects(image, "qa_pairs", where):
+            question_id = read_identifier(pair, "qa_id", where)
+            check_unique(seen_ids, question_id, f"{path}: question {question_id}")
+            yield {
+                "source": source,
+                "source_id": question_id,
+                "split": split,
+                "image": name,
+                **_read_visual7w_pair(pair, image_id, f"{path}: question {question_id}"),
+            }
 
 
-def _build_visual7w_row(
-    path: str | Path, pair: dict[str, Any], image_id: str, where: str, seen_ids: set[str]
-) -> dict[str, Any]:
-    question_id = read_identifier(pair, "qa_id", where)
-    where = f"{path}: question {question_id}"
-    check_unique(seen_ids, question_id, where)
+def _read_visual7w_pair(pair: Mapping[str, Any], image_id: str, where: str) -> dict[str, Any]:
     if "image_id" in pair and read_identifier(pair, "image_id", where) != image_id:
         raise UserError(f"{where}: image_id {pair['image_id']} is not the image that lists it, {image_id}")
     question = join_lines(read_field(pair, "question", str, where))
     answer = join_lines(read_field(pair, "answer", str, where))
     choices = [join_lines(choice) for choice in read_strings(pair, "multiple_choices", where)]
+    reason = "the answer stands among the wrong ones" if answer in choices else None
+    if not question or not answer:
+        reason = "the answer is empty" if question else "the question is empty"
     return {
-        "source_id": question_id,
         "question": question,
         "answer": answer,
         "answers": [],
         "choices": choices,
         "type": read_optional_field(pair, "type", str, where),
-        "rejected": _find_visual7w_rejection(question, answer, choices),
+        "rejected": reason,
     }
 
 
-def _find_visual7w_rejection(question: str, answer: str, choices: list[str]) -> str | None:
-    if not question:
-        return "the question is empty"
-    if not answer:
-        return "the answer is empty"
-    return "the answer stands among the wrong ones" if answer in choices else None
-
-
-VISDIAL_IMAGE_NAMES = "VisualDialog_{split}_{id:012d}.jpg"
-"""File names of images of val2018 and test2018. Images of train are COCO's train2014 and val2014: pass names by id."""
-
-
 def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAGE_NAMES) -> Iterator[dict[str, Any]]:
-    """Yield the rounds of all dialogues in file order; `source_id` is image id, `#` and the round from 1.
+    """Yield the rounds of all dialogues of a visdial_1.0_{train,val,test}.json, as rows of the layout `TURNS`.
 
-    The file is read once for each pool and once for the dialogues, so memory holds the pools and one dialogue.
-
-    Args:
-        path: visdial_1.0_{train,val,test}.json.
-        source: Name of the source.
-        names: File names of the images.
-    Yields:
-        Rows of the layout `TURNS`. Rounds with an index outside its pool, and without question or
-        answer (the last one of each dialogue of the test split); later rounds of that dialogue are rejected too,
-        because their history has a gap.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a duplicate image id, or one without
-            image.
+    `source_id` is image id, `#` and the round from 1. Rounds with an index outside its pool, or without question or
+    answer (the last one of each dialogue of the test split), are rejected, as are later rounds of that dialogue,
+    because their history has a gap. Memory holds the pools and one dialogue.
     """
     split = read_value(path, "split", str)
     questions = list(read_list_entries(path, "data.questions", str))
@@ -320,9 +229,7 @@ def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAG
         caption = join_lines(read_field(dialogue, "caption", str, where))
         history: list[dict[str, str]] = []
         dialogue_fault: str | None = None if caption else "the caption is empty"
-        for turn, record in enumerate(read_field(dialogue, "dialog", list, where), 1):
-            if not isinstance(record, dict):
-                raise UserError(f"{where}: round {turn} is {describe_type(record)}, not an object")
+        for turn, record in enumerate(read_objects(dialogue, "dialog", where), 1):
             question, question_fault = _read_from_pool(record, "question", questions, f"{where}: round {turn}")
             answer, answer_fault = _read_from_pool(record, "answer", answers, f"{where}: round {turn}")
             fault = question_fault or answer_fault

@@ -12,9 +12,9 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.sources.raw_files import (
     check_unique,
-    describe_type,
     read_field,
     read_object_entries,
+    read_objects,
     read_optional_field,
     read_strings,
 )
@@ -49,11 +49,7 @@ class SituationSpace:
 
 
 def read_situation_space(path: str | Path) -> SituationSpace:
-    """Read the nouns and verbs of imsitu_space.json.
-
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, an order that is not the verb's roles.
-    """
+    """Read the nouns and verbs of imsitu_space.json."""
     glosses = {
         noun: tuple(read_strings(entry, "gloss", f"{path}: noun {noun!r}"))
         for noun, entry in read_object_entries(path, "nouns")
@@ -69,20 +65,10 @@ def read_situation_space(path: str | Path) -> SituationSpace:
 
 
 def read_frames(path: str | Path, space: SituationSpace, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield frames in file order, one for each annotator.
+    """Yield the frames of a {train,dev,test}.json, one for each annotator, as rows of the layout `FRAMES`.
 
-    `source_id` is the image's name, `#` and the annotator from 0.
-
-    Args:
-        path: {train,dev,test}.json of SWiG or imSitu.
-        space: Nouns and verbs.
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `FRAMES`. Frames with a verb or noun that is not in the space, with roles that are not the
-        verb's, or without any filled role are rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, a duplicate image.
+    `source_id` is the image's name, `#` and the annotator from 0. Frames with a verb or noun that is not in the space,
+    with roles that are not the verb's, or without any filled role are rejected.
     """
     seen_ids: set[str] = set()
     for image, entry in read_object_entries(path, ""):
@@ -91,8 +77,8 @@ def read_frames(path: str | Path, space: SituationSpace, source: str, split: str
         verb = read_field(entry, "verb", str, where)
         boxes = _read_boxes(entry, where)
         size = {name: read_optional_field(entry, name, int, where) for name in ("width", "height")}
-        for annotator, frame in enumerate(read_field(entry, "frames", list, where)):
-            fillers = _read_fillers(frame, f"{where}: frame {annotator}")
+        for annotator, frame in enumerate(read_objects(entry, "frames", where)):
+            fillers = {role: read_field(frame, role, str, f"{where}: frame {annotator}") for role in frame}
             definition = space.verbs.get(verb)
             order = definition.order if definition and set(definition.order) == set(fillers) else tuple(fillers)
             yield {
@@ -107,12 +93,6 @@ def read_frames(path: str | Path, space: SituationSpace, source: str, split: str
                 **size,
                 "rejected": _find_rejection(verb, fillers, space),
             }
-
-
-def _read_fillers(frame: Any, where: str) -> dict[str, str]:
-    if not isinstance(frame, dict):
-        raise UserError(f"{where} is {describe_type(frame)}, not an object")
-    return {role: read_field(frame, role, str, where) for role in frame}
 
 
 def _build_filler(

@@ -19,22 +19,24 @@ from waltz.sources.raw_files import (
 
 ESNLI_LABELS = ("entailment", "contradiction", "neutral")
 """Labels in the order of the published prompt: (A) yes, (B) no, (C) maybe."""
-
 ESNLI_COLUMNS = ("gold_label", "Sentence1", "Sentence2")
+COMVE_ANSWERS = ("0", "1")
+
+LETTERED = re.compile(r"^\(([A-Z])\) ?(.*)$", re.MULTILINE)
+DASHED = re.compile(r"^- (.+)$", re.MULTILINE)
+CHOICES_HEADER = "\n\nAnswer choices:\n"
+OPTIONS_HEADER = "\nOptions:\n"
 
 
 def read_esnli(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield pairs in file order; `source_id` is the `pairID`, or the position in the file from 0 where there is none.
+    """Yield pairs of a CSV file in file order, as rows of the layout `TEXTS`.
+
+    `source_id` is the `pairID`, or the position in the file from 0 where there is none: such a file is not the
+    original, and its rows are marked in `reconstructed`. Pairs with an empty sentence, and with a label that is none of
+    the three (SNLI marks pairs without majority by `-`), are rejected.
 
     Args:
         path: CSV with the columns gold_label, Sentence1 and Sentence2, and Explanation_1 to _3 where it has them.
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `TEXTS` with `choices` = `LABELS`. Pairs with an empty sentence and with a label that is
-        none of the three (SNLI marks pairs without majority by `-`) are rejected.
-    Raises:
-        UserError: A missing column, a malformed line or a repeated pairID.
     """
     seen_ids: set[str] = set()
     for position, (line, record) in enumerate(read_csv_records(path, required=ESNLI_COLUMNS)):
@@ -44,9 +46,7 @@ def read_esnli(path: str | Path, source: str, split: str | None) -> Iterator[dic
         check_unique(seen_ids, pair_id, f"{path}: line {line}: pair {pair_id}")
         explanations = [join_lines(record.get(f"Explanation_{number}", "")) for number in (1, 2, 3)]
         yield {
-            "source": source,
-            "source_id": pair_id,
-            "split": split,
+            **_build_row(source, split, pair_id, "esnli"),
             **_build_esnli_pair(record["Sentence1"], record["Sentence2"], record["gold_label"]),
             "explanations": [text for text in explanations if text],
             "reconstructed": "pairID" not in record,
@@ -56,70 +56,34 @@ def read_esnli(path: str | Path, source: str, split: str | None) -> Iterator[dic
 def read_esnli_lines(
     premises: str | Path, hypotheses: str | Path, labels: str | Path, source: str, split: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield pairs of the line-by-line release: line i of each file belongs to pair i, `source_id` is i from 0.
+    """Yield pairs of the line-by-line release (s1.test, s2.test, labels.test) like those of `read_esnli`.
 
-    Args:
-        premises: Text file of premises (s1.test).
-        hypotheses: Text file of hypotheses (s2.test).
-        labels: Text file of gold labels (labels.test).
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `TEXTS` like those of `read_pairs`, without explanations.
-    Raises:
-        UserError: A file is missing or not UTF-8, or the files differ in length.
+    Line i of each file belongs to pair i, from 0. The files are not the original: they are tokenised, with spaces
+    before punctuation. Their order appears to be the original's: the items 0, 1 and 4 that a public output of the
+    released script shows after its seeded shuffle are the rows 6913, 9372 and 360 that the same shuffle draws here.
     """
-    for position, parts in enumerate(
-        zip_longest(read_text_lines(premises), read_text_lines(hypotheses), read_text_lines(labels))
-    ):
+    files = (premises, hypotheses, labels)
+    for position, parts in enumerate(zip_longest(*map(read_text_lines, files))):
         if None in parts:
-            short_file = (premises, hypotheses, labels)[parts.index(None)]
+            short_file = files[parts.index(None)]
             raise UserError(f"{short_file}: it ends after line {position}, the other files do not; get them again")
         premise, hypothesis, label = parts
         yield {
-            "source": source,
-            "source_id": str(position),
-            "split": split,
+            **_build_row(source, split, str(position), "esnli"),
             **_build_esnli_pair(premise, hypothesis, label.strip()),
-            "explanations": [],
             "reconstructed": True,
         }
 
 
-def _build_esnli_pair(first: str, second: str, label: str) -> dict[str, Any]:
-    """Return the columns that both forms of the data share."""
-    premise, hypothesis = join_lines(first), join_lines(second)
-    if not premise or not hypothesis:
-        reason: str | None = f"the {'hypothesis' if premise else 'premise'} is empty"
-    else:
-        reason = None if label in ESNLI_LABELS else f"label {label!r} is none of {', '.join(ESNLI_LABELS)}"
-    return {
-        "image": None,
-        "task": "esnli",
-        "premise": premise,
-        "hypothesis": hypothesis,
-        "choices": list(ESNLI_LABELS),
-        "gold": ESNLI_LABELS.index(label) if label in ESNLI_LABELS else None,
-        "rejected": reason,
-    }
-
-
-COMVE_ANSWERS = ("0", "1")
-
-
 def read_comve(sentences: str | Path, answers: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield pairs in the order of the sentences file.
+    """Yield pairs in the order of the sentences file, as rows of the layout `TEXTS`.
+
+    `choices` are both sentences, and `gold` is the index of the one AGAINST common sense: a prompt that asks for the
+    sensible sentence takes 1 - gold. Pairs with an empty sentence or without the answer 0 or 1 are rejected.
 
     Args:
         sentences: CSV with the header id,sent0,sent1.
         answers: CSV without header: id, and 0 or 1 for the nonsensical sentence.
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `TEXTS` with both sentences as `choices` and the index of the nonsensical one as `gold`.
-        Pairs with an empty sentence, without answer, or with an answer that is neither 0 nor 1 are rejected.
-    Raises:
-        UserError: A missing column, a malformed line, a repeated id, or an answer without pair.
     """
     gold = _read_comve_answers(answers)
     seen_ids: set[str] = set()
@@ -135,81 +99,44 @@ def read_comve(sentences: str | Path, answers: str | Path, source: str, split: s
         else:
             reason = None if answer in COMVE_ANSWERS else f"answer {answer!r} is neither 0 nor 1"
         yield {
-            "source": source,
-            "source_id": pair_id,
-            "split": split,
-            "image": None,
-            "task": "comve",
+            **_build_row(source, split, pair_id, "comve"),
             "choices": choices,
             "gold": COMVE_ANSWERS.index(answer) if answer in COMVE_ANSWERS else None,
-            "explanations": [],
-            "reconstructed": False,
             "rejected": reason,
         }
     if gold:
         raise UserError(f"{answers}: pair {next(iter(gold))} is not in {sentences}; use two files of one release")
 
 
-def _read_comve_answers(path: str | Path) -> dict[str, str]:
-    """Return the answers by pair id."""
-    answers: dict[str, str] = {}
-    for line, record in read_csv_records(path, columns=("id", "answer")):
-        if record["id"] in answers:
-            raise UserError(f"{path}: line {line}: pair {record['id']}: duplicate id in the file")
-        answers[record["id"]] = record["answer"]
-    return answers
-
-
-LETTERED = re.compile(r"^\(([A-Z])\) ?(.*)$", re.MULTILINE)
-DASHED = re.compile(r"^- (.+)$", re.MULTILINE)
-CHOICES_HEADER = "\n\nAnswer choices:\n"
-OPTIONS_HEADER = "\nOptions:\n"
-
-
 def read_bbh_data(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the items of a val_data.json in file order; `source_id` is the position in the file, from 0.
+    """Yield the items of a val_data.json, the layout of the published runs, as rows of the layout `TEXTS`.
 
-    Args:
-        path: JSON of canary and `data`.
-        task: Name of the task.
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `TEXTS`; `text` is `parsed_inputs`. Items without exactly one right choice and
-        items whose lettered choices are not their targets are rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field.
+    `source_id` is the position in the file, from 0. `text` is `parsed_inputs` with lettered choices; the single 1 of
+    `multiple_choice_scores` marks the answer among `multiple_choice_targets`. Items without exactly one right choice
+    and items whose lettered choices are not their targets are rejected.
     """
     for number, record in enumerate(read_list_entries(path, "data", dict)):
         where = f"{path}: item {number}"
         text = read_field(record, "parsed_inputs", str, where)
         choices = read_strings(record, "multiple_choice_targets", where)
         scores = read_field(record, "multiple_choice_scores", list, where)
-        lettered_choices = _parse_lettered_choices(text.rpartition(CHOICES_HEADER)[2])
+        gold, reason = None, None
         if len(scores) != len(choices) or scores.count(1) != 1:
-            gold, reason = None, f"its scores {scores} do not mark one of {len(choices)} choices"
-        elif lettered_choices != choices:
-            gold, reason = scores.index(1), "its lettered choices are not its targets"
+            reason = f"its scores {scores} do not mark one of {len(choices)} choices"
         else:
-            gold, reason = scores.index(1), None
-        yield _build_bbh_row(source, split, task, number, text) | {"choices": choices, "gold": gold, "rejected": reason}
+            gold = scores.index(1)
+            if _parse_lettered_choices(text.rpartition(CHOICES_HEADER)[2]) != choices:
+                reason = "its lettered choices are not its targets"
+        row = _build_row(source, split, str(number), task)
+        yield row | {"text": text, "choices": choices, "gold": gold, "rejected": reason}
 
 
 def read_bbh_examples(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the items of a file of the benchmark's own release in file order.
+    """Yield the items of a file of the benchmark's own release as rows of the layout `TEXTS`.
 
-    `source_id` is the position in the file, from 0.
-
-    Args:
-        path: JSON of canary and `examples`.
-        task: Name of the task.
-        source: Name of the source.
-        split: Name of the split.
-    Yields:
-        Rows of the layout `TEXTS`; `text` is `input`. Items without options and items whose target is none of
-        their options are rejected.
-    Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field.
+    `source_id` is the position in the file, from 0. `text` is `input` with its options; `target` is a letter in
+    brackets or, for causal judgement, a word. Items without options and items whose target is none of their options
+    are rejected.
     """
     for number, record in enumerate(read_list_entries(path, "examples", dict)):
         where = f"{path}: item {number}"
@@ -218,33 +145,55 @@ def read_bbh_examples(path: str | Path, task: str, source: str, split: str | Non
         options = text.rpartition(OPTIONS_HEADER)[2] if OPTIONS_HEADER in text else ""
         lettered_choices = _parse_lettered_choices(options)
         choices = lettered_choices or [choice.strip() for choice in DASHED.findall(options)]
-        names = [f"({_get_letter(index)})" for index in range(len(choices))] if lettered_choices else choices
+        names = [f"({letter})" for letter in _list_letters(len(choices))] if lettered_choices else choices
         gold = names.index(target) if target in names else None
         reason = None if gold is not None else f"target {target!r} is none of {len(choices)} options"
-        yield _build_bbh_row(source, split, task, number, text) | {"choices": choices, "gold": gold, "rejected": reason}
+        row = _build_row(source, split, str(number), task)
+        yield row | {"text": text, "choices": choices, "gold": gold, "rejected": reason}
 
 
-def _build_bbh_row(source: str, split: str | None, task: str, number: int, text: str) -> dict[str, Any]:
+def _build_row(source: str, split: str | None, source_id: str, task: str) -> dict[str, Any]:
     return {
         "source": source,
-        "source_id": str(number),
+        "source_id": source_id,
         "split": split,
         "image": None,
         "task": task,
-        "text": text,
         "explanations": [],
         "reconstructed": False,
     }
 
 
+def _build_esnli_pair(first: str, second: str, label: str) -> dict[str, Any]:
+    premise, hypothesis = join_lines(first), join_lines(second)
+    if not premise or not hypothesis:
+        reason: str | None = f"the {'hypothesis' if premise else 'premise'} is empty"
+    else:
+        reason = None if label in ESNLI_LABELS else f"label {label!r} is none of {', '.join(ESNLI_LABELS)}"
+    return {
+        "premise": premise,
+        "hypothesis": hypothesis,
+        "choices": list(ESNLI_LABELS),
+        "gold": ESNLI_LABELS.index(label) if label in ESNLI_LABELS else None,
+        "rejected": reason,
+    }
+
+
+def _read_comve_answers(path: str | Path) -> dict[str, str]:
+    answers: dict[str, str] = {}
+    for line, record in read_csv_records(path, columns=("id", "answer")):
+        if record["id"] in answers:
+            raise UserError(f"{path}: line {line}: pair {record['id']}: duplicate id in the file")
+        answers[record["id"]] = record["answer"]
+    return answers
+
+
 def _parse_lettered_choices(options: str) -> list[str]:
     """Return the choices after the letters (A), (B), … in order; none where the letters are not in order."""
-    options_by_letter = LETTERED.findall(options)
-    in_order = [letter for letter, _ in options_by_letter] == [
-        _get_letter(index) for index in range(len(options_by_letter))
-    ]
-    return [choice.strip() for _, choice in options_by_letter] if in_order else []
+    matches = LETTERED.findall(options)
+    in_order = [letter for letter, _ in matches] == _list_letters(len(matches))
+    return [choice.strip() for _, choice in matches] if in_order else []
 
 
-def _get_letter(index: int) -> str:
-    return chr(ord("A") + index)
+def _list_letters(count: int) -> list[str]:
+    return [chr(ord("A") + index) for index in range(count)]
