@@ -5,8 +5,7 @@ known; plurality and relations start from the COCO caption.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from spacy.tokens import Doc, Token
@@ -37,64 +36,6 @@ from waltz.foils.relations import NOT_ATTESTED, build_attested_foils, find_slots
 from waltz.foils.swig import DETERMINERS, SWAP_PREPOSITIONS, get_filler, inflect_present, split_caption
 
 Item = Mapping[str, Any]
-Reproduce = Callable[[Item], Sequence[Candidate]]
-Explain = Callable[[Item, Sequence[Candidate]], str]
-
-
-@dataclass(frozen=True)
-class Miss:
-    """A released item that is not among our candidates.
-
-    Attributes:
-        item_id: Its id in the release.
-        caption: Its caption.
-        foil: Its foil.
-        cause: Why it is not among them.
-    """
-
-    item_id: str
-    caption: str
-    foil: str
-    cause: str
-
-
-def texts_match(text: str, expected: str) -> bool:
-    """Return True where two texts are the same up to case, whitespace and the final full stop."""
-    return _normalise(text) == _normalise(expected)
-
-
-def matches_item(candidate: Candidate, item: Item) -> bool:
-    """Return True where a candidate that its rules can use is the released pair."""
-    return (
-        candidate.rejected is None
-        and texts_match(candidate.caption, item["caption"])
-        and texts_match(candidate.foil, item["foil"])
-        and not texts_match(candidate.caption, candidate.foil)
-    )
-
-
-def _normalise(text: str) -> str:
-    return "".join(text.lower().split()).rstrip(".")
-
-
-def find_misses(released: Iterable[Item], reproduce: Reproduce, explain: Explain) -> tuple[int, list[Miss]]:
-    """Return the released items that are not among the candidates built from their inputs.
-
-    Args:
-        released: Records of the release, each with its `id`.
-        reproduce: Builds candidates from an item's inputs.
-        explain: Says why an item is not among its candidates.
-    Returns:
-        Number of items, and those missed.
-    """
-    count, misses = 0, []
-    for item in released:
-        count += 1
-        candidates = reproduce(item)
-        if not any(matches_item(candidate, item) for candidate in candidates):
-            misses.append(Miss(item["id"], item["caption"], item["foil"], explain(item, candidates)))
-    return count, misses
-
 
 EXISTING = re.compile(
     r"(?P<opening>there\b|you see\b|)\s*(?P<be>\b(?:is|are)\b|)\s*(?P<quantity>\b(?:no|an?)\b|)\s*(?P<rest>.+?)\s*\.?",
@@ -102,8 +43,25 @@ EXISTING = re.compile(
 )
 FINITE = ("VBP", "VBZ", "MD")
 
+PRONOUNS = {"he", "she", "it", "they", "him", "her", "them", "his", "its", "their", "himself", "herself", "itself"}
+NO_PHRASE = "our parse has no such noun phrase"
+OTHER_ANAPHORS = "other pronouns change with the noun"
+OTHER_NOUNS = "another form of the noun"
+OTHER_VERBS = "other verbs change with the noun"
+NO_SLOT = "our parse has no such prepositions"
+OTHER_CAPTION = "the released caption is no longer the COCO caption"
 
-def reproduce_existence(item: Mapping[str, Any]) -> list[Candidate]:
+
+def texts_match(text: str, expected: str) -> bool:
+    """Return True where two texts are the same up to case, whitespace and the final full stop."""
+    return _normalise(text) == _normalise(expected)
+
+
+def _normalise(text: str) -> str:
+    return "".join(text.lower().split()).rstrip(".")
+
+
+def reproduce_existence(item: Item) -> list[Candidate]:
     """Return the negation of a released caption."""
     match = EXISTING.fullmatch(item["caption"].strip())
     if match is None:
@@ -115,7 +73,7 @@ def reproduce_existence(item: Mapping[str, Any]) -> list[Candidate]:
     return [build_negation(statement, 1 if singular else 2, match["quantity"].lower() != "no")]
 
 
-def explain_existence(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_existence(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why a released existence item is not among the candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
@@ -124,7 +82,7 @@ def explain_existence(item: Mapping[str, Any], candidates: Sequence[Candidate]) 
     return "another form of the statement"
 
 
-def reproduce_counting(item: Mapping[str, Any]) -> list[Candidate]:
+def reproduce_counting(item: Item) -> list[Candidate]:
     """Return the released caption with the foil's released numeral; nothing else changes where neither number is 1."""
     text, number, foil_number = item["caption"].strip().rstrip("."), item["classes"], item["classes_foil"]
     match = re.search(rf"(?P<adverb>\bexactly\s+)?\b{number}\b", text, re.I)
@@ -138,7 +96,7 @@ def reproduce_counting(item: Mapping[str, Any]) -> list[Candidate]:
     return [replace_number(statement, number, foil_number, adverb)]
 
 
-def explain_counting(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_counting(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why a released counting item is not among the candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
@@ -154,7 +112,7 @@ def explain_counting(item: Mapping[str, Any], candidates: Sequence[Candidate]) -
     return "the release has another form of the noun, of what refers to it, or takes another word for it"
 
 
-def reproduce_coreference(item: Mapping[str, Any]) -> list[Candidate]:
+def reproduce_coreference(item: Item) -> list[Candidate]:
     """Return the released dialogue of one round with the contrary answer."""
     dialogue = item["caption"].removeprefix(item["only_caption"]).removeprefix(". ")
     question, _, answer = dialogue.rpartition("? ")
@@ -162,20 +120,13 @@ def reproduce_coreference(item: Mapping[str, Any]) -> list[Candidate]:
     return [outcome] if isinstance(outcome, Candidate) else []
 
 
-def explain_coreference(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_coreference(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why a released coreference item is not among the candidates."""
     return "the released text has another form" if candidates else "no pronoun that this rule knows"
 
 
 def _build_statement(caption: Doc, start: int, end: int, number: int) -> Statement:
-    """Return a released caption as a statement.
-
-    Args:
-        caption: Parse of the caption.
-        start: First character of its quantity.
-        end: Character after its quantity.
-        number: The number that it names.
-    """
+    """Return a released caption as a statement."""
     words = [token for token in caption if token.text != "."]
     before = [token for token in words if token.idx < start]
     after = [token for token in words if token.idx >= end]
@@ -213,28 +164,13 @@ def _get_noun_forms(head: Token, number: int) -> Forms:
     return Forms(get_noun_forms(head.text, "NNS").singular, head.text)
 
 
-PRONOUNS = {"he", "she", "it", "they", "him", "her", "them", "his", "its", "their", "himself", "herself", "itself"}
-NO_PHRASE = "our parse has no such noun phrase"
-OTHER_ANAPHORS = "other pronouns change with the noun"
-OTHER_NOUNS = "another form of the noun"
-OTHER_VERBS = "other verbs change with the noun"
-NO_SLOT = "our parse has no such prepositions"
-OTHER_CAPTION = "the released caption is no longer the COCO caption"
-
-
-def reproduce_plurality(item: Mapping[str, Any], original: str) -> list[Candidate]:
-    """Return the usable candidates of the COCO caption that a released plurality item was made from.
-
-    Args:
-        item: Record of the released file.
-        original: The COCO caption with the item's `dataset_idx`.
-    """
-    doc = next(parse_captions([original]))
-    outcomes = build_plurality_foils(doc)
+def reproduce_plurality(original: str) -> list[Candidate]:
+    """Return the usable candidates of the COCO caption that a released plurality item was made from."""
+    outcomes = build_plurality_foils(next(parse_captions([original])))
     return [outcome for outcome in outcomes if isinstance(outcome, Candidate) and outcome.rejected is None]
 
 
-def explain_plurality(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_plurality(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why the caption and foil of a released plurality item are not among its candidates."""
     caption, foil = _find_words(item["caption"]), _find_words(item["foil"])
     foils = [_find_words(candidate.foil) for candidate in candidates if _find_words(candidate.caption) == caption]
@@ -250,19 +186,13 @@ def explain_plurality(item: Mapping[str, Any], candidates: Sequence[Candidate]) 
     return OTHER_NOUNS if str(item["classes_foil"]).lower() in words else OTHER_VERBS
 
 
-def reproduce_relations(item: Mapping[str, Any], original: str, sequences: Collection[str]) -> list[Candidate]:
-    """Return the candidates of a COCO caption's slots with every attested sequence, without a proposer.
-
-    Args:
-        item: Record of the released file.
-        original: The COCO caption with the item's `dataset_idx`.
-        sequences: The attested sequences of prepositions of all captions.
-    """
+def reproduce_relations(original: str, sequences: Collection[str]) -> list[Candidate]:
+    """Return the candidates of a COCO caption's slots with every attested sequence, without a proposer."""
     doc = next(parse_captions([original]))
     return [candidate for slot in find_slots(doc) for candidate in build_attested_foils(doc.text, slot, sequences)]
 
 
-def explain_relations(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_relations(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why the caption and foil of a released relations item are not among its candidates."""
     if _find_words(item["caption"]) not in {_find_words(candidate.caption) for candidate in candidates}:
         return OTHER_CAPTION if candidates else NO_SLOT
@@ -275,12 +205,8 @@ def _find_words(text: str) -> tuple[str, ...]:
     return tuple(WORD.findall(text.lower().replace(" - ", "-").rstrip(" .")))
 
 
-def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
-    """Return the candidate that the verb of the released foil gives; none where that is none of SWiG's.
-
-    Args:
-        item: A record of action-replacement.json.
-    """
+def reproduce_action_replacement(item: Item) -> list[Candidate]:
+    """Return the candidate that the verb of the released foil gives; none where that is none of SWiG's."""
     verb = _read_verb(item)
     caption = split_caption(item["caption"], item["classes"], verb)
     name = _find_verb_by_form(item["classes_foil"])
@@ -290,7 +216,7 @@ def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
     return list(build_replacements(caption, [Proposal(form, (form,), 0.0, 0)], read_verbs()))
 
 
-def explain_action_replacement(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_action_replacement(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why the released pair is not among the candidates."""
     if _find_verb_by_form(item["classes_foil"]) is None:
         return "the release misspells the verb of the foil"
@@ -303,20 +229,16 @@ def explain_action_replacement(item: Mapping[str, Any], candidates: Sequence[Can
     return "the verb of the release does not agree with its subject"
 
 
-def reproduce_actant_swap(item: Mapping[str, Any]) -> list[Candidate]:
-    """Return every wording of the swapped sentence, from the released caption and its two fillers.
-
-    Args:
-        item: A record of actant-swap.json.
-    """
+def reproduce_actant_swap(item: Item) -> list[Candidate]:
+    """Return every wording of the swapped sentence, from the released caption and its two fillers."""
     agent = get_filler(item["classes"])
     match = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
     verb = _read_verb(item)
     caption = split_caption(item["caption"], match[1], verb, item["classes_foil"]) if match else None
-    return list(build_swaps(caption, verb.base)) if caption is not None else []
+    return list(build_swaps(caption)) if caption is not None else []
 
 
-def explain_actant_swap(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+def explain_actant_swap(item: Item, candidates: Sequence[Candidate]) -> str:
     """Return why the released pair is not among the candidates."""
     foil = _split_words(item["foil"])
     if foil == _split_words(item["caption"]):
@@ -335,21 +257,18 @@ def explain_actant_swap(item: Mapping[str, Any], candidates: Sequence[Candidate]
     if (match[1] == "the") != get_filler(item["classes_foil"]).plural:
         return "the release treats the noun as a plural"
     words_between = [word for word in (match[3] or "").split() if word not in DETERMINERS]
-    return (
-        "an article that is not tried"
-        if " ".join(words_between) in ("", *SWAP_PREPOSITIONS)
-        else "a preposition not tried"
-    )
+    is_tried = " ".join(words_between) in ("", *SWAP_PREPOSITIONS)
+    return "an article that is not tried" if is_tried else "a preposition not tried"
 
 
-def _read_verb(item: Mapping[str, Any]) -> Verb:
+def _read_verb(item: Item) -> Verb:
     """Return the verb of SWiG that the image's name begins with."""
     return read_verbs()[item["image_file"].rsplit("_", 1)[0]]
 
 
 def _find_verb_by_form(form: str) -> str | None:
-    names = (verb.name for verb in read_verbs().values() if form in (verb.base, inflect_present(verb.base, False)))
-    return next(names, None)
+    verbs = read_verbs().values()
+    return next((verb.name for verb in verbs if form in (verb.base, inflect_present(verb.base, False))), None)
 
 
 def _split_words(text: str) -> list[str]:

@@ -1,36 +1,63 @@
 """The share of released items that the foiling functions reproduce, and the causes of the others."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from waltz.core.intervals import Measure
-from waltz.foils import released_items
+from waltz.foils.candidates import Candidate
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.relations import count_attested, find_slots
-from waltz.foils.released_items import Explain, Miss, Reproduce, find_misses
+from waltz.foils.released_items import (
+    Item,
+    explain_actant_swap,
+    explain_action_replacement,
+    explain_coreference,
+    explain_counting,
+    explain_existence,
+    explain_plurality,
+    explain_relations,
+    reproduce_actant_swap,
+    reproduce_action_replacement,
+    reproduce_coreference,
+    reproduce_counting,
+    reproduce_existence,
+    reproduce_plurality,
+    reproduce_relations,
+    texts_match,
+)
 
-Item = Mapping[str, Any]
+Reproduce = Callable[[Item], Sequence[Candidate]]
+"""Build candidates from an item's inputs."""
+Explain = Callable[[Item, Sequence[Candidate]], str]
+"""Say why an item is not among its candidates."""
 
 NO_INPUTS = "made from FOIL-it's own annotations, which the release does not hold"
 NO_CAPTIONS = "the study has no source in the format coco-captions"
 FROM_CAPTIONS = ("plurality", "relations")
 
 FUNCTIONS: dict[str, tuple[Reproduce, Explain]] = {
-    "existence": (released_items.reproduce_existence, released_items.explain_existence),
-    **dict.fromkeys(
-        ("counting-balanced", "counting-small", "counting-adversarial"),
-        (released_items.reproduce_counting, released_items.explain_counting),
-    ),
-    **dict.fromkeys(
-        ("coreference-standard", "coreference-clean"),
-        (released_items.reproduce_coreference, released_items.explain_coreference),
-    ),
-    "action-replacement": (released_items.reproduce_action_replacement, released_items.explain_action_replacement),
-    "actant-swap": (released_items.reproduce_actant_swap, released_items.explain_actant_swap),
+    "existence": (reproduce_existence, explain_existence),
+    "counting-balanced": (reproduce_counting, explain_counting),
+    "counting-small": (reproduce_counting, explain_counting),
+    "counting-adversarial": (reproduce_counting, explain_counting),
+    "coreference-standard": (reproduce_coreference, explain_coreference),
+    "coreference-clean": (reproduce_coreference, explain_coreference),
+    "action-replacement": (reproduce_action_replacement, explain_action_replacement),
+    "actant-swap": (reproduce_actant_swap, explain_actant_swap),
 }
-"""Functions that build candidates from an item's own texts, and that explain a miss, by instrument."""
+"""Functions for items whose own texts are their inputs, by instrument."""
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A released item that is not among our candidates, with the cause."""
+
+    item_id: str
+    caption: str
+    foil: str
+    cause: str
 
 
 def measure_reproduction(
@@ -39,7 +66,6 @@ def measure_reproduction(
     """Return the share of an instrument's items that are among our candidates.
 
     Args:
-        instrument: Name of the instrument.
         released: Records of the release, each with its `id`.
         originals: COCO captions by id, for plurality and relations.
     Returns:
@@ -48,34 +74,40 @@ def measure_reproduction(
     if instrument in FROM_CAPTIONS:
         if not originals:
             return Measure(None, 0, reason=NO_CAPTIONS), []
-        reproduce, explain = _from_captions(instrument, originals)
+        reproduce, explain = _select_caption_functions(instrument, originals)
     elif instrument in FUNCTIONS:
         reproduce, explain = FUNCTIONS[instrument]
     else:
         return Measure(None, 0, reason=NO_INPUTS), []
-    count, misses = find_misses(released, reproduce, explain)
-    return Measure(100 * (count - len(misses)) / count, count), misses
+    misses = []
+    for item in released:
+        candidates = reproduce(item)
+        if not any(_is_released_pair(candidate, item) for candidate in candidates):
+            misses.append(Miss(item["id"], item["caption"], item["foil"], explain(item, candidates)))
+    return Measure(100 * (len(released) - len(misses)) / len(released), len(released)), misses
 
 
-def _from_captions(instrument: str, originals: Mapping[str, str]) -> tuple[Reproduce, Explain]:
-    def get_original(item: Item) -> str:
-        return originals[str(item["dataset_idx"])]
-
+def _select_caption_functions(instrument: str, originals: Mapping[str, str]) -> tuple[Reproduce, Explain]:
+    """Return the functions for items whose input is the COCO caption with their `dataset_idx`."""
     if instrument == "plurality":
-        return lambda item: released_items.reproduce_plurality(
-            item, get_original(item)
-        ), released_items.explain_plurality
+        return lambda item: reproduce_plurality(originals[str(item["dataset_idx"])]), explain_plurality
     sequences = count_attested(slot for doc in parse_captions(originals.values()) for slot in find_slots(doc))
-    reproduce = partial(released_items.reproduce_relations, sequences=sequences)
-    return lambda item: reproduce(item, get_original(item)), released_items.explain_relations
+    return lambda item: reproduce_relations(originals[str(item["dataset_idx"])], sequences), explain_relations
+
+
+def _is_released_pair(candidate: Candidate, item: Item) -> bool:
+    return (
+        candidate.rejected is None
+        and texts_match(candidate.caption, item["caption"])
+        and texts_match(candidate.foil, item["foil"])
+        and not texts_match(candidate.caption, candidate.foil)
+    )
 
 
 def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]) -> str:
     """Render the page with the share of each instrument that is reproduced, and causes of the misses with an example.
 
-    Args:
-        shares: Rows of the layout `REPRODUCTION`.
-        misses: Rows of the layout `MISSES`.
+    `shares` and `misses` are rows of the layouts `REPRODUCTION` and `MISSES`.
     """
     lines = [
         "# How close the foiling functions come to the released benchmark",
@@ -101,12 +133,9 @@ def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mappin
 
 
 def _list_causes(misses: Sequence[Mapping[str, Any]]) -> list[str]:
-    examples = {miss["cause"]: miss for miss in reversed(misses)}
-    return [
-        f"- {number}: {cause}. “{_join_lines(examples[cause]['caption'])}” / “{_join_lines(examples[cause]['foil'])}”"
-        for cause, number in Counter(miss["cause"] for miss in misses).most_common()
-    ]
-
-
-def _join_lines(text: str) -> str:
-    return " ".join(text.split())
+    lines = []
+    for cause, number in Counter(miss["cause"] for miss in misses).most_common():
+        example = next(miss for miss in misses if miss["cause"] == cause)
+        caption, foil = (" ".join(example[side].split()) for side in ("caption", "foil"))
+        lines.append(f"- {number}: {cause}. “{caption}” / “{foil}”")
+    return lines
