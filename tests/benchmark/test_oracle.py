@@ -3,8 +3,9 @@
 import pytest
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
-from waltz.scenes.graph import Action, Cell, Graph, Object
+from waltz.core.intervals import Resampling
 from waltz.scenes.oracle import decide_truth
+from waltz.scenes.graph import Action, Cell, Graph, Object
 from waltz.scenes.writers.files import find_scene
 
 NO_CONTRADICTION = "no contradiction"
@@ -57,9 +58,7 @@ def shares():
         ROWS,
         lambda image: find_scene(image, GRAPHS),
         build_candidate_groups(0.5),
-        resamples=50,
-        confidence=0.9,
-        seed=1,
+        Resampling(50, 0.9, 1),
     )
     assert {entry["instrument"] for entry in rows} == {"x"}
     return {(entry["candidates"], entry["metric"]): entry for entry in rows}
@@ -106,9 +105,7 @@ def test_a_group_without_members_has_a_reason():
         ROWS[4:],
         lambda image: find_scene(image, GRAPHS),
         build_candidate_groups(None),
-        resamples=5,
-        confidence=0.9,
-        seed=1,
+        Resampling(5, 0.9, 1),
     )
     assert {(entry["value"], entry["n"], entry["reason"]) for entry in rows} == {
         (None, 0, "there is no such candidate")

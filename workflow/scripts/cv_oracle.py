@@ -4,6 +4,7 @@ from functools import partial
 
 from waltz.benchmark.oracle import compute_condition_shares
 from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.schema import CONDITIONS, ORACLE
 from waltz.scenes.sampling import draw_scenes
@@ -16,8 +17,6 @@ with log_job(snakemake.log[0]):
     rows = compute_condition_shares(
         parquet.read_rows(snakemake.input.probes, CONDITIONS),
         partial(find_scene, graphs=graphs),
-        resamples=params.resamples,
-        confidence=params.confidence,
-        seed=params.seed,
+        Resampling(params.resamples, params.confidence, params.seed),
     )
     parquet.write_rows(snakemake.output.shares, rows, ORACLE)

@@ -4,6 +4,7 @@ from functools import partial
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import FILTERED, ORACLE
 from waltz.scenes.sampling import draw_scenes
@@ -20,9 +21,7 @@ with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrume
             parquet.read_rows(candidates_file, FILTERED),
             partial(find_scene, graphs=graphs),
             build_candidate_groups(params.grammaticality),
-            resamples=params.resamples,
-            confidence=params.confidence,
-            seed=params.seed,
+            Resampling(params.resamples, params.confidence, params.seed),
         )
         bar.update(1)
     parquet.write_rows(snakemake.output.shares, rows, ORACLE)

@@ -49,12 +49,9 @@ def score_texts(
         texts: Texts of one sentence or more.
         masked: The masked LM (`bert-base-cased` in the papers).
         acceptability: A classifier of two classes, fine-tuned on CoLA.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of distinct sentences of each batch of either model.
     Returns:
         By text, a number from 0; about 1 for a good sentence.
-    Raises:
-        UserError: The classifier has no class of acceptable sentences.
     """
     acceptable = find_acceptable_class(acceptability)
     sentences = {text: split_sentences(text) for text in dict.fromkeys(texts)}
@@ -99,11 +96,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def find_acceptable_class(model: Classifier) -> int:
-    """Return the class of acceptable sentences: the one with that name, else 1, as in CoLA.
-
-    Raises:
-        UserError: The classifier does not have two classes.
-    """
+    """Return the class of acceptable sentences: the one with that name, else 1, as in CoLA."""
     if len(model.labels) != 2:
         raise UserError(
             f"models.{model.spec.name}: {model.spec.weights} has {len(model.labels)} classes"

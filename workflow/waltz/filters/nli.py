@@ -39,10 +39,7 @@ def infer_relations(
     Args:
         pairs: Premise (the caption) and hypothesis (the foil).
         model: A classifier into entailment, neutral, contradiction, in whichever order.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of distinct pairs of each batch.
-    Raises:
-        UserError: The model's labels do not say which class is which.
     """
     order = find_label_order(model)
     logits = compute_class_logits(model, pairs, cache_folder=cache_folder, on_progress=on_progress)
@@ -54,11 +51,7 @@ def infer_relations(
 
 
 def find_label_order(model: Classifier) -> list[int]:
-    """Return the classes of entailment, neutral and contradiction, from the labels in any case and spelling.
-
-    Raises:
-        UserError: The labels are others, or name one of the three twice.
-    """
+    """Return the classes of entailment, neutral and contradiction, from the labels in any case and spelling."""
     plain = [re.sub(r"[^a-z]", "", label.lower()) for label in model.labels]
     classes = [
         [index for index, label in enumerate(plain) if label.startswith(name)] for name in LABEL_BEGINNINGS.values()

@@ -5,7 +5,7 @@ and torch takes seconds to import.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
+    from waltz.core.devices import Device
+    from waltz.filters.nli import Inference
     from waltz.models.batches import ProgressCallback
     from waltz.models.text.causal import CausalModel
     from waltz.models.text.classifier import Classifier
     from waltz.models.text.masked import MaskedModel
-from collections.abc import Iterable
-
-if TYPE_CHECKING:
-    from waltz.filters.nli import Inference
-
 
 RANKING_TOKENS = 2048
 """Most tokens in one forward pass of the ranking model."""
+CLOSE = 1e-4
+"""Distance from a threshold at which a score may fall on the other side on another machine."""
+
+UNGRAMMATICAL = "grammaticality below"
+NO_CONTRADICTION = "no contradiction"
+READS_WORSE = "another caption of the image reads better"
+WORDED_WORSE = "another wording of the foil reads better"
 
 Rows = list[dict[str, Any]]
 
@@ -46,6 +50,37 @@ class FilterModels:
     ranking: "CausalModel | None" = None
 
 
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for the candidates of an instrument.
+
+    Attributes:
+        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is only recorded.
+        contradiction: True where contradiction must be the most probable relation of caption to foil.
+    """
+
+    grammaticality: float | None = None
+    contradiction: bool = False
+
+
+def load_filter_models(models: Mapping[str, Mapping[str, Any]], device: "Device") -> FilterModels:
+    """Load models, given as the settings of a `ModelSpec` by the fields of `FilterModels`."""
+    if not models:
+        return FilterModels()
+    from waltz.model_registry import ModelSpec
+    from waltz.models.text.causal import load_causal_model
+    from waltz.models.text.classifier import load_classifier
+    from waltz.models.text.masked import load_masked_model
+
+    loaders: dict[str, Callable[..., Any]] = {
+        "likelihood": load_masked_model,
+        "acceptability": load_classifier,
+        "nli": load_classifier,
+        "ranking": load_causal_model,
+    }
+    return FilterModels(**{key: loaders[key](ModelSpec(**model), device) for key, model in models.items()})
+
+
 def filter_candidates(
     candidates: Sequence[Mapping[str, Any]],
     models: FilterModels,
@@ -61,37 +96,30 @@ def filter_candidates(
         models: The models that `filters` use.
         filters: Any of `grammaticality`, `contradiction`, `ranking`.
         grammaticality: Lowest grammaticality of a foil that is kept.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of texts of each batch.
     Returns:
         Rows of the filtered layout, and the candidates whose verdict depends on the last digits.
     """
     usable = [row for row in candidates if row["rejected"] is None]
-    checks_grammar, checks_nli = "grammaticality" in filters, "contradiction" in filters
-    scores = (
-        _score_grammaticality({row["foil"] for row in usable}, models, cache_folder, on_progress)
-        if checks_grammar
-        else None
-    )
-    inferences = None
-    if checks_nli:
+    scores = inferences = None
+    if "grammaticality" in filters:
+        scores = score_grammaticality({row["foil"] for row in usable}, models, cache_folder, on_progress)
+    if "contradiction" in filters:
         from waltz.filters.nli import infer_relations
 
         assert models.nli is not None
-        inferences = infer_relations(
-            [(row["caption"], row["foil"]) for row in usable], models.nli, cache_folder, on_progress
-        )
-    rows, close = apply_thresholds(
-        candidates, Thresholds(grammaticality if checks_grammar else None, checks_nli), scores, inferences
-    )
-    unranked = {"caption_grammaticality": None, "caption_perplexity": None}
-    rows = [{**row, **unranked} for row in rows]
+        pairs = [(row["caption"], row["foil"]) for row in usable]
+        inferences = infer_relations(pairs, models.nli, cache_folder, on_progress)
+    thresholds = Thresholds(grammaticality if "grammaticality" in filters else None, "contradiction" in filters)
+    rows, close = apply_thresholds(candidates, thresholds, scores, inferences)
+    rows = [{**row, "caption_grammaticality": None, "caption_perplexity": None} for row in rows]
     return (_rank(rows, models, cache_folder, on_progress) if "ranking" in filters else rows), close
 
 
-def _score_grammaticality(
-    texts: set[str], models: FilterModels, cache_folder: Path, on_progress: "ProgressCallback"
+def score_grammaticality(
+    texts: Iterable[str], models: FilterModels, cache_folder: Path, on_progress: "ProgressCallback"
 ) -> dict[str, float]:
+    """Return GRUEN's grammaticality of each text."""
     from waltz.filters.gruen import score_texts
 
     assert models.likelihood is not None
@@ -99,60 +127,12 @@ def _score_grammaticality(
     return score_texts(sorted(texts), models.likelihood, models.acceptability, cache_folder, on_progress)
 
 
-def _rank(rows: Rows, models: FilterModels, cache_folder: Path, on_progress: "ProgressCallback") -> Rows:
-    """Score the texts of kept candidates; keep the best caption of an image, and the best wording of each exchange."""
-    from waltz.models.text.causal import compute_mean_log_likelihoods
-
-    assert models.ranking is not None
-    kept_rows = [row for row in rows if row["kept"]]
-    captions = sorted({row["caption"] for row in kept_rows})
-    scores = _score_grammaticality(
-        {row[side] for row in kept_rows for side in ("caption", "foil")}, models, cache_folder, on_progress
-    )
-    likelihoods = compute_mean_log_likelihoods(captions, models.ranking, RANKING_TOKENS, cache_folder, on_progress)
-    for row in kept_rows:
-        likelihood = likelihoods[row["caption"]]
-        if likelihood.value is None:
-            raise UserError(f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}")
-        row["grammaticality"] = scores[row["foil"]]
-        row["caption_grammaticality"] = scores[row["caption"]]
-        row["caption_perplexity"] = math.exp(-likelihood.value)
-    for reason, find_worse in ((READS_WORSE, find_worse_captions), (WORDED_WORSE, find_worse_wordings)):
-        worse_ids = find_worse([row for row in rows if row["kept"]])
-        rows = [{**row, "kept": False, "rejected": reason} if row["item_id"] in worse_ids else row for row in rows]
-    return rows
-
-
-CLOSE = 1e-4
-"""Distance from a threshold at which a score may fall on the other side on another machine."""
-NO_CONTRADICTION = "no contradiction"
-UNGRAMMATICAL = "grammaticality below"
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Thresholds for the candidates of an instrument.
-
-    Attributes:
-        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is only recorded.
-        contradiction: True where contradiction must be the most probable relation of caption to foil.
-    """
-
-    grammaticality: float | None = None
-    contradiction: bool = False
-
-    @property
-    def ungrammatical(self) -> str:
-        """Reason of a candidate that is not grammatical enough: one for all, so that it can be counted."""
-        return f"{UNGRAMMATICAL} {self.grammaticality:g}"
-
-
 def apply_thresholds(
     rows: Iterable[Mapping[str, Any]],
     thresholds: Thresholds,
     grammaticality: Mapping[str, float] | None = None,
     inferences: "Mapping[tuple[str, str], Inference] | None" = None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[Rows, Rows]:
     """Return candidates with their scores and verdicts, and those whose verdict depends on the last digits.
 
     A candidate that was rejected before keeps its reason. The first filter that rejects gives the reason:
@@ -160,7 +140,6 @@ def apply_thresholds(
 
     Args:
         rows: Rows of candidates with item_id, caption, foil, rejected.
-        thresholds: Those of the instrument.
         grammaticality: Score by foil; None where that filter did not run.
         inferences: Relation of caption to foil by both; None where that filter did not run. A pair that is
             rejected already may be absent.
@@ -168,11 +147,9 @@ def apply_thresholds(
         All rows in their order with grammaticality, nli_entailment, nli_neutral, nli_contradiction, kept and
         rejected; and for each filter and undecided candidate nearer than 1e-4 to a threshold a dict of
         item_id, filter, value, threshold.
-    Raises:
-        ValueError: A filter is active, and the score of a candidate that reached it is missing.
     """
-    judged_rows: list[dict[str, Any]] = []
-    close: list[dict[str, Any]] = []
+    judged_rows: Rows = []
+    close: Rows = []
     for row in rows:
         score = None if grammaticality is None else grammaticality.get(row["foil"])
         inference = None if inferences is None else inferences.get((row["caption"], row["foil"]))
@@ -205,13 +182,33 @@ def _list_checks(
 ) -> Iterable[tuple[str, float | None, float, str]]:
     """Yield filter, value, threshold and reason of every active filter, in order."""
     if thresholds.grammaticality is not None:
-        yield "grammaticality", score, thresholds.grammaticality, thresholds.ungrammatical
+        yield "grammaticality", score, thresholds.grammaticality, f"{UNGRAMMATICAL} {thresholds.grammaticality:g}"
     if thresholds.contradiction:
         yield "contradiction", None if inference is None else inference.margin, 0.0, NO_CONTRADICTION
 
 
-READS_WORSE = "another caption of the image reads better"
-WORDED_WORSE = "another wording of the foil reads better"
+def _rank(rows: Rows, models: FilterModels, cache_folder: Path, on_progress: "ProgressCallback") -> Rows:
+    """Score the texts of kept candidates; keep the best caption of an image, and the best wording of each exchange."""
+    from waltz.models.text.causal import compute_mean_log_likelihoods
+
+    assert models.ranking is not None
+    kept_rows = [row for row in rows if row["kept"]]
+    captions = sorted({row["caption"] for row in kept_rows})
+    scores = score_grammaticality(
+        {row[side] for row in kept_rows for side in ("caption", "foil")}, models, cache_folder, on_progress
+    )
+    likelihoods = compute_mean_log_likelihoods(captions, models.ranking, RANKING_TOKENS, cache_folder, on_progress)
+    for row in kept_rows:
+        likelihood = likelihoods[row["caption"]]
+        if likelihood.value is None:
+            raise UserError(f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}")
+        row["grammaticality"] = scores[row["foil"]]
+        row["caption_grammaticality"] = scores[row["caption"]]
+        row["caption_perplexity"] = math.exp(-likelihood.value)
+    for reason, find_worse in ((READS_WORSE, find_worse_captions), (WORDED_WORSE, find_worse_wordings)):
+        worse_ids = find_worse([row for row in rows if row["kept"]])
+        rows = [{**row, "kept": False, "rejected": reason} if row["item_id"] in worse_ids else row for row in rows]
+    return rows
 
 
 def select_best_captions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
