@@ -70,7 +70,7 @@ def _first(rows: Sequence[Row], instrument: str, wanted: int, seed: int) -> list
 
 
 def _rows(found: Iterable[Candidate], row: Row, instrument: str, tries: int, seed: int) -> Rows:
-    rows = [build_candidate_row(one, row, number, instrument, instrument) for number, one in enumerate(found)]
+    rows = [build_candidate_row(one, row, number, instrument) for number, one in enumerate(found)]
     return sorted(rows, key=lambda entry: rank(entry["item_id"], seed))[:tries]
 
 
@@ -86,7 +86,7 @@ def measured(found: Rows, size: int, distance: float, seed: int) -> tuple[int, f
     begin = time.perf_counter()
     chosen = select_balanced(found, BalanceLimits(size=size, js=distance), seed)
     seconds = time.perf_counter() - begin
-    return len(chosen), compute_jensen_shannon(row for row in found if row["item_id"] in chosen), seconds
+    return len(chosen), compute_jensen_shannon([row for row in found if row["item_id"] in chosen]), seconds
 
 
 def main() -> None:

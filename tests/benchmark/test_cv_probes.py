@@ -27,6 +27,7 @@ from waltz.benchmark.cv_probes import (
 from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.cv_probes import build_contextual_captions, select_images, select_verbs
@@ -85,7 +86,7 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         build_written("b.jpg", "A man waits."),
         build_written("z.jpg", "A man waits."),
     ]
-    plain_rows = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    plain_rows = review_plain_captions(rows, CONTEXTUAL, None)
     assert [(row["image"], row["rejected"]) for row in plain_rows] == [
         ("a.jpg", None),
         ("a.jpg", "uses the contextual verb"),
@@ -112,14 +113,14 @@ def test_a_majority_of_checkers_decides_about_a_plain_image(plain, contextual, r
     rows = [build_written("a.jpg", "A man waits.")]
     assert list_checks(rows, CONTEXTUAL) == [("p.jpg", "A man waits."), ("p.jpg", "A man votes.")]
     answers = {("p.jpg", "A man waits."): plain, ("p.jpg", "A man votes."): contextual}
-    assert review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], answers)[0]["rejected"] == reason
+    assert review_plain_captions(rows, CONTEXTUAL, answers)[0]["rejected"] == reason
 
 
 def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
     rows = [build_written("a.jpg", "A man waits in a hall."), build_written("a.jpg", "Nice big hall", "q.jpg")]
-    plain = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    plain = review_plain_captions(rows, CONTEXTUAL, None)
     assert plain[1]["not_simplified"] == "no main verb is found"
-    items = build_conditions([*CONTEXTUAL, *plain], SWIG)
+    items = build_conditions([*CONTEXTUAL, *plain])
     parquet.build_table(items, CONDITIONS)
     group_items = [
         (row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"
@@ -162,7 +163,7 @@ def scene_files(tmp_path_factory):
         (folder / "frames.json").write_text(json.dumps(annotations.build_swig(graphs, 2026, split, False)))
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = select_verbs(frames, "all")
-    rows = build_contextual_captions(frames, select_images(frames, 1, names), SWIG)
+    rows = build_contextual_captions(frames, select_images(frames, 1, names))
     parquet.write_rows(folder / "contextual.parquet", rows, PROBE_CAPTIONS)
     (folder / "descriptions.json").write_text(json.dumps(annotations.build_descriptions(graphs, 2026)))
     return folder
@@ -205,7 +206,7 @@ def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files)
     assert record["checker"] == "oracle"
     assert record["captions"]["plain"][UNDECIDED] > 0
     graphs = draw_scenes(40, 2026)
-    shares = compute_condition_shares(items, partial(find_scene, graphs=graphs), resamples=100, confidence=0.95, seed=1)
+    shares = compute_condition_shares(items, partial(find_scene, graphs=graphs), Resampling(100, 0.95, 1))
     assert len(shares) == 2 * 4 * 2
     assert {row["value"] for row in shares if row["metric"] == "as_expected"} == {100.0}
     assert min(row["n"] for row in shares) >= 15
@@ -228,7 +229,7 @@ def test_the_oracles_shares_distinguish_false_items_from_true_ones():
         {"form": "original", "condition": "+img+cap", "image": "x", "caption": text, "match": match, "group": text}
         for text, match in texts.items()
     ]
-    decided, right = compute_condition_shares(rows, lambda _: graph, resamples=100, confidence=0.95, seed=1)
+    decided, right = compute_condition_shares(rows, lambda _: graph, Resampling(100, 0.95, 1))
     assert (decided["candidates"], decided["metric"], decided["n"]) == ("original +img+cap", "decided", 3)
     assert decided["value"] == pytest.approx(200 / 3)
     assert (right["metric"], right["value"], right["n"]) == ("as_expected", 50.0, 2)

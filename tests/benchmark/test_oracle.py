@@ -4,8 +4,8 @@ import pytest
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.intervals import Resampling
-from waltz.scenes.oracle import decide_truth
 from waltz.scenes.graph import Action, Cell, Graph, Object
+from waltz.scenes.oracle import decide_truth
 from waltz.scenes.writers.files import find_scene
 
 NO_CONTRADICTION = "no contradiction"

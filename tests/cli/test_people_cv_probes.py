@@ -16,7 +16,6 @@ from waltz.benchmark.cv_probes import (
 from waltz.cli.app import app
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
-from waltz.foils.english.wordnet import read_verbs
 
 PREFIX = ("--image-prefix", "https://images.example/")
 
@@ -69,9 +68,7 @@ def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
     contextual = select_contextual_captions(
         parquet.read_rows(captions, PROBE_CAPTIONS), {"A man votes.": 1, "A man buys a hat.": 1}
     )
-    items = build_conditions(
-        [*contextual, *review_plain_captions([row], contextual, read_verbs(), ["voting"], None)], read_verbs()
-    )
+    items = build_conditions([*contextual, *review_plain_captions([row], contextual, None)])
     parquet.write_rows(tmp_path / "items.parquet", items, CONDITIONS)
     result = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
     assert result.exit_code == 0, result.output
@@ -85,7 +82,7 @@ def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
     assert result.output == f"2 answers: {checks}\n"
     answers = read_checks(checks)
     assert answers == {("p.jpg", "A man votes."): ["no"], ("p.jpg", "A man, in a hall, waits."): ["yes"]}
-    assert review_plain_captions([row], contextual, read_verbs(), ["voting"], answers)[0]["rejected"] is None
+    assert review_plain_captions([row], contextual, answers)[0]["rejected"] is None
     assert list(csv.DictReader((tmp_path / "checks.skipped.csv").open())) == []
 
 

@@ -222,9 +222,9 @@ def test_foil_it():
 
 def test_splits_are_chosen_or_refused():
     rows = [row(1), row(2, split="train"), row(3)]
-    assert [case["source_id"] for case in select_splits(rows, ["test"], "here")] == ["1", "3"]
+    assert [case["source_id"] for case in select_splits(rows, ["test"], "x")] == ["1", "3"]
     with pytest.raises(UserError, match=r"instruments\.x\.splits: the source has no split 'val'; it has test, train"):
-        select_splits(rows, ["test", "val"], "instruments.x.splits")
+        select_splits(rows, ["test", "val"], "x")
 
 
 def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
@@ -239,9 +239,9 @@ def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
     ]
     kept = [(given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))]
     assert kept == [("1", candidate), ("1", other), ("2", candidate), ("1", Refusal("why"))]
-    written = build_candidate_row(other, row(1), 1, "foil-it", "noun phrases")
+    written = build_candidate_row(other, row(1), 1, "foil-it")
     assert written["item_id"] == "foil-it:toy:1:1"
-    assert written["caption_phrases"] == ["dog"]
+    assert written["caption_phrases"] == ("dog",)
 
 
 def test_naming_the_instruments_loads_no_model_code():

@@ -20,12 +20,9 @@ from waltz.foils.cv_probes import (
     fill_abstract,
     find_verb_span,
     list_forms,
-    list_scene_captions,
-    rank_images,
-    read_descriptions,
+    read_scene_captions,
     repair_caption,
     review_captions,
-    select_best,
     select_images,
     select_verbs,
     simplify_caption,
@@ -56,7 +53,7 @@ def frame(verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | Non
 
 def baptizing(**changes: str | None) -> FilledAbstract:
     glosses: dict[str, str | None] = {"agent": "priest", "baptized": "baby", "liquid": None, "tool": "hand"}
-    result = fill_abstract(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)), SWIG)
+    result = fill_abstract(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)))
     assert isinstance(result, FilledAbstract)
     return result
 
@@ -79,9 +76,7 @@ def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
 
 
 def test_a_frame_without_agent_gives_none() -> None:
-    assert fill_abstract(frame("baptizing", BAPTIZING, agent=None), SWIG) == Refusal(
-        "nobody fills the role before the verb"
-    )
+    assert fill_abstract(frame("baptizing", BAPTIZING, agent=None)) == Refusal("nobody fills the role before the verb")
 
 
 @pytest.mark.parametrize(
@@ -122,16 +117,14 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
         frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
     ]
     images = {"baptizing": ["x_1.jpg"]}
-    result = build_contextual_captions(frames, images, SWIG)
+    result = build_contextual_captions(frames, images)
     assert [(row["caption_id"], row["caption"], row["rejected"]) for row in result] == [
         ("contextual:x_1.jpg#0", "A priest baptizes a baby.", None),
         ("contextual:x_1.jpg#1", None, "nobody fills the role before the verb"),
         ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
     ]
     assert result[0]["writer"] == "rule"
-    (first, *_) = build_contextual_captions(
-        frames, images, SWIG, lambda prompt: "The priest baptizes the baby.", "tiny"
-    )
+    (first, *_) = build_contextual_captions(frames, images, lambda prompt: "The priest baptizes the baby.", "tiny")
     assert (first["caption"], first["writer"]) == ("The priest baptizes the baby.", "tiny")
     assert first["simplified"] == result[0]["simplified"]
 
@@ -142,10 +135,6 @@ def test_verbs_of_a_study_are_named_or_all() -> None:
     assert select_verbs(frames) == list(VERBS)
     with pytest.raises(UserError, match=r"cv_probes\.verbs: the source has no image of 'voting'"):
         select_verbs(frames, ["buying", "voting"])
-
-
-def test_the_best_caption_is_the_first_of_the_highest() -> None:
-    assert select_best(["a", "bb", "cc"], lambda texts: [len(text) for text in texts]) == 1
 
 
 def test_images_are_chosen_by_seed_and_not_by_order() -> None:
@@ -169,7 +158,7 @@ def test_the_review_drops_contextual_verbs() -> None:
         " \n": "empty",
     }
     rows = [{"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text} for text in captions]
-    result = review_captions(rows, SWIG, VERBS)
+    result = review_captions(rows, VERBS)
     assert [row["rejected"] for row in result] == list(captions.values())
     assert result[1]["caption"] == "a man talks to two  women"
 
@@ -206,7 +195,7 @@ def test_a_place_that_is_a_time_takes_at_without_article() -> None:
 
 def test_what_plain_captions_share_stands_once() -> None:
     plain = [{**row, "plain_image": "p"} for row in PLAIN]
-    rows = build_condition_rows(CONTEXT, [*plain, plain[0]], SWIG, "original")
+    rows = build_condition_rows(CONTEXT, [*plain, plain[0]], "original")
     assert [(row["condition"], row["item_id"][-1]) for row in rows] == [
         ("+img+cap", "0"),
         ("+img-cap", "0"),
@@ -217,10 +206,6 @@ def test_what_plain_captions_share_stands_once() -> None:
     ]
 
 
-def test_images_are_ranked_by_score_and_name() -> None:
-    assert rank_images(["c", "a", "b"], [0.9, 0.2, 0.9], 2) == [("b", 0.9), ("c", 0.9)]
-
-
 CONTEXT = [{"image": "i", "verb": "voting", "caption": "A man votes."}]
 PLAIN = [
     {"image": "i", "verb": "voting", "caption": "A man stands.", "plain_image": "p"},
@@ -229,7 +214,7 @@ PLAIN = [
 
 
 def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -> None:
-    rows = build_condition_rows(CONTEXT, PLAIN, SWIG, "original")
+    rows = build_condition_rows(CONTEXT, PLAIN, "original")
     assert [(row["condition"], row["image"], row["caption"], row["match"]) for row in rows] == [
         ("+img+cap", "i", "A man votes.", True),
         ("+img-cap", "i", "A man stands.", True),
@@ -258,7 +243,7 @@ def test_descriptions_must_be_whole(tmp_path: Path) -> None:
     path = tmp_path / "descriptions.json"
     path.write_text(json.dumps({"a.png": {"verb": "voting", "still": "b.png", "contextual": []}}))
     with pytest.raises(UserError, match=r"image 'a\.png': field 'plain' is missing"):
-        list(read_descriptions(path))
+        read_scene_captions(path)
 
 
 def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path: Path) -> None:
@@ -269,7 +254,7 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
     for split in written.SWIG_SPLITS:
         path.write_text(json.dumps(written.build_swig(graphs, SEED, split, False)))
         for row in read_frames(path, read_situation_space(space), "imsitu", split):
-            result = fill_abstract(row, SWIG)
+            result = fill_abstract(row)
             assert isinstance(result, FilledAbstract)
             graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
             for text in (result.caption, result.simplified):
@@ -283,9 +268,9 @@ def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_do
     graphs = draw_scenes(80, SEED)
     path = tmp_path / "descriptions.json"
     path.write_text(json.dumps(written.build_descriptions(graphs, SEED)))
-    rows = list_scene_captions(read_descriptions(path))
+    rows = read_scene_captions(path)
     assert len(rows) > 80
-    result = review_captions(rows, SWIG, sorted({row["verb"] for row in rows}))
+    result = review_captions(rows, sorted({row["verb"] for row in rows}))
     assert {row["rejected"] for row in result} == {None}
     verdicts: Counter[str] = Counter()
     for row, doc in zip(result, parse(row["caption"] for row in result), strict=True):

@@ -22,7 +22,6 @@ from waltz.foils.masked_proposals import (
     propose_spans_with_checklist,
     rank_words,
 )
-from waltz.model_registry import ModelSpec
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def scenes():
     return load_scenes_model()
 
 
-def _scores(model, slot, tokens, scale):
+def _scores(model, slot, tokens):
     """Mean score of a filling: the definition, one forward pass a token."""
     ids = list(model.tokenize(slot.mask(model.tokenizer.mask_token, len(tokens))))
     places = [place for place, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
@@ -43,14 +42,13 @@ def _scores(model, slot, tokens, scale):
     for place, token in zip(places, tokens, strict=True):
         with torch.inference_mode():
             logits = model.network(input_ids=torch.tensor([ids])).logits[0, place].double()
-        total += float((torch.log_softmax(logits, dim=-1) if scale == "log_softmax" else logits)[token])
+        total += float(logits[token])
         ids[place] = token
     return total / len(tokens)
 
 
-@pytest.mark.parametrize("scale", ["logit", "log_softmax"])
-def test_scores_are_means_over_tokens_from_the_left_and_ranks_are_by_length(tiny, scale):
-    proposals = propose_spans(SLOTS, tiny, top=4, beam=5, scale=scale)
+def test_scores_are_means_over_tokens_from_the_left_and_ranks_are_by_length(tiny):
+    proposals = propose_spans(SLOTS, tiny, top=4, beam=5)
     for slot in SLOTS:
         assert [proposal.score for proposal in proposals[slot]] == sorted(
             (p.score for p in proposals[slot]), reverse=True
@@ -60,19 +58,19 @@ def test_scores_are_means_over_tokens_from_the_left_and_ranks_are_by_length(tiny
             assert [proposal.rank for proposal in listed] == [0, 1, 2, 3]
             for proposal in listed:
                 tokens = tiny.tokenizer.convert_tokens_to_ids(list(proposal.pieces))
-                assert proposal.score == pytest.approx(_scores(tiny, slot, tokens, scale), abs=2e-5)
+                assert proposal.score == pytest.approx(_scores(tiny, slot, tokens), abs=2e-5)
 
 
 def test_a_wide_beam_finds_the_best_of_all_pairs(tiny):
     slot, size = SLOTS[0], len(tiny.tokenizer)
-    proposals = propose_spans([slot], tiny, longest=2, top=3, beam=size, scale="log_softmax")[slot]
+    proposals = propose_spans([slot], tiny, longest=2, top=3, beam=size)[slot]
     best = next(proposal for proposal in proposals if len(proposal.pieces) == 2)
     ids = list(tiny.tokenize(slot.mask("[MASK]", 2)))
     place = ids.index(4)
     with torch.inference_mode():
-        first = torch.log_softmax(tiny.network(input_ids=torch.tensor([ids])).logits[0, place].double(), dim=-1)
+        first = tiny.network(input_ids=torch.tensor([ids])).logits[0, place].double()
         filled = torch.tensor([[*ids[:place], token, *ids[place + 1 :]] for token in range(size)])
-        second = torch.log_softmax(tiny.network(input_ids=filled).logits[:, place + 1].double(), dim=-1)
+        second = tiny.network(input_ids=filled).logits[:, place + 1].double()
     total = (first[:, None] + second) / 2
     expected = divmod(int(total.argmax()), size)
     assert tuple(tiny.tokenizer.convert_tokens_to_ids(list(best.pieces))) == expected
@@ -96,7 +94,7 @@ def test_given_forms_are_ranked_whatever_their_number_of_pieces(tiny):
     assert [proposal.rank for proposal in proposals] == [0, 1, 2, 3, 4]
     for proposal in proposals:
         tokens = tiny.tokenizer.convert_tokens_to_ids(list(proposal.pieces))
-        assert proposal.score == pytest.approx(_scores(tiny, slot, tokens, "logit"), abs=2e-5)
+        assert proposal.score == pytest.approx(_scores(tiny, slot, tokens), abs=2e-5)
     assert [proposal.score for proposal in proposals] == sorted(
         (proposal.score for proposal in proposals), reverse=True
     )
@@ -133,11 +131,6 @@ def test_progress_counts_slots_and_finished_batches_are_kept(tiny, tmp_path, mon
 
 
 needs_checklist = pytest.mark.skipif(find_spec("checklist") is None, reason="the extra `checklist` is not installed")
-
-
-@pytest.fixture(scope="module")
-def tiny_again():
-    return masked_model()
 
 
 @needs_checklist
@@ -177,11 +170,11 @@ def test_the_generator_has_the_fields_that_checklists_own_constructor_sets(tiny,
 
 @needs_checklist
 def test_a_study_that_names_checklist_gets_its_proposals(tmp_path):
-    spec, device = ModelSpec("masked-lm", "masked", str(SCENES), "local"), Device("cpu", 1, "test")
+    settings = {"name": "masked-lm", "kind": "masked", "weights": str(SCENES), "revision": "local"}
     finished = []
     options = load_proposer(
-        spec,
-        device,
+        settings,
+        Device("cpu", 1, "test"),
         longest=2,
         best=3,
         most_tokens=None,

@@ -53,13 +53,9 @@ def select_balanced(rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, se
 
     Args:
         rows: Candidates with item_id, source, source_id, direction, caption_phrases and foil_phrases.
-        limits: Limits of the selection.
         seed: Seed of the order in which equally good candidates are preferred.
     Returns:
         The selected item ids; the same for any order of `rows`.
-    Raises:
-        ValueError: Frequencies are balanced, and a row has more phrases on one side than on the other.
-        UserError: The solver finds no optimum.
     """
     rows = sorted(rows, key=lambda row: str(row["item_id"]))
     if not rows:

@@ -2,16 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from waltz.benchmark.oracle import answer_checks
 from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import UserError
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.candidates import Refusal
-from waltz.foils.cv_probes import build_condition_rows, review_captions, select_best, simplify_caption
+from waltz.foils.cv_probes import build_condition_rows, read_scene_captions, review_captions, simplify_caption
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.wordnet import Verb
+from waltz.scenes.oracle import VOTER
+from waltz.scenes.sampling import draw_scenes
+from waltz.scenes.writers.files import find_scene
 from waltz.sources.raw_files import read_csv_records
 
 SAME_CAPTION = "another annotation gives the same caption"
@@ -31,16 +35,59 @@ Rows = list[dict[str, Any]]
 Answers = Mapping[tuple[str, str], Sequence[str]]
 
 
-def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
-    """Read plain captions from a CSV file with the columns `WRITTEN`; plain_image may be empty.
+def read_plain_captions(inputs: Mapping[str, str], contextual: Sequence[Row]) -> Rows:
+    """Return the plain captions that people wrote, or the scenes' own.
 
     Args:
-        path: The file.
+        inputs: Files by name: `written` or `descriptions`; `contextual` for the error message.
+        contextual: Contextual rows of the layout `PROBE_CAPTIONS`.
+    """
+    if inputs.get("written"):
+        return read_written_captions(inputs["written"], {row["image"]: row["verb"] for row in contextual})
+    if inputs.get("descriptions"):
+        return read_scene_captions(inputs["descriptions"])
+    raise UserError(
+        "study file: cv_probes.written is missing: people write the plain captions; make their tasks with"
+        f" `waltz people export-captions --captions {inputs['contextual']}`, see docs/explanation/foils-actions.md"
+    )
+
+
+def build_probe_captions(
+    contextual_rows: Sequence[Row],
+    written_rows: Sequence[Row],
+    grammaticality: Mapping[str, float],
+    checks: str | None,
+    scenes: Mapping[str, int] | None,
+) -> tuple[Rows, str | None]:
+    """Select the contextual captions and review the plain ones.
+
+    Args:
+        contextual_rows: Contextual rows of the layout `PROBE_CAPTIONS`.
+        written_rows: Rows of image, verb, writer, caption and plain_image.
+        grammaticality: Score of each contextual caption.
+        checks: CSV file of people's checks; None where there is none.
+        scenes: Count and seed of the scenes, whose oracle then answers the checks; None for real images.
+    Returns:
+        Rows of the layout `PROBE_CAPTIONS`; and who checked the plain images: `people`, `oracle` or None.
+    """
+    contextual = select_contextual_captions(contextual_rows, grammaticality)
+    answers: Answers | None = None
+    checker = None
+    if checks:
+        answers, checker = read_checks(checks), "people"
+    elif scenes:
+        get_graph = partial(find_scene, graphs=draw_scenes(scenes["count"], scenes["seed"]))
+        answers, checker = answer_checks(list_checks(written_rows, contextual), get_graph), VOTER
+    return [*contextual, *review_plain_captions(written_rows, contextual, answers)], checker
+
+
+def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
+    """Read plain captions from a CSV file with the columns `WRITTEN_COLUMNS`; plain_image may be empty.
+
+    Args:
         images: The verb of each image of the study.
     Returns:
         Rows of image, verb, writer, caption and plain_image; the verb is empty for an image that is not the study's.
-    Raises:
-        UserError: A column is missing.
     """
     return [
         {
@@ -55,11 +102,7 @@ def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
 
 
 def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
-    """Read answers by image and caption from a CSV file with the columns `CHECKED`.
-
-    Raises:
-        UserError: A column is missing, an answer is neither yes nor no, or an annotator answered twice.
-    """
+    """Read answers by image and caption from a CSV file with the columns `CHECK_COLUMNS`."""
     answers_by_pair: dict[tuple[str, str], dict[str, str]] = {}
     for line, record in read_csv_records(path, required=CHECK_COLUMNS):
         if record["answer"] not in YES_NO:
@@ -87,7 +130,7 @@ def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str,
             by_image.setdefault(row["image"], []).append(row)
     for image_rows in by_image.values():
         captions = list(dict.fromkeys(row["caption"] for row in image_rows))
-        best_caption = captions[select_best(captions, lambda texts: [grammaticality[text] for text in texts])]
+        best_caption = max(captions, key=lambda caption: grammaticality[caption])
         for row in image_rows:
             row["rejected"] = READS_WORSE
         best_rows = [row for row in image_rows if row["caption"] == best_caption]
@@ -116,8 +159,6 @@ def list_checks(written_rows: Iterable[Row], contextual: Iterable[Row]) -> list[
 def review_plain_captions(
     written_rows: Sequence[Row],
     contextual: Sequence[Row],
-    verbs: Mapping[str, Verb],
-    names: Sequence[str],
     answers: Answers | None,
 ) -> Rows:
     """Review and simplify written captions, and reject those whose plain image does not fit.
@@ -125,16 +166,15 @@ def review_plain_captions(
     Args:
         written_rows: Rows of image, verb, writer, caption and plain_image.
         contextual: Contextual rows after selection.
-        verbs: SWiG's verbs by name.
-        names: The contextual verbs of the study.
         answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption, plain or contextual;
             None where there are no checks.
     Returns:
         Rows of the layout `PROBE_CAPTIONS`.
     """
     study_images = {row["image"] for row in contextual}
+    names = sorted({row["verb"] for row in contextual})
     contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
-    reviewed_rows = review_captions([row for row in written_rows if row["image"] in study_images], verbs, names)
+    reviewed_rows = review_captions([row for row in written_rows if row["image"] in study_images], names)
     for row in reviewed_rows:
         row["rejected"] = row["rejected"] or _find_rejection(row, contextual_captions.get(row["image"]), answers)
     unused_rows = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written_rows if row["image"] not in study_images]
@@ -173,12 +213,11 @@ def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -
     return ACTION_SHOWN if 2 * contextual_answers.count(NO) <= len(contextual_answers) else None
 
 
-def build_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows:
+def build_conditions(captions: Iterable[Row]) -> Rows:
     """Build the conditions of both forms from the captions that are not rejected.
 
     Args:
         captions: Rows of the layout `PROBE_CAPTIONS`.
-        verbs: SWiG's verbs by name.
     Returns:
         Rows of the layout `CONDITIONS`.
     """
@@ -187,7 +226,7 @@ def build_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows
     for form, column in (("original", "caption"), ("simplified", "simplified")):
         texts = [{**row, "caption": row[column]} for row in usable_rows if row[column] is not None]
         contextual, plain = ([row for row in texts if row["kind"] == kind] for kind in ("contextual", "plain"))
-        rows += build_condition_rows(contextual, plain, verbs, form)
+        rows += build_condition_rows(contextual, plain, form)
     return rows
 
 

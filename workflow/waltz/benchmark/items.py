@@ -23,16 +23,12 @@ def read_items(
     """Read the items of a raw file, with the votes that its annotations give them.
 
     Args:
-        path: The raw file.
         form: `valse-release` or `pairs`.
         dataset: Name of the data set; for the release, its instrument.
-        source: Name of the source in the study.
         annotations: CSV of single annotations, or None.
         valid_votes: Votes for the caption that make an item valid.
     Returns:
         Rows of the benchmark layout, rows of the annotations layout.
-    Raises:
-        UserError: Either file has a fault.
     """
     items = read_release(path, dataset, valid_votes) if form == "valse-release" else read_pairs(path, dataset, source)
     if annotations is None:

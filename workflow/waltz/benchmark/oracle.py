@@ -6,8 +6,8 @@ from typing import Any
 
 from waltz.benchmark.statistics import compute_share, has_passed
 from waltz.core.intervals import Resampling
-from waltz.scenes.oracle import decide_truth, is_in_grammar
 from waltz.scenes.graph import Graph
+from waltz.scenes.oracle import decide_truth, is_in_grammar
 
 Row = Mapping[str, Any]
 Hits = Mapping[str, Sequence[tuple[bool, str]]]

@@ -22,12 +22,7 @@ ANNOTATION_COLUMNS = ("item_id", "annotator", "answer", "caption_position")
 
 
 def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str, str]]:
-    """Read the annotations of a CSV file with the columns `COLUMNS`.
-
-    Raises:
-        UserError: A column is missing, an answer or position is unknown, an item is not in the
-            data set, or an annotator answered an item twice.
-    """
+    """Read the annotations of a CSV file with the columns `COLUMNS`."""
     known_ids = set(item_ids)
     answered_pairs: set[tuple[str, str]] = set()
     rows = []
@@ -131,7 +126,6 @@ def compute_annotator_quality(
     """Compute the quality of each annotator, in the order of their names.
 
     Args:
-        annotations: Rows of the annotations layout.
         gold: Ids of items whose caption is known to be true, and whose foil to be false.
         threshold: Lowest acceptable share of preferred captions.
     """

@@ -222,7 +222,6 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     import numpy as np
 
     from waltz.core.devices import lease_device
-    from waltz.foils.cv_probes import rank_images
     from waltz.model_registry import ModelSpec
     from waltz.models.encoders import load_encoder
     from waltz.models.encoders.base import compute_image_vector, compute_text_vector
@@ -242,7 +241,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
         for row in rows:
             if not row["plain_image"]:
                 scores = vectors @ compute_text_vector(encoder, row["caption"])
-                row["plain_image"] = rank_images(names, scores.tolist(), 1)[0][0]
+                row["plain_image"] = min(zip((-scores).tolist(), names, strict=True))[1]
 
 
 def _write_answers(

@@ -36,22 +36,18 @@ RECIPROCAL = "the verb is true both ways"
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
     """Yield every wording of the swapped sentence for each caption of each SWiG frame, in the order of the rows."""
     for row in rows:
-        for caption in build_action_captions(row, read_verbs()):
+        for caption in build_action_captions(row):
             if isinstance(caption, Refusal):
                 yield row, caption
             else:
-                swaps = build_swaps(caption, read_verbs()[caption.verb].base, ())
+                swaps = build_swaps(caption, ())
                 yield from ((row, candidate) for candidate in swaps)
 
 
-def build_swaps(
-    caption: ActionCaption, base: str, prepositions: Sequence[str] = SWAP_PREPOSITIONS
-) -> Iterator[Candidate]:
+def build_swaps(caption: ActionCaption, prepositions: Sequence[str] = SWAP_PREPOSITIONS) -> Iterator[Candidate]:
     """Yield every wording of the swapped sentence.
 
     Args:
-        caption: The caption.
-        base: Base form of its verb.
         prepositions: Words that may stand between verb and object, besides none and the caption's own preposition.
     Yields:
         Candidates of the direction `swap`, their phrases the two fillers, first that before the verb; `rejected` where
@@ -59,7 +55,7 @@ def build_swaps(
     """
     agent, complement = caption.agent, caption.complement
     rejected = _explain_equivalence(agent, complement) or (RECIPROCAL if caption.verb in RECIPROCAL_VERBS else None)
-    verb = inflect_present(base, complement.plural)
+    verb = inflect_present(read_verbs()[caption.verb].base, complement.plural)
     for preposition in dict.fromkeys(("", caption.preposition, *prepositions)):
         for subject in _list_subjects(complement):
             for noun_phrase in _list_objects(agent):

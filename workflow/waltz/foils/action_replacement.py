@@ -14,8 +14,8 @@ from waltz.foils.candidates import (
     Proposal,
     Refusal,
     Row,
+    Slot,
     SourceOutcomes,
-    build_slot,
     replace_span,
 )
 from waltz.foils.english.wordnet import Verb, read_verbs
@@ -33,9 +33,9 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
     assert options.rank_words is not None
     verb_names = {row["verb"] for row in rows}
     verbs = {name: verb for name, verb in read_verbs().items() if name in verb_names}
-    captions = [(row, caption) for row in rows for caption in build_action_captions(row, read_verbs())]
+    captions = [(row, caption) for row in rows for caption in build_action_captions(row)]
     forms = {
-        build_slot(caption.text, caption.verb_span): tuple(list_replacement_verbs(caption, verbs))
+        Slot(caption.text, **caption.verb_span): tuple(list_replacement_verbs(caption, verbs))
         for _, caption in captions
         if not isinstance(caption, Refusal)
     }
@@ -44,7 +44,7 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
         if isinstance(caption, Refusal):
             yield row, caption
             continue
-        proposals = rankings[build_slot(caption.text, caption.verb_span)][: options.most_verbs]
+        proposals = rankings[Slot(caption.text, **caption.verb_span)][: options.most_verbs]
         yield from ((row, candidate) for candidate in build_replacements(caption, proposals, verbs))
 
 
@@ -53,7 +53,6 @@ def list_replacement_verbs(caption: ActionCaption, verbs: Mapping[str, Verb]) ->
 
     Args:
         caption: The caption; a model fills its `verb_span`.
-        verbs: SWiG's verbs by name.
     """
     return {
         form: name
@@ -68,9 +67,7 @@ def build_replacements(
     """Yield every proposal as a candidate, `rejected` where it is no agreeing verb of SWiG, or WordNet excludes it.
 
     Args:
-        caption: The caption.
         proposals: Proposals of a model for the verb.
-        verbs: SWiG's verbs by name.
     Yields:
         Candidates of the direction `antonym` or `unrelated`; their phrases are the base forms of the verbs.
         A proposal of the caption's own verb gives none, for it is no foil.

@@ -57,65 +57,9 @@ SourceOutcomes = Iterator[tuple[Row, Outcome]]
 """Source rows, each with one candidate or refusal; a row comes once for each of its candidates."""
 
 
-def build_candidate(
-    caption: str,
-    foil: str,
-    caption_phrase: str | tuple[str, ...],
-    foil_phrase: str | tuple[str, ...],
-    direction: str,
-) -> Candidate:
-    """Return a candidate whose spans are where the two texts differ."""
-    caption_span, foil_span = find_changed_spans(caption, foil)
-    return Candidate(caption, foil, caption_span, foil_span, _phrases(caption_phrase), _phrases(foil_phrase), direction)
-
-
-def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
-    """Return a text with the characters of a span replaced, and the span of the replacement."""
-    start, end = span["start"], span["end"]
-    return text[:start] + replacement + text[end:], Span(start=start, end=start + len(replacement))
-
-
-def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument: str, piece: str) -> dict[str, Any]:
-    """Return a row of the candidates layout.
-
-    Args:
-        candidate: The candidate.
-        row: The source row that it comes from, with source, source_id, split and image.
-        number: Index among the candidates of that row, from 0.
-        instrument: Name of the instrument.
-        piece: Name of the piece that the instrument belongs to.
-    """
-    return {
-        "item_id": f"{instrument}:{row['source']}:{row['source_id']}:{number}",
-        "instrument": instrument,
-        "piece": piece,
-        **{name: row[name] for name in ("source", "source_id", "split", "image")},
-        **{name: getattr(candidate, name) for name in ("caption", "foil", "caption_span", "foil_span", "direction")},
-        "caption_phrases": list(candidate.caption_phrases),
-        "foil_phrases": list(candidate.foil_phrases),
-        "proposal_rank": candidate.proposal_rank,
-        "proposal_score": candidate.proposal_score,
-        "rejected": candidate.rejected,
-    }
-
-
-def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(phrase.lower() for phrase in ((phrases,) if isinstance(phrases, str) else phrases))
-
-
-BEAM = 10
-"""Hypotheses that a beam search continues from one token to the next."""
-
-
 @dataclass(frozen=True, order=True)
 class Slot:
-    """A range of characters that a masked language model fills.
-
-    Attributes:
-        text: The text.
-        start: First character that is replaced.
-        end: Character after the last that is replaced.
-    """
+    """A range of characters of a text, from `start` up to `end`, that a masked language model fills."""
 
     text: str
     start: int
@@ -169,36 +113,44 @@ class MakerOptions:
     most_verbs: int = 10
 
 
-def build_slot(text: str, span: Span) -> Slot:
-    """Return the slot of a span of a text."""
-    return Slot(text, span["start"], span["end"])
+def build_candidate(
+    caption: str,
+    foil: str,
+    caption_phrase: str | tuple[str, ...],
+    foil_phrase: str | tuple[str, ...],
+    direction: str,
+) -> Candidate:
+    """Return a candidate whose spans are where the two texts differ."""
+    caption_span, foil_span = find_changed_spans(caption, foil)
+    return Candidate(caption, foil, caption_span, foil_span, _phrases(caption_phrase), _phrases(foil_phrase), direction)
 
 
-def select_splits(rows: Sequence[Row], splits: Sequence[str], key: str) -> list[Row]:
-    """Return the rows of some splits.
+def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(phrase.lower() for phrase in ((phrases,) if isinstance(phrases, str) else phrases))
 
-    Args:
-        rows: Rows of a source.
-        splits: Names of splits.
-        key: Key of the study that names them, for the error message.
-    Raises:
-        UserError: The source has no such split.
-    """
+
+def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
+    """Return a text with the characters of a span replaced, and the span of the replacement."""
+    start, end = span["start"], span["end"]
+    return text[:start] + replacement + text[end:], Span(start=start, end=start + len(replacement))
+
+
+def select_splits(rows: Sequence[Row], splits: Sequence[str] | None, instrument: str) -> Sequence[Row]:
+    """Return the source rows of the splits that a study sets for an instrument; all where it sets none."""
+    if splits is None:
+        return rows
     source_splits = sorted({str(row["split"]) for row in rows})
     for split in splits:
         if split not in source_splits:
-            raise UserError(f"study file: {key}: the source has no split {split!r}; it has {', '.join(source_splits)}")
+            raise UserError(
+                f"study file: instruments.{instrument}.splits: the source has no split {split!r};"
+                f" it has {', '.join(source_splits)}"
+            )
     return [row for row in rows if row["split"] in splits]
 
 
 def build_candidates(instrument: str, rows: Iterable[Row], options: MakerOptions) -> SourceOutcomes:
-    """Yield all candidates of an instrument in the order of the rows; refusals may come before them.
-
-    Args:
-        instrument: One of `waltz.instruments.INSTRUMENTS`.
-        rows: Rows of its source.
-        options: Models and limits.
-    """
+    """Yield all candidates of an instrument in the order of its source rows; refusals may come before them."""
     usable_rows: list[Row] = []
     for row in rows:
         if row["rejected"] is None:
@@ -207,6 +159,35 @@ def build_candidates(instrument: str, rows: Iterable[Row], options: MakerOptions
             yield row, Refusal(f"the source's row: {row['rejected']}")
     maker = import_module(INSTRUMENTS[instrument].maker)
     yield from maker.build_candidates(usable_rows, options, instrument)
+
+
+def build_candidate_rows(
+    outcomes: SourceOutcomes, instrument: str, refusals: "Counter[str]"
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of the candidates layout, without candidates that repeat an earlier one of the same source row.
+
+    Args:
+        outcomes: Outcomes of `build_candidates`.
+        refusals: Counts refused source rows by reason while the rows are read.
+    """
+    numbers: Counter[str] = Counter()
+    for row, outcome in drop_duplicates(outcomes):
+        if isinstance(outcome, Refusal):
+            refusals[outcome.reason] += 1
+        else:
+            yield build_candidate_row(outcome, row, numbers[row["source_id"]], instrument)
+            numbers[row["source_id"]] += 1
+
+
+def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument: str) -> dict[str, Any]:
+    """Return a row of the candidates layout; `number` is the index among the candidates of the source row, from 0."""
+    return {
+        **vars(candidate),
+        "item_id": f"{instrument}:{row['source']}:{row['source_id']}:{number}",
+        "instrument": instrument,
+        "piece": INSTRUMENTS[instrument].piece,
+        **{name: row[name] for name in ("source", "source_id", "split", "image")},
+    }
 
 
 def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
@@ -219,23 +200,3 @@ def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
                 continue
             earlier.add(key)
         yield row, outcome
-
-
-def build_candidate_rows(
-    outcomes: SourceOutcomes, instrument: str, refusals: "Counter[str]"
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of the candidates layout without duplicates.
-
-    Args:
-        outcomes: Outcomes of `build_candidates`.
-        instrument: Name of the instrument.
-        refusals: Counts refused source rows by reason while the rows are read.
-    """
-    numbers: Counter[str] = Counter()
-    for row, outcome in drop_duplicates(outcomes):
-        if isinstance(outcome, Refusal):
-            refusals[outcome.reason] += 1
-        else:
-            source_id = row["source_id"]
-            yield build_candidate_row(outcome, row, numbers[source_id], instrument, INSTRUMENTS[instrument].piece)
-            numbers[source_id] += 1

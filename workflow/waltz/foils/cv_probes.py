@@ -5,7 +5,9 @@ language model with a prompt of our own (the paper's is not in its text). People
 conditions only a plain image with a contextual caption is no match. Source: CV-Probes, arXiv 2409.01389.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from waltz.core.sampling import rank
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.wordnet import Verb
+from waltz.foils.english.wordnet import Verb, read_verbs
 from waltz.foils.swig import Filler, RolePosition, inflect_present, order_frame, render_complement
 from waltz.sources.raw_files import join_lines, read_field, read_object_entries, read_strings
 
@@ -42,13 +44,25 @@ Sentence: A woman baptizes a baby with water outdoors.
 Words: {words}
 Sentence:"""
 
-
 MAY_CHANGE = frozenset({
     "a", "an", "the", "some", "his", "her", "its", "their", "another", "is", "are", "and", "about", "against", "along",
     "among", "around", "as", "at", "behind", "beside", "by", "down", "during", "for", "from", "in", "inside", "into",
     "near", "of", "off", "on", "onto", "out", "over", "through", "to", "toward", "towards", "under", "up", "with",
 })  # fmt: skip
 """Words that a repair may add, remove or change."""
+
+SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
+COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
+WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
+WITHIN_NOUN = frozenset({"det", "nummod", "compound", "poss", "case", "predet", "quantmod"})
+
+CONDITIONS = {
+    "+img+cap": ("contextual", "contextual"),
+    "+img-cap": ("contextual", "plain"),
+    "-img+cap": ("plain", "contextual"),
+    "-img-cap": ("plain", "plain"),
+}
+"""Kind of image and kind of caption, by the condition's name in the paper's tables."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +83,7 @@ class FilledAbstract:
 
 
 def select_verbs(frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str = VERBS) -> list[str]:
-    """Return the verbs of a study: those it names, or every verb of its source.
-
-    Args:
-        frames: Rows of the layout `FRAMES`.
-        names: -ing forms, or `all`.
-    Raises:
-        UserError: A verb is none of the source's.
-    """
+    """Return the verbs of a study: the -ing forms that it names, or with `all` every verb of its source."""
     source_verbs = sorted({str(frame["verb"]) for frame in frames})
     if names == "all":
         return source_verbs
@@ -93,8 +100,6 @@ def select_images(
 
     Args:
         frames: Rows of the layout `FRAMES`; rejected ones give no image.
-        seed: Of the study.
-        verbs: -ing forms.
         count: Images of each verb.
     """
     images_by_verb: dict[str, set[str]] = {verb: set() for verb in verbs}
@@ -107,22 +112,42 @@ def select_images(
     }
 
 
+def build_study_captions(
+    frames: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    seed: int,
+    generate: Callable[[str], str] | None = None,
+    model: str = "",
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the contextual captions of a study, as `build_contextual_captions`, and facts for its run record.
+
+    Args:
+        settings: The study's `cv_probes`, of which `verbs` and `images` (of each verb) count.
+    """
+    verbs, count = select_verbs(frames, settings.get("verbs", VERBS)), settings.get("images", IMAGES_PER_VERB)
+    images = select_images(frames, seed, verbs, count)
+    rows = build_contextual_captions(frames, images, generate, model)
+    facts = {
+        "verbs": verbs,
+        "images": sum(map(len, images.values())),
+        "fewer_images": {verb: len(names) for verb, names in images.items() if len(names) < count},
+        "writers": Counter(row["writer"] for row in rows if row["caption"]),
+        "refused": Counter(row["rejected"] for row in rows if row["rejected"]),
+    }
+    return rows, facts
+
+
 def build_contextual_captions(
     frames: Iterable[Mapping[str, Any]],
     images: Mapping[str, Sequence[str]],
-    verbs: Mapping[str, Verb],
     generate: Callable[[str], str] | None = None,
     model: str = "",
 ) -> list[dict[str, Any]]:
     """Return a caption for each annotation of the selected images, in the order of the frames.
 
     Args:
-        frames: Rows of the layout `FRAMES`.
         images: The selected images of each verb.
-        verbs: SWiG's verbs by name.
-        generate: Returns the text that a model generates after a prompt; where it is None, captions are repaired by
-            rule only.
-        model: Its name.
+        generate: Returns the text that a model generates after a prompt; None to repair by rule only.
     Returns:
         Rows of the layout `PROBE_CAPTIONS` without a score; an annotation that gives no caption says why.
     """
@@ -131,12 +156,12 @@ def build_contextual_captions(
     for frame in frames:
         if frame["image"] not in selected:
             continue
-        filled = Refusal(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill_abstract(frame, verbs)
+        filled = Refusal(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill_abstract(frame)
         caption, writer = None, "rule"
         if isinstance(filled, FilledAbstract):
             caption = filled.caption
             if generate is not None:
-                caption, repaired_by = repair_caption(filled, verbs[frame["verb"]], generate)
+                caption, repaired_by = repair_caption(filled, read_verbs()[frame["verb"]], generate)
                 writer = model if repaired_by == "model" else repaired_by
         rows.append(
             {
@@ -153,14 +178,9 @@ def build_contextual_captions(
     return rows
 
 
-def fill_abstract(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> FilledAbstract | Refusal:
-    """Return the abstract of a frame's verb filled with its annotation, without open roles and the words before them.
-
-    Args:
-        frame: A row of the layout `FRAMES`.
-        verbs: SWiG's verbs by name.
-    """
-    ordered = order_frame(frame, verbs)
+def fill_abstract(frame: Mapping[str, Any]) -> FilledAbstract | Refusal:
+    """Return the abstract of a frame's verb filled with its annotation; roles without filler go with their words."""
+    ordered = order_frame(frame)
     if isinstance(ordered, Refusal):
         return ordered
     start = [ordered.agent.subject, inflect_present(ordered.verb.base, ordered.agent.plural)]
@@ -192,10 +212,6 @@ def repair_caption(filled: FilledAbstract, verb: Verb, generate: Callable[[str],
     The answer must have a form of the verb and otherwise the same words, up to their number and `MAY_CHANGE`: small
     models copy the prompt's example.
 
-    Args:
-        filled: The abstract.
-        verb: Its verb.
-        generate: Returns the text that a model generates after a prompt.
     Returns:
         The caption, and `model` or `rule`, whichever repaired it.
     """
@@ -225,71 +241,25 @@ def list_forms(verb: Verb) -> frozenset[str]:
     return frozenset({verb.base, verb.name, *inflected})
 
 
-def select_best(captions: Sequence[str], score: Callable[[Sequence[str]], Sequence[float]]) -> int:
-    """Return the index of the caption with the highest score, the first of equals.
+def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
+    """Return the plain descriptions of a `descriptions.json` of the scenes as captions of the writer `scenes`.
 
-    Args:
-        captions: One or more.
-        score: Grammaticality of texts, higher is better.
+    Their plain image is the same picture without the action, instead of one from retrieval.
     """
-    scores = list(score(captions))
-    return max(range(len(captions)), key=lambda index: (scores[index], -index))
-
-
-SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
-COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
-WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
-WITHIN_NOUN = frozenset({"det", "nummod", "compound", "poss", "case", "predet", "quantmod"})
-
-
-@dataclass(frozen=True)
-class ImageDescriptions:
-    """Descriptions of an image with an action, where the scenes' own texts replace those of people.
-
-    Attributes:
-        image: Its name.
-        verb: The action, an -ing form.
-        still: Name of the same picture without the action, used instead of one from retrieval.
-        contextual: Sentences that name the action.
-        plain: Sentences that avoid it.
-    """
-
-    image: str
-    verb: str
-    still: str
-    contextual: tuple[str, ...]
-    plain: tuple[str, ...]
-
-
-def read_descriptions(path: str | Path) -> Iterator[ImageDescriptions]:
-    """Yield the images of a `descriptions.json`, in file order.
-
-    Raises:
-        UserError: Malformed JSON, a missing or mistyped field.
-    """
+    rows = []
     for image, entry in read_object_entries(path, ""):
-        place = f"{path}: image {image!r}"
-        yield ImageDescriptions(
-            image,
-            read_field(entry, "verb", str, place),
-            read_field(entry, "still", str, place),
-            tuple(read_strings(entry, "contextual", place)),
-            tuple(read_strings(entry, "plain", place)),
-        )
+        where = f"{path}: image {image!r}"
+        row = {
+            "image": image,
+            "verb": read_field(entry, "verb", str, where),
+            "writer": "scenes",
+            "plain_image": read_field(entry, "still", str, where),
+        }
+        rows += [{**row, "caption": caption} for caption in read_strings(entry, "plain", where)]
+    return rows
 
 
-def list_scene_captions(descriptions: Iterable[ImageDescriptions]) -> list[dict[str, Any]]:
-    """Return the plain descriptions as captions of the writer `scenes`."""
-    return [
-        {"image": entry.image, "verb": entry.verb, "writer": "scenes", "caption": caption, "plain_image": entry.still}
-        for entry in descriptions
-        for caption in entry.plain
-    ]
-
-
-def review_captions(
-    captions: Iterable[Mapping[str, Any]], verbs: Mapping[str, Verb], contextual: Sequence[str]
-) -> list[dict[str, Any]]:
+def review_captions(captions: Iterable[Mapping[str, Any]], contextual: Sequence[str]) -> list[dict[str, Any]]:
     """Review written captions: return them with `rejected`, the reason why a caption cannot be used.
 
     A caption is rejected for any form of the image's own verb, whatever its part of speech, for a synonym of it used as
@@ -297,7 +267,6 @@ def review_captions(
 
     Args:
         captions: Rows of image, verb, writer and caption; further columns stay.
-        verbs: SWiG's verbs by name.
         contextual: The verbs of the study.
     """
     rows = [{**row, "caption": join_lines(row["caption"])} for row in captions]
@@ -305,15 +274,14 @@ def review_captions(
     for row, doc in zip(rows, parse(row["caption"] for row in rows), strict=True):
         key = (row["image"], " ".join(row["caption"].lower().rstrip(". ").split()))
         row["rejected"] = (
-            "written before for this image"
-            if key in earlier
-            else _explain_rejection(doc, verbs, row["verb"], contextual)
+            "written before for this image" if key in earlier else _explain_rejection(doc, row["verb"], contextual)
         )
         earlier.add(key)
     return rows
 
 
-def _explain_rejection(doc: Doc, verbs: Mapping[str, Verb], name: str, contextual: Sequence[str]) -> str | None:
+def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | None:
+    verbs = read_verbs()
     words = {token.lower_ for token in doc if token.is_alpha}
     if not words:
         return "empty"
@@ -331,9 +299,6 @@ def simplify_caption(doc: Doc) -> str | Refusal:
     """Return subject, verb and object of a caption's main clause, with their articles, numerals and possessives.
 
     Where there is no object, the first phrase with a preposition is used ("A boy is in the snow.").
-
-    Args:
-        doc: The parse of one caption.
     """
     root = next((token for token in doc if token.dep_ == "ROOT"), None)
     if root is None or root.pos_ not in ("VERB", "AUX"):
@@ -374,31 +339,9 @@ def _collect_phrase(preposition: Token) -> set[Token]:
     return tokens
 
 
-CONDITIONS = {
-    "+img+cap": ("contextual", "contextual"),
-    "+img-cap": ("contextual", "plain"),
-    "-img+cap": ("plain", "contextual"),
-    "-img-cap": ("plain", "plain"),
-}
-"""Kind of image and kind of caption, by the condition's name in the paper's tables."""
-
-
-def rank_images(images: Sequence[str], scores: Sequence[float], count: int) -> list[tuple[str, float]]:
-    """Return the images that fit a caption best, with their scores, best first, equal ones by name.
-
-    Args:
-        images: Names of the images to choose from, without those of contextual verbs.
-        scores: How well the caption fits each of them (CLIP), higher is better.
-        count: Number of images.
-    """
-    pairs = [(image, float(score)) for image, score in zip(images, scores, strict=True)]
-    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:count]
-
-
 def build_condition_rows(
     contextual: Iterable[Mapping[str, Any]],
     plain: Iterable[Mapping[str, Any]],
-    verbs: Mapping[str, Verb],
     form: str,
 ) -> list[dict[str, Any]]:
     """Return the rows of all four conditions, in the order of the contextual captions.
@@ -409,17 +352,14 @@ def build_condition_rows(
 
     Args:
         contextual: Rows of image, verb and caption, one an image.
-        plain: Rows of image (the contextual one), verb, caption and plain_image; rejected rows, and those
-            without plain_image, are skipped.
-        verbs: SWiG's verbs by name.
+        plain: Rows of image (the contextual one), verb, caption and plain_image; those without plain_image are skipped.
         form: `original` or `simplified`.
     Returns:
-        Rows of item_id, form, condition, verb, image, image_kind, caption, caption_kind, verb_span, match and group
-        (the contextual image).
+        Rows of the layout `CONDITIONS`; `group` is the contextual image.
     """
     by_image: dict[str, list[Mapping[str, Any]]] = {}
     for row in plain:
-        if not row.get("rejected") and row.get("plain_image"):
+        if row["plain_image"]:
             by_image.setdefault(row["image"], []).append(row)
     rows = []
     for context in contextual:
@@ -439,7 +379,7 @@ def build_condition_rows(
                 "image_kind": CONDITIONS[condition][0],
                 "caption": text,
                 "caption_kind": CONDITIONS[condition][1],
-                "verb_span": find_verb_span(text, verbs[context["verb"]]),
+                "verb_span": find_verb_span(text, read_verbs()[context["verb"]]),
                 "match": condition != "-img+cap",
                 "group": image,
             }
@@ -450,11 +390,10 @@ def build_condition_rows(
 
 def find_verb_span(caption: str, verb: Verb) -> Span | None:
     """Return the span of a form of the contextual verb; None where a caption has none, as every plain caption."""
-    start = 0
-    for word in caption.split(" "):
-        bare = word.strip(".,;:!?")
-        if bare.lower() in list_forms(verb):
-            first = start + word.index(bare)
-            return Span(start=first, end=first + len(bare))
-        start += len(word) + 1
+    forms = list_forms(verb)
+    for match in re.finditer(r"[^ ]+", caption):
+        word = match[0].strip(".,;:!?")
+        if word.lower() in forms:
+            start = match.start() + match[0].index(word)
+            return Span(start=start, end=start + len(word))
     return None

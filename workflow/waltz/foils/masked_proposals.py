@@ -1,8 +1,7 @@
 """Proposals of a masked language model for a slot of a text: free spans of a few tokens, or candidate words.
 
 A span is filled from left to right with a beam; its score is the mean over its tokens of their logits, each read with
-the tokens before it filled in, as in `TextGenerator.unmask` of CheckList. Logits of different spans are not on one
-scale; `log_softmax` makes them logarithmic probabilities. The extra `checklist` runs CheckList's own code instead.
+the tokens before it filled in, as in `TextGenerator.unmask` of CheckList. The extra `checklist` installs that code.
 """
 
 import logging
@@ -18,7 +17,7 @@ import torch
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.foils.candidates import BEAM, MakerOptions, Proposal, ProposeSpans, Slot
+from waltz.foils.candidates import MakerOptions, Proposal, Slot
 from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.text.causal import Tokens
@@ -34,17 +33,28 @@ from waltz.models.text.masked import (
 
 log = logging.getLogger(__name__)
 
+BEAM = 10
+"""Hypotheses that a beam search continues from one token to the next."""
 EXTRA = 10
 """A hypothesis is continued by the `BEAM + EXTRA` best tokens, so that the beam stays full of different ones."""
 SLOTS = 512
 """Slots that are filled together: a constant, so that memory is bounded."""
+SCALE: Scale = "logit"
+"""Scores of tokens, whose mean is the score of a span or word."""
 
 Hypothesis = tuple[Tokens, float]
 """Tokens of a span from its left, and the sum of their scores."""
 
+WORDNET_MODULE = "pattern.text.en.wordnet"
+INSTALL = (
+    "pip install -c constraints.txt -e '.[checklist]'"
+    " && pip install -c constraints.txt --no-deps checklist-pattern patternfork-nosql-fix"
+)
+"""Command that installs CheckList in a checkout: `--no-deps`, because its requirements are outdated."""
+
 
 def load_proposer(
-    spec: ModelSpec,
+    settings: Mapping[str, Any],
     device: Device,
     *,
     longest: int,
@@ -57,27 +67,17 @@ def load_proposer(
     """Load a masked language model for the instruments whose foils it proposes.
 
     Args:
-        spec: The model.
-        device: Device for it.
+        settings: Those of the model's `ModelSpec`.
         longest: Most tokens of a span.
         best: Most proposals of a span length, and most verbs of a caption.
         most_tokens: Most tokens of a caption; None for no limit.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of slots that were finished.
         proposer: Code that fills spans: ours, or CheckList's own.
     """
-    model = load_masked_model(spec, device)
-    fill_spans: ProposeSpans
-    if proposer == "checklist":
-        fill_spans = partial(
-            propose_spans_with_checklist, model=model, longest=longest, top=best, on_progress=on_progress
-        )
-    else:
-        fill_spans = partial(
-            propose_spans, model=model, longest=longest, top=best, cache_folder=cache_folder, on_progress=on_progress
-        )
+    model = load_masked_model(ModelSpec(**settings), device)
+    search = partial(propose_spans, cache_folder=cache_folder) if proposer == "waltz" else propose_spans_with_checklist
     return MakerOptions(
-        propose_spans=fill_spans,
+        propose_spans=partial(search, model=model, longest=longest, top=best, on_progress=on_progress),
         rank_words=partial(rank_words, model=model, cache_folder=cache_folder, on_progress=on_progress),
         count_tokens=lambda text: len(model.tokenize(text)),
         most_tokens=most_tokens,
@@ -92,32 +92,26 @@ def propose_spans(
     longest: int = 3,
     top: int = 10,
     beam: int = BEAM,
-    scale: Scale = "logit",
     cache_folder: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
-    """Return the best spans of 1 to `longest` tokens for each slot.
+    """Return the best spans of 1 to `longest` tokens for each slot; repeated slots are filled once.
 
     Args:
-        slots: Slots; repeated ones are filled once.
-        model: A loaded masked language model.
-        longest: Most tokens of a span.
         top: Number of proposals of each length.
         beam: Hypotheses that are continued from one token to the next.
-        scale: Score whose mean is taken: raw logits, or logarithmic probabilities in nats.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of slots that were finished, for a progress bar.
     Returns:
         By slot, proposals of all lengths with the best first: the first `top` are the best overall.
-    Raises:
-        UserError: A slot lies beyond what the model reads.
     """
     proposals: dict[Slot, list[Proposal]] = {}
     for chunk in _split_into_chunks(slots):
         for masks in range(1, longest + 1):
-            for slot, hypotheses in _search_beam(chunk, model, masks, beam, scale, cache_folder).items():
-                scored = [(tokens, total / masks) for tokens, total in hypotheses[:top]]
-                proposals.setdefault(slot, []).extend(_build_proposals(scored, model))
+            for slot, hypotheses in _search_beam(chunk, model, masks, beam, cache_folder).items():
+                for rank, (tokens, total) in enumerate(hypotheses[:top]):
+                    phrase = model.tokenizer.decode(tokens, clean_up_tokenization_spaces=False).strip()
+                    proposal = Proposal(phrase, _get_pieces(tokens, model), total / masks, rank)
+                    proposals.setdefault(slot, []).append(proposal)
         for slot in chunk:
             proposals[slot].sort(key=lambda proposal: -proposal.score)
         on_progress(len(chunk))
@@ -128,7 +122,6 @@ def rank_words(
     words: Mapping[Slot, Sequence[str]],
     model: MaskedModel,
     *,
-    scale: Scale = "logit",
     cache_folder: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
@@ -136,21 +129,15 @@ def rank_words(
 
     Args:
         words: By slot, the words that may fill it, in the form that the text needs.
-        model: A loaded masked language model.
-        scale: Score whose mean over a word's pieces is taken.
-        cache_folder: Folder of cached batches.
-        on_progress: Called with the number of slots that were finished.
     Returns:
         By slot, every word that the vocabulary can spell, best first.
-    Raises:
-        UserError: A slot lies beyond what the model reads.
     """
     proposals: dict[Slot, list[Proposal]] = {}
     for chunk in _split_into_chunks(words):
         pieces = {slot: {word: _tokenize(word, slot, model) for word in dict.fromkeys(words[slot])} for slot in chunk}
         queries = {slot: _build_queries(slot, set(pieces[slot].values()), model) for slot in chunk}
         rows = {row for slot_queries in queries.values() for row in slot_queries.values()}
-        scores = compute_token_scores(model, rows, scale, cache_folder)
+        scores = compute_token_scores(model, rows, SCALE, cache_folder)
         for slot in chunk:
             values = {
                 prefix: dict(zip(row[2], scores[row].tolist(), strict=True)) for prefix, row in queries[slot].items()
@@ -169,18 +156,18 @@ def rank_words(
 
 
 def _search_beam(
-    slots: Sequence[Slot], model: MaskedModel, masks: int, beam: int, scale: Scale, cache_folder: Path | None
+    slots: Sequence[Slot], model: MaskedModel, masks: int, beam: int, cache_folder: Path | None
 ) -> dict[Slot, list[Hypothesis]]:
     """Return hypotheses of each slot, best first, by a beam from left to right."""
     frames = {slot: _mask_slot(slot, masks, model) for slot in slots}
     beams: dict[Slot, list[Hypothesis]] = {slot: [((), 0.0)] for slot in slots}
-    for step in range(masks):
+    for _ in range(masks):
         queries = {
-            slot: [_build_query(frames[slot], tokens, step, model) for tokens, _ in hypotheses[:beam]]
+            slot: [_build_query(frames[slot], tokens, model) for tokens, _ in hypotheses[:beam]]
             for slot, hypotheses in beams.items()
         }
         rows = (query for slot_queries in queries.values() for query in slot_queries)
-        best = find_best_tokens(model, rows, beam + EXTRA, scale, cache_folder)
+        best = find_best_tokens(model, rows, beam + EXTRA, SCALE, cache_folder)
         for slot, hypotheses in beams.items():
             longer = [
                 ((*tokens, int(token)), total + score)
@@ -206,14 +193,15 @@ def _mask_slot(slot: Slot, masks: int, model: MaskedModel) -> tuple[Tokens, list
     return ids, positions
 
 
-def _build_query(frame: tuple[Tokens, list[int]], tokens: Tokens, step: int, model: MaskedModel) -> MaskPosition:
+def _build_query(frame: tuple[Tokens, list[int]], tokens: Tokens, model: MaskedModel) -> MaskPosition:
     """Return the row that asks for the next token: the first masks are filled with `tokens`."""
     ids, positions = list(frame[0]), frame[1]
     for position, token in zip(positions, tokens, strict=False):
         ids[position] = token
-    before = model.tokenizer.convert_ids_to_tokens(ids[positions[step] - 1])
+    next_position = positions[len(tokens)]
+    before = model.tokenizer.convert_ids_to_tokens(ids[next_position - 1])
     begins_word = bool(model.word_prefix) and before.strip(model.word_prefix).isalnum()
-    return tuple(ids), positions[step], begins_word
+    return tuple(ids), next_position, begins_word
 
 
 def _build_queries(slot: Slot, spellings: set[Tokens], model: MaskedModel) -> dict[tuple[int, Tokens], TokenQuery]:
@@ -225,7 +213,7 @@ def _build_queries(slot: Slot, spellings: set[Tokens], model: MaskedModel) -> di
     frames = {masks: _mask_slot(slot, masks, model) for masks in {len(tokens) for tokens in spellings if tokens}}
     rows = {}
     for (masks, prefix), options in next_tokens.items():
-        ids, position, _ = _build_query(frames[masks], prefix, len(prefix), model)
+        ids, position, _ = _build_query(frames[masks], prefix, model)
         rows[masks, prefix] = (ids, position, tuple(sorted(options)))
     return rows
 
@@ -235,12 +223,6 @@ def _tokenize(word: str, slot: Slot, model: MaskedModel) -> Tokens:
     space = " " if slot.text[: slot.start][-1:].isspace() else ""
     tokens = tuple(model.tokenizer(space + word, add_special_tokens=False)["input_ids"])
     return () if model.tokenizer.unk_token_id in tokens else tokens
-
-
-def _build_proposals(scored: Iterable[tuple[Tokens, float]], model: MaskedModel) -> Iterator[Proposal]:
-    for rank, (tokens, score) in enumerate(scored):
-        phrase = model.tokenizer.decode(tokens, clean_up_tokenization_spaces=False).strip()
-        yield Proposal(phrase, _get_pieces(tokens, model), score, rank)
 
 
 def _get_pieces(tokens: Tokens, model: MaskedModel) -> tuple[str, ...]:
@@ -254,14 +236,6 @@ def _split_into_chunks(slots: Iterable[Slot]) -> Iterator[list[Slot]]:
         yield chunk
 
 
-WORDNET_MODULE = "pattern.text.en.wordnet"
-INSTALL = (
-    "pip install -c constraints.txt -e '.[checklist]'"
-    " && pip install -c constraints.txt --no-deps checklist-pattern patternfork-nosql-fix"
-)
-"""Command that installs CheckList in a checkout: `--no-deps`, because its requirements are outdated."""
-
-
 def propose_spans_with_checklist(
     slots: Iterable[Slot],
     model: MaskedModel,
@@ -271,20 +245,7 @@ def propose_spans_with_checklist(
     beam: int = BEAM,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
-    """Return the best spans of 1 to `longest` tokens for each slot by CheckList's code, one slot after another.
-
-    Args:
-        slots: Slots; repeated ones are filled once.
-        model: A loaded masked language model with more than `beam` + 10 tokens.
-        longest: Most tokens of a span.
-        top: Number of proposals of each length.
-        beam: Hypotheses that are continued from one token to the next.
-        on_progress: Called with the number of slots that were finished, for a progress bar.
-    Returns:
-        By slot, proposals of all lengths with the best first, as `masked_proposals.propose_spans` gives them.
-    Raises:
-        UserError: CheckList is not installed.
-    """
+    """Return what `propose_spans` does by CheckList's code; the model must have more than `beam` + 10 tokens."""
     generator = build_text_generator(model)
     tokenizer = model.tokenizer
     proposals = {}
@@ -305,9 +266,6 @@ def build_text_generator(model: MaskedModel) -> Any:
     """Return CheckList's TextGenerator with this network and tokenizer.
 
     Its own constructor loads the newest revision, at the precision of the file; so its fields are set here.
-
-    Raises:
-        UserError: CheckList is not installed.
     """
     text_generator = _import_text_generator()
     vocabulary = model.tokenizer.get_vocab()
@@ -326,6 +284,7 @@ def build_text_generator(model: MaskedModel) -> Any:
 
 
 def _import_text_generator() -> Any:
+    """Import CheckList without WordNet, which `pattern.en` would download from NLTK and nothing here needs."""
     sys.modules.setdefault(WORDNET_MODULE, types.ModuleType(WORDNET_MODULE))
     try:
         from checklist.text_generation import TextGenerator

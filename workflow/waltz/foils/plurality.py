@@ -45,8 +45,6 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
 def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
     """Yield every noun phrase with its number changed, from one to many or from many to one.
 
-    Args:
-        doc: Parse of one caption.
     Yields:
         Four candidates for a noun phrase: either quantifier of its number in the caption, with either quantifier of the
         other number in the foil, each instead of its determiners. In the foil the head, the verbs that agree with

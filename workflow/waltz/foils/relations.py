@@ -18,8 +18,8 @@ from waltz.foils.candidates import (
     Proposal,
     Refusal,
     Row,
+    Slot,
     SourceOutcomes,
-    build_slot,
     replace_span,
 )
 from waltz.foils.english.parsing import parse_captions
@@ -55,23 +55,17 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
     assert options.propose_spans is not None
     captions = [(doc.text, list(find_slots(doc))) for doc in parse_captions(row["caption"] for row in rows)]
     sequences = count_attested(slot for _, slots in captions for slot in slots)
-    proposals = options.propose_spans(
-        sorted({build_slot(text, slot.span) for text, slots in captions for slot in slots})
-    )
+    proposals = options.propose_spans(sorted({Slot(text, **slot.span) for text, slots in captions for slot in slots}))
     for row, (text, slots) in zip(rows, captions, strict=True):
         if not slots:
             yield row, Refusal(NO_PREPOSITION)
         for slot in slots:
-            foils = build_relation_foils(text, slot, proposals[build_slot(text, slot.span)], sequences)
+            foils = build_relation_foils(text, slot, proposals[Slot(text, **slot.span)], sequences)
             yield from ((row, candidate) for candidate in foils)
 
 
 def find_slots(doc: Doc) -> Iterator[PrepositionSlot]:
-    """Yield every sequence of up to three consecutive prepositions of a caption, in order, the shorter first.
-
-    Args:
-        doc: Parse of one caption.
-    """
+    """Yield every sequence of up to three consecutive prepositions of a caption, in order, the shorter first."""
     for is_preposition, group in groupby(doc, key=_is_preposition):
         tokens = list(group) if is_preposition else []
         for first in range(len(tokens)):

@@ -23,8 +23,6 @@ def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[st
         instrument: One of `BUILDERS`.
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
             asleep? yes." for coreference.
-    Raises:
-        UserError: There is no such instrument, or it needs more than a text.
     """
     if instrument not in INSTRUMENTS:
         close = get_close_matches(instrument, INSTRUMENTS, n=1, cutoff=0.5)

@@ -17,7 +17,27 @@ from lemminflect import getAllLemmas, getInflection
 
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
-from waltz.foils.english.wordnet import Verb
+from waltz.foils.english.wordnet import Verb, read_verbs
+
+ENGINE = inflect.engine()
+
+ARTICLES = frozenset({"a", "an", "the", "some"})
+POSSESSIVES = frozenset({"his", "her", "its", "their"})
+DETERMINERS = ARTICLES | POSSESSIVES | {"such", "my", "another", "all"}
+SWAP_PREPOSITIONS = (
+    "like", "on", "for", "at", "to", "with", "over", "behind", "toward", "as", "from", "beside", "by", "about", "after",
+    "under", "into",
+)  # fmt: skip
+"""Words between verb and object in the released swaps, those that more than four of them have."""
+BEFORE_NOUNS = (
+    DETERMINERS
+    | frozenset(SWAP_PREPOSITIONS)
+    | {"in", "up", "down", "out", "off", "onto", "across", "against", "through", "using"}
+)
+
+BODY_ROLES = frozenset({"agentpart"})
+"""Roles that name a part of the agent, so that a possessive precedes their filler."""
+ROLE = re.compile(r"[A-Z][A-Z0-9-]*")
 
 
 @dataclass(frozen=True)
@@ -95,7 +115,7 @@ def get_head(noun: str) -> str:
 @cache
 def add_article(noun: str) -> str:
     """Return the noun with `a` or `an`, by its sound."""
-    return str(_load_inflect().a(noun))
+    return str(ENGINE.a(noun))
 
 
 def _is_plural(head: str) -> bool:
@@ -106,23 +126,9 @@ def _is_plural(head: str) -> bool:
 
 
 @cache
-def _load_inflect() -> Any:
-    return inflect.engine()
-
-
-@cache
 def _read_nouns() -> Mapping[str, frozenset[str]]:
     text = files("waltz.foils").joinpath("swig_nouns.yaml").read_text(encoding="utf-8")
     return {name: frozenset(words) for name, words in yaml.safe_load(text).items()}
-
-
-ARTICLES = frozenset({"a", "an", "the", "some"})
-POSSESSIVES = frozenset({"his", "her", "its", "their"})
-
-BODY_ROLES = frozenset({"agentpart"})
-"""Roles that name a part of the agent, so that a possessive precedes their filler."""
-
-ROLE = re.compile(r"[A-Z][A-Z0-9-]*")
 
 
 @dataclass(frozen=True)
@@ -172,14 +178,9 @@ class OrderedFrame:
     complements: tuple[tuple[RolePosition, Filler], ...]
 
 
-def order_frame(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> OrderedFrame | Refusal:
-    """Return a frame in the order of its verb's abstract, or the reason why it cannot be ordered.
-
-    Args:
-        frame: A row of the layout `FRAMES`.
-        verbs: SWiG's verbs by name.
-    """
-    verb, abstract = verbs.get(frame["verb"]), parse_abstract(frame["abstract"] or "")
+def order_frame(frame: Mapping[str, Any]) -> OrderedFrame | Refusal:
+    """Return a frame in the order of its verb's abstract, or the reason why it cannot be ordered."""
+    verb, abstract = read_verbs().get(frame["verb"]), parse_abstract(frame["abstract"] or "")
     if verb is None:
         return Refusal("its verb is none of SWiG's")
     if abstract is None or not _is_form(abstract.verb, verb.base):
@@ -227,19 +228,6 @@ def parse_abstract(text: str) -> Abstract | None:
     return Abstract(tokens[0].lower(), tokens[1].lower(), tuple(positions))
 
 
-SWAP_PREPOSITIONS = (
-    "like", "on", "for", "at", "to", "with", "over", "behind", "toward", "as", "from", "beside", "by", "about", "after",
-    "under", "into",
-)  # fmt: skip
-"""Words between verb and object in the released swaps, those that more than four of them have."""
-DETERMINERS = frozenset({"a", "an", "the", "such", "his", "her", "its", "their", "my", "another", "some", "all"})
-BEFORE_NOUNS = (
-    DETERMINERS
-    | frozenset(SWAP_PREPOSITIONS)
-    | {"in", "up", "down", "out", "off", "onto", "across", "against", "through", "using"}
-)
-
-
 @dataclass(frozen=True)
 class ActionCaption:
     """A sentence of agent, verb and one more role.
@@ -261,14 +249,9 @@ class ActionCaption:
     preposition: str
 
 
-def build_action_captions(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> Iterator[ActionCaption | Refusal]:
-    """Yield the captions of one annotator's frame, one for each filled role other than agent and place.
-
-    Args:
-        frame: A row of the layout `FRAMES`.
-        verbs: SWiG's verbs by name.
-    """
-    ordered = order_frame(frame, verbs)
+def build_action_captions(frame: Mapping[str, Any]) -> Iterator[ActionCaption | Refusal]:
+    """Yield the captions of one annotator's frame, one for each filled role other than agent and place."""
+    ordered = order_frame(frame)
     if isinstance(ordered, Refusal):
         yield ordered
         return
@@ -296,33 +279,11 @@ def inflect_present(base: str, plural: bool) -> str:
     return str(forms[0]) if forms else base
 
 
-def read_action_caption(text: str, verbs: Mapping[str, Verb]) -> ActionCaption | Refusal:
-    """Return a short active caption split at its verb.
-
-    Args:
-        text: A sentence of agent, verb and one more noun phrase.
-        verbs: SWiG's verbs by name.
-    Returns:
-        The caption; refused where no finite form of SWiG's verbs stands between two phrases. The third person singular
-        is tried first, because "train" and "coach" are nouns too.
-    """
-    words = text.rstrip(" .").split()[1:-1]
-    for plural in (False, True):
-        forms = {inflect_present(verb.base, plural): verb for verb in verbs.values()}
-        for word in words:
-            caption = split_caption(text, word, forms[word]) if word in forms else None
-            if caption is not None:
-                return caption
-    return Refusal("no verb of SWiG's stands between two nouns")
-
-
 def split_caption(text: str, verb_form: str, verb: Verb, complement: str | None = None) -> ActionCaption | None:
     """Return a caption split at a form of its verb.
 
     Args:
-        text: The caption.
         verb_form: The verb as the caption has it.
-        verb: The verb.
         complement: The filler that the caption ends with, where it is known.
     Returns:
         None where the form does not stand between two phrases, or the caption does not end with `complement`.

@@ -47,11 +47,7 @@ def write_doccano_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
 
 
 def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of one annotator's file, or of a folder of them; a line without a label is not answered.
-
-    Raises:
-        UserError: As `labelled_lines`, or a line with two labels.
-    """
+    """Yield the answers of one annotator's file, or of a folder of them; a line without a label is not answered."""
     for where, annotator, task, labels in read_labelled_lines(path):
         if len(labels) > 1:
             raise UserError(f"{where}: more than one answer: {', '.join(labels)}; let the project allow a single label")
@@ -89,12 +85,7 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
 
 
 def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield position, annotator, task and labels of each line of one annotator's file, or of a folder of such files.
-
-    Raises:
-        UserError: No such file, an archive that was not unpacked, a shared project's file, or a line without
-            `task` or a list `label`.
-    """
+    """Yield position, annotator, task and labels of each line of one annotator's file, or of a folder of such files."""
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
         raise UserError(f"{path}: no .jsonl file in the folder; unpack doccano's export there")
@@ -141,11 +132,7 @@ def write_label_studio_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
 
 
 def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of an export; a skipped task is not answered.
-
-    Raises:
-        UserError: The file is no export of this project's tasks, or an annotation cannot be read.
-    """
+    """Yield the answers of an export; a skipped task is not answered."""
     for index, entry in enumerate(read_list_entries(path, "", dict)):
         where = f"{path}: entry {index}"
         data, annotations = entry.get("data"), entry.get("annotations")
@@ -209,11 +196,7 @@ def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
 
 
 def read_turk_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Yield the answers of a batch's results; rejected assignments are not answered.
-
-    Raises:
-        UserError: A column is missing, or a cell cannot be read.
-    """
+    """Yield the answers of a batch's results; rejected assignments are not answered."""
     for line, record in read_csv_records(path, required=("WorkerId", "AssignmentStatus", "Input.task")):
         where = f"{path}: line {line}"
         answer = _read_turk_answer(record, where)
@@ -305,14 +288,11 @@ def export_tasks(
     Args:
         items: Rows of the benchmark layout, of any number of instruments.
         platform: One of `PLATFORMS`.
-        folder: Folder of the files.
         image_prefix: Start of the URL before the name of an image, final slash included.
         seed: Seed of the captions' positions and the tasks' names; the import needs it again.
         annotators: Number of answers for each task; stored in the key, and to be set on the platform.
     Returns:
         The files written.
-    Raises:
-        UserError: An unknown platform, or no items.
     """
     exchange = _get_platform(platform)
     if not items:
@@ -338,9 +318,6 @@ def import_annotations(
         platform: One of `PLATFORMS`.
         items: Rows of the benchmark layout; they may include items that were not exported.
         seed: The seed of the export.
-    Raises:
-        UserError: An unknown platform, task or answer, an annotator who answered an item twice, or a file that
-            cannot be read.
     """
     exchange = _get_platform(platform)
     presentations = index_presentations(items, seed)

@@ -54,12 +54,9 @@ def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
     The caption comes first in half of the tasks (one more if their number is odd), by a seeded hash of the item ids.
 
     Args:
-        items: Rows of the benchmark layout.
         image_prefix: Start of the URL before the name of an image, final slash included; an image that is a URL
             stays unchanged.
         seed: Seed of positions and names.
-    Raises:
-        ValueError: An item id repeats.
     """
     shuffled_ids = sorted(_read_item_ids(items), key=lambda name: (rank(f"caption position:{name}", seed), name))
     caption_first = set(shuffled_ids[: (len(shuffled_ids) + 1) // 2])
@@ -157,8 +154,6 @@ def write_key(
 
     Args:
         folder: Folder of the task files.
-        name: Name of the task file.
-        platform: Name of the platform.
         seed: Seed of the tasks.
         annotators: Number of answers for each task, to be set on the platform.
         tasks: Name of each task and its item.

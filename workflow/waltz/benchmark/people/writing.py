@@ -44,12 +44,9 @@ def export_caption_tasks(
 
     Args:
         rows: image and verb, as a lemma.
-        folder: Folder of the files.
         image_prefix: Start of the URL before the name of an image, final slash included.
         seed: Seed of the tasks' names and of their order; the import needs it again.
         annotators: Number of people who write for every image; stored in the key.
-    Raises:
-        UserError: There are no rows, or a row is repeated.
     """
     tasks = _sort_by_task_name(rows, ("image", "verb"), seed)
     lines = [
@@ -72,8 +69,6 @@ def import_captions(path: str | Path, rows: Sequence[Mapping[str, str]], seed: i
         path: Folder with one file for each annotator.
         rows: image and verb, as exported.
         seed: The seed of the export.
-    Raises:
-        UserError: An unknown task, a task twice in one annotator's file, or a file that cannot be read.
     """
     imported = ImportedRows([], [])
     for _, answered_row, labels in _read_labels(path, rows, ("image", "verb"), seed):
@@ -96,12 +91,6 @@ def export_checks(
 
     Args:
         rows: image and caption.
-        folder: Folder of the files.
-        image_prefix: As `export_writing`.
-        seed: As `export_writing`.
-        annotators: As `export_writing`.
-    Raises:
-        UserError: There are no rows, or a row is repeated.
     """
     tasks = _sort_by_task_name(rows, ("image", "caption"), seed)
     lines = [
@@ -118,11 +107,7 @@ def export_checks(
 
 
 def import_checks(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
-    """Read the answers of the check task, `yes` or `no`.
-
-    Raises:
-        UserError: As `import_writing`, or another or a second answer.
-    """
+    """Read the answers of the check task, `yes` or `no`."""
     imported = ImportedRows([], [])
     for where, answered_row, labels in _read_labels(path, rows, ("image", "caption"), seed):
         if not labels:

@@ -29,11 +29,7 @@ BATCH = 256
 
 @cache
 def load_parser() -> Language:
-    """Load the parser once and check that its weights are the ones that the rules were written for.
-
-    Raises:
-        UserError: The package of the model is missing, or holds other weights.
-    """
+    """Load the parser once and check that its weights are the ones that the rules were written for."""
     spec = find_spec(PARSER)
     if spec is None or spec.origin is None:
         package = PARSER.replace("_", "-")

@@ -103,8 +103,6 @@ def get_verb_forms(verb: str, tag: str, lemma: str) -> Forms:
 
     Args:
         verb: The verb as its sentence has it.
-        tag: Its Penn tag.
-        lemma: Its base form.
     """
     lowered = verb.lower()
     for plural, singular in IRREGULAR_VERBS.items():
@@ -306,15 +304,7 @@ def _state_subject(counted: list[Token], noun: Token | None, verb: Token, tail: 
 def _invert(
     counted: list[Token], noun: Token | None, verb: Token, tail: list[Token], main: int | None
 ) -> Statement | Refusal:
-    """Return the clause with the counted things where it lacks them: after its full verb, or a preposition left alone.
-
-    Args:
-        counted: Tokens that name what is counted.
-        noun: Head of what is counted.
-        verb: The auxiliary.
-        tail: Tokens after the auxiliary.
-        main: Index of the full verb in `tail`.
-    """
+    """Return the clause with the counted things where it lacks them: after its verb, or a preposition left alone."""
     if not main:
         return Refusal("the question has no full verb")
     subject, full_verb, rest = tail[:main], tail[main], tail[main + 1 :]

@@ -67,11 +67,7 @@ class Verb:
 
 @cache
 def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
-    """Return SWiG's 504 verbs by name, with their relations.
-
-    Raises:
-        UserError: The folder lacks `verbs.tsv`, or a line has another number of columns.
-    """
+    """Return SWiG's 504 verbs by name, with their relations."""
     path = Path(folder) / "verbs.tsv"
     lines = read_lines(path)
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:
@@ -88,21 +84,13 @@ def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
 
 @cache
 def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = WORDNET_FOLDER) -> frozenset[str]:
-    """Return every single word that is an adjective, or an adverb, in lower case.
-
-    Raises:
-        UserError: The folder lacks the file.
-    """
+    """Return every single word that is an adjective, or an adverb, in lower case."""
     return frozenset(read_lines(Path(folder) / f"{kind}.txt"))
 
 
 @cache
 def read_nouns(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, tuple[str, ...]]:
-    """Return the synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846).
-
-    Raises:
-        UserError: The folder lacks `nouns.tsv`.
-    """
+    """Return the synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846)."""
     cells = (line.split("\t") for line in read_lines(Path(folder) / "nouns.tsv"))
     return {synset: tuple(above.split()) for synset, above in cells}
 
@@ -123,10 +111,7 @@ def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequen
 
     Args:
         dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on), index.adj, index.adv.
-        verbs: -ing forms.
         nouns: Synsets in imSitu's spelling; those that WordNet does not know are skipped.
-    Raises:
-        UserError: A file is missing or of another version.
     """
     root = Path(dictionary)
     synsets = dict(_read_synsets(root / "data.verb"))
@@ -213,11 +198,7 @@ def _read_lemmas(path: Path) -> list[str]:
 
 
 def read_entries(path: Path) -> list[str]:
-    """Return the lines of one of WordNet's files after its head.
-
-    Raises:
-        UserError: There is no such file, or its head names another version.
-    """
+    """Return the lines of one of WordNet's files after its head."""
     lines = read_lines(path)
     if not any(VERSION in line for line in lines if line.startswith("  ")):
         raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
@@ -225,11 +206,7 @@ def read_entries(path: Path) -> list[str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file.
-
-    Raises:
-        UserError: There is no such file.
-    """
+    """Return the lines of a file."""
     if not path.is_file():
         raise UserError(
             f"{path}: no such file; see docs/explanation/foils-actions.md on where WordNet's files come from"
@@ -238,11 +215,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Extract the resource: WordNet's folder, SWiG's lists of verbs and of nouns, the folder to write to.
-
-    Raises:
-        UserError: Other than four arguments, or a file is missing.
-    """
+    """Extract the resource: WordNet's folder, SWiG's lists of verbs and of nouns, the folder to write to."""
     if len(arguments) != 4:
         raise UserError("usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT")
     dictionary, verbs, nouns, out = map(Path, arguments)
