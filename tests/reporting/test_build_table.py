@@ -4,10 +4,8 @@ import csv
 from collections import Counter
 
 import pytest
-from typer.testing import CliRunner
 
 from stand_ins.paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
-from waltz.cli.app import app
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.cells import (
@@ -379,24 +377,6 @@ def test_a_category_is_compared_as_text():
         )
         by_key = {get_key(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
         assert (by_key.text, by_key.verdict) == (text, verdict)
-
-
-def test_the_command_prints_tables_and_passes_over_empty_ones_and_those_of_another_profile(tmp_path):
-    folder = tmp_path / "s" / "reporting" / "tables"
-    folder.mkdir(parents=True)
-    (folder / "thesis-3.4.csv").write_text(format_csv([*_pairwise(), *_pairwise("equations")]))
-    (folder / "thesis-5.1.csv").write_text(format_csv([]))
-    overview = Cell("thesis-3.1", "published", "examples", "", "existence", "", 505.0, 534, *[None] * 4, "", "")
-    (folder / "thesis-3.1.csv").write_text(format_csv([overview]))
-    command = ["tables", "--study", "s", "--results", str(tmp_path), "--why"]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "505" in done.output
-    assert "60.0 [50.0, 70.0] n 100 (58.0) ≈" in done.output
-    assert NOT_RUN in done.output
-    done = CliRunner().invoke(app, [*command, "--profile", "equations"])
-    assert done.exit_code == 0, done.output
-    assert "505" not in done.output
 
 
 def test_a_table_survives_its_csv():

@@ -1,41 +1,67 @@
 """The command `waltz`; the module of a subcommand is imported when the subcommand is called."""
 
 import importlib
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-COMMANDS = ("people", "models", "tables", "foil", "explain", "compare", "regions", "score")
-"""Subcommands, each in the module of its name: its Typer app `app`."""
+from waltz import __version__
+
+COMMANDS = {
+    "explain": "Explain a model's score of an image and a text, or a decoder's answer and explanation.",
+    "foil": "Print the foils of a text.",
+    "models": "List the models that a study can name.",
+    "tables": "Print the tables of a study that was run.",
+    "compare": "Compare the tables of two runs cell by cell.",
+    "people": "Let people validate a benchmark.",
+    "regions": "Store regions of images for encoders that read them.",
+    "score": "Score prepared inputs with an original checkpoint.",
+}
+"""Subcommands with their line in the help of `waltz`; each in the module of its name, as its Typer app `app`."""
+
+
+class LazyCommand(TyperCommand):
+    """Subcommand whose module is imported when it is called, and not for the help of `waltz`."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Import the subcommand and return its context."""
+        command = get_command(importlib.import_module(f"waltz.cli.{self.name}").app)
+        command.name = self.name
+        return command.make_context(info_name, args, parent, **extra)
 
 
 class LazyGroup(TyperGroup):
-    """Group of subcommands that imports the module of a subcommand when it is needed."""
+    """Group of the subcommands in `COMMANDS`."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the subcommands."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the subcommand of a name, or None if there is none."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = get_command(importlib.import_module(f"waltz.cli.{cmd_name}").app)
-        command.name = cmd_name
-        return command
+    def __init__(self, **attributes: Any) -> None:
+        """Create the group with a command for each name, not yet imported."""
+        super().__init__(**attributes)
+        self.commands = {
+            name: LazyCommand(name, help=line, rich_markup_mode="markdown") for name, line in COMMANDS.items()
+        }
 
 
 app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",
     help="Measure how much vision, and how much text, a vision-language model uses.",
     epilog="A study is run with snakemake: snakemake --cores 8 --config study=valse",
 )
 
 
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"waltz {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Keep `waltz` a group of commands."""

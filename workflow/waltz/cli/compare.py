@@ -1,16 +1,19 @@
 """The command `waltz compare`: two runs, cell by cell."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from waltz.cli.output import create_console, report_errors, write_csv
-from waltz.reporting.compare_runs import SAME, Change, Run, compare_cells, count_verdicts, read_run
 
-app = typer.Typer(add_completion=False)
+if TYPE_CHECKING:
+    from waltz.reporting.compare_runs import Change, Run
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 KEY_COLUMNS = ("metric", "model", "dataset", "setting")
 
 
@@ -23,6 +26,8 @@ def compare_command(
     as_csv: Annotated[Path | None, typer.Option("--csv", help="Write all cells here.")] = None,
 ) -> None:
     """Compare the tables of two runs cell by cell: two studies, or one study at two commits."""
+    from waltz.reporting.compare_runs import SAME, compare_cells, count_verdicts, read_run
+
     with report_errors():
         runs = [read_run(_get_folder(name, results)) for name in (first, second)]
         all_changes = compare_cells(runs[0].cells, runs[1].cells)
@@ -49,6 +54,8 @@ def _render_commits(run: Run) -> str:
 
 
 def _print_changes(changes: list[Change]) -> None:
+    from rich.table import Table
+
     table = Table("table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict")
     for change in changes:
         numbers = (change.first, change.second, change.difference)

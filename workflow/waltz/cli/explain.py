@@ -176,7 +176,7 @@ def check_needed(options: Mapping[str, Any], names: Iterable[str], why: str) -> 
         raise UserError(f"--{lacking.replace('_', '-')} is missing: {why}")
 
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 FIGURE_FORMATS = (".svg", ".png")
 COMMON_OPTIONS = ("model", "profile", "seed", "as_json", "figure")
 """Options of every model."""

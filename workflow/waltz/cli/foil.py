@@ -1,17 +1,20 @@
 """The command `waltz foil`: captions and foils that an instrument proposes for a text."""
 
+from __future__ import annotations
+
 import json
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from waltz.cli.output import report_errors, show_error
 from waltz.core.text_diff import Span, slice_span
-from waltz.foils.candidates import Candidate, Refusal
-from waltz.foils.single_text import build_from_texts
 
-app = typer.Typer(add_completion=False)
+if TYPE_CHECKING:
+    from waltz.foils.candidates import Candidate
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
 """Fields of a candidate in JSON."""
 
@@ -23,6 +26,9 @@ def foil_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per candidate and line.")] = False,
 ) -> None:
     """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
+    from waltz.foils.candidates import Refusal
+    from waltz.foils.single_text import build_from_texts
+
     texts = (line.rstrip("\n") for line in sys.stdin if line.strip()) if text == "-" else [text]
     with report_errors():
         for source_text, candidates in build_from_texts(instrument, texts):

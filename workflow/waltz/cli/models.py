@@ -1,17 +1,26 @@
-"""The command `waltz models`: list of the load_registry models."""
+"""The command `waltz models`: the registered models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
 
 from waltz.cli.output import create_console
-from waltz.model_registry import ModelSpec, load_registry
 
-app = typer.Typer(add_completion=False)
+if TYPE_CHECKING:
+    from waltz.model_registry import ModelSpec
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
 def models_command() -> None:
     """List the models that a study can name."""
+    from rich.table import Table
+
+    from waltz.model_registry import load_registry
+
     table = Table("name", "kind", "parameters", "licence", "weights", "revision", "note")
     for spec in load_registry().values():
         size = _render_size(spec)

@@ -5,12 +5,15 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WIDTH = 240
 """Characters per line where the output is not a terminal."""
@@ -35,13 +38,27 @@ def report_errors(output: str | Path = "output") -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def find_newest_study(results: Path) -> str:
+    """Return the study in a folder of results whose report or tables were written last.
+
+    Raises:
+        UserError: The folder holds no study that has got so far.
+    """
+    built = [path for name in ("report.html", "tables") for path in results.glob(f"*/reporting/{name}")]
+    if not built:
+        raise UserError(f"{results}: no study has tables or a report yet; run: snakemake --cores 2")
+    return max(built, key=lambda path: path.stat().st_mtime).parts[-3]
+
+
 def show_error(message: object) -> None:
     """Show one line on stderr."""
     typer.echo(f"waltz: {message}", err=True)
 
 
-def create_console() -> Console:
+def create_console() -> "Console":
     """Return a console that does not fold lines if its output is not a terminal."""
+    from rich.console import Console
+
     console = Console()
     return console if console.is_terminal else Console(width=WIDTH)
 

@@ -1,34 +1,28 @@
 """The commands `waltz people ...`: task files for annotators, and their answers; the last five are of CV-Probes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.benchmark.cv_probes import CHECK_COLUMNS, WRITTEN_COLUMNS
-from waltz.benchmark.people.platforms import PLATFORMS, export_tasks, import_annotations
-from waltz.benchmark.people.writing import Rows, export_caption_tasks, export_checks, import_captions, import_checks
-from waltz.benchmark.votes import (
-    ANNOTATION_COLUMNS,
-    MIN_PREFERRED_SHARE,
-    compute_agreement,
-    compute_annotator_quality,
-    count_missing_answers,
-    count_votes,
-    drop_annotators,
-)
 from waltz.cli.output import report_errors, write_csv
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
-from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CAPTIONS, Layout
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Let people validate a benchmark.")
+if TYPE_CHECKING:
+    from waltz.benchmark.people.writing import Rows
+    from waltz.core.schema import Layout
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Let people validate a benchmark."
+)
 
 Items = Annotated[
     Path, typer.Option(help="Parquet file of a benchmark, results/<study>/benchmark/<instrument>.parquet.")
 ]
-Platform = Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS)}.")]
+Platform = Annotated[str, typer.Option(help="One of mturk, label-studio, doccano.")]
 Folder = Annotated[Path, typer.Option(help="Folder for the task files.")]
 ImagePrefix = Annotated[str, typer.Option(help="Text before an image's name in its URL, including the final /.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order of tasks and captions; the same for export and import.")]
@@ -53,6 +47,8 @@ def export_command(
     annotators: Annotators = 3,
 ) -> None:
     """Write the task files of a benchmark's kept items."""
+    from waltz.benchmark.people.platforms import export_tasks
+
     with report_errors():
         kept_items = [item for item in _read_benchmark(items) if item["kept"]]
         files = export_tasks(kept_items, platform, folder, image_prefix, seed, annotators)
@@ -74,6 +70,9 @@ def import_command(
     drop_poor: Annotated[bool, typer.Option(help="Skip annotators who fail on the gold items.")] = False,
 ) -> None:
     """Read a platform's results and report their quality."""
+    from waltz.benchmark import votes
+    from waltz.benchmark.people.platforms import import_annotations
+
     with report_errors():
         if drop_poor and gold is None:
             raise UserError("--drop-poor needs --gold, the ids of items whose caption is known to be right")
@@ -83,7 +82,7 @@ def import_command(
     annotations: Sequence[Mapping[str, str]] = imported.annotations
     skipped = list(imported.skipped)
     poor_annotators = []
-    for record in compute_annotator_quality(annotations, gold_ids):
+    for record in votes.compute_annotator_quality(annotations, gold_ids):
         share = (
             "no gold item"
             if record.share is None
@@ -94,14 +93,14 @@ def import_command(
         if record.reliable is False:
             poor_annotators.append(record.annotator)
     if drop_poor:
-        reason = f"the annotator prefers less than {MIN_PREFERRED_SHARE:.0%} of gold captions"
-        annotations, dropped = drop_annotators(annotations, poor_annotators, reason)
+        reason = f"the annotator prefers less than {votes.MIN_PREFERRED_SHARE:.0%} of gold captions"
+        annotations, dropped = votes.drop_annotators(annotations, poor_annotators, reason)
         skipped += dropped
-    _write_answers(output, ANNOTATION_COLUMNS, annotations, ("item_id", "annotator", "reason"), skipped)
+    _write_answers(output, votes.ANNOTATION_COLUMNS, annotations, ("item_id", "annotator", "reason"), skipped)
     kept_ids = {item["item_id"] for item in benchmark if item["kept"]}
-    incomplete = count_missing_answers(annotations, kept_ids, annotators)
-    agreement = compute_agreement(annotations)
-    valid = sum(vote["valid"] for vote in count_votes(annotations, valid_votes).values())
+    incomplete = votes.count_missing_answers(annotations, kept_ids, annotators)
+    agreement = votes.compute_agreement(annotations)
+    valid = sum(vote["valid"] for vote in votes.count_votes(annotations, valid_votes).values())
     alpha = f"alpha {agreement.alpha:.3f}" if agreement.alpha is not None else f"no alpha: {agreement.reason}"
     typer.echo(f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}")
     typer.echo(f"{valid} items valid, {agreement.unanimous} unanimous; {len(incomplete)} items lack answers")
@@ -112,6 +111,8 @@ def export_captions_command(
     captions: Captions, folder: Folder, image_prefix: ImagePrefix, seed: Seed = 0, annotators: Annotators = 4
 ) -> None:
     """Write doccano's task: describe the images of CV-Probes without their verbs."""
+    from waltz.benchmark.people.writing import export_caption_tasks
+
     with report_errors():
         files = export_caption_tasks(_read_images_to_describe(captions), folder, image_prefix, seed, annotators)
     _list_files(files)
@@ -120,6 +121,9 @@ def export_captions_command(
 @app.command("import-captions")
 def import_captions_command(results: Exports, captions: Captions, output: Output, seed: Seed = 0) -> None:
     """Read the captions that people wrote; their column plain_image is still empty."""
+    from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
+    from waltz.benchmark.people.writing import import_captions
+
     with report_errors():
         imported = import_captions(results, _read_images_to_describe(captions), seed)
     rows = [
@@ -138,6 +142,8 @@ def find_images_command(
     revision: Annotated[str, typer.Option(help="Full commit hash of the hub id.")] = "local",
 ) -> None:
     """Fill in the plain image of each caption: the image without a contextual verb to which CLIP gives most."""
+    from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
+
     with report_errors():
         rows = _read_written_captions(written)
         _fill_in_images(rows, images, model, revision)
@@ -150,6 +156,8 @@ def export_checks_command(
     items: ProbeItems, folder: Folder, image_prefix: ImagePrefix, seed: Seed = 0, annotators: Annotators = 3
 ) -> None:
     """Write doccano's task: which captions describe a plain image? Plain ones shall, contextual ones shall not."""
+    from waltz.benchmark.people.writing import export_checks
+
     with report_errors():
         files = export_checks(_read_images_to_check(items), folder, image_prefix, seed, annotators)
     _list_files(files)
@@ -158,6 +166,9 @@ def export_checks_command(
 @app.command("import-checks")
 def import_checks_command(results: Exports, items: ProbeItems, output: Output, seed: Seed = 0) -> None:
     """Read the answers of people about plain images."""
+    from waltz.benchmark.cv_probes import CHECK_COLUMNS
+    from waltz.benchmark.people.writing import import_checks
+
     with report_errors():
         imported = import_checks(results, _read_images_to_check(items), seed)
     columns = ("image", "caption", "annotator", "reason")
@@ -171,12 +182,16 @@ def _list_files(files: Sequence[Path]) -> None:
 
 
 def _read_benchmark(path: Path) -> list[dict[str, Any]]:
+    from waltz.core.schema import BENCHMARK
+
     if not path.is_file():
         raise UserError(f"{path}: no such file; build the benchmark, or name one of results/<study>/benchmark")
     return _read_rows(path, BENCHMARK)
 
 
 def _read_rows(path: Path, layout: Layout) -> list[dict[str, Any]]:
+    from waltz.core.files import parquet
+
     rows: list[dict[str, Any]] = parquet.read_rows(path, layout)
     return rows
 
@@ -192,6 +207,7 @@ def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
 
 
 def _read_images_to_describe(path: Path) -> Rows:
+    from waltz.core.schema import PROBE_CAPTIONS
     from waltz.foils.english.wordnet import read_verbs
 
     verbs = read_verbs()
@@ -201,6 +217,8 @@ def _read_images_to_describe(path: Path) -> Rows:
 
 def _read_images_to_check(path: Path) -> Rows:
     """Read each pair of a plain image and an original caption once."""
+    from waltz.core.schema import CONDITIONS
+
     pairs = dict.fromkeys(
         (row["image"], row["caption"])
         for row in _read_rows(path, CONDITIONS)
@@ -210,6 +228,7 @@ def _read_images_to_check(path: Path) -> Rows:
 
 
 def _read_written_captions(path: Path) -> Rows:
+    from waltz.benchmark.cv_probes import WRITTEN_COLUMNS
     from waltz.sources.raw_files import read_csv_records
 
     return [

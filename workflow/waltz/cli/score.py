@@ -1,19 +1,23 @@
 """The command `waltz score`: match logits of an original checkpoint file for prepared inputs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from waltz.cli.output import report_errors
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
 
+if TYPE_CHECKING:
+    import numpy as np
+
 KINDS = ("albef", "vilbert", "vilbert-12in1")
 """Kinds of original checkpoints."""
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
@@ -27,6 +31,8 @@ def score_command(
     ] = None,
 ) -> None:
     """Score prepared pairs of images and texts with an original checkpoint: match_logits, in the order of its head."""
+    import numpy as np
+
     with report_errors(out):
         if kind not in KINDS:
             raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
@@ -54,6 +60,8 @@ def _compute_logits(
 
 def _read_arrays(file: Path) -> dict[str, np.ndarray]:
     """Read the arrays of an .npz file without running code in it."""
+    import numpy as np
+
     try:
         with np.load(file, allow_pickle=False) as opened:
             return {name: opened[name] for name in opened.files}
