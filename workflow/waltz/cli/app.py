@@ -14,6 +14,7 @@ COMMANDS = {
     "foil": "Print the foils of a text.",
     "models": "List the models that a study can name.",
     "tables": "Print the tables of a study that was run.",
+    "report": "Print the path of a study's page, or open it.",
     "compare": "Compare the tables of two runs cell by cell.",
     "people": "Let people validate a benchmark.",
     "regions": "Store regions of images for encoders that read them.",

@@ -1,0 +1,32 @@
+"""The command `waltz report`."""
+
+import pytest
+from typer.testing import CliRunner
+
+from waltz.cli.app import app
+
+
+@pytest.fixture
+def page(tmp_path):
+    page = tmp_path / "s" / "reporting" / "report.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<html></html>")
+    return page
+
+
+@pytest.mark.parametrize("study", [[], ["s"]])
+def test_prints_the_path_of_the_page(tmp_path, page, study):
+    assert CliRunner().invoke(app, ["report", *study, "--results", str(tmp_path)]).output == f"{page}\n"
+
+
+def test_opens_the_page(tmp_path, page, monkeypatch):
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    CliRunner().invoke(app, ["report", "--open", "--results", str(tmp_path)])
+    assert opened == [page.as_uri()]
+
+
+def test_a_study_without_page_says_how_to_get_one(tmp_path, page):
+    result = CliRunner().invoke(app, ["report", "t", "--results", str(tmp_path)])
+    assert result.exit_code == 1
+    assert result.output.endswith("no such page; run: snakemake --cores 2 --config study=t\n")
