@@ -387,6 +387,6 @@ def test_a_table_survives_its_csv():
 
 
 def test_old_columns_come_first_in_their_old_order():
-    old = "table profile metric model dataset setting value n ci_low ci_high published difference verdict reason"
+    old = "table profile metric model dataset setting value n ci_low ci_high paper_value difference verdict reason"
     assert COLUMNS[:14] == old.split()
     assert Cell(*["x"] * 6, 1.0, 1, None, None, None, None, "", "").text == ""
