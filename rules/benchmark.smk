@@ -32,8 +32,8 @@ rule balance:
     conda:
         "../envs/data.yaml"
     params:
-        settings=lambda w: PLAN.get_instrument_settings(
-            w.instrument, "size", "js", "cap", "foil_cap", "halves"
+        settings=lambda w: STUDY.instruments[w.instrument].to_dict(
+            "size", "js", "cap", "foil_cap", "halves"
         ),
         seed=STUDY.seed,
         code=code("balance.py"),

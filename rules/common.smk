@@ -1,6 +1,5 @@
 """The plan of the study, which all rules ask: data sets, models, groups, files, and what is skipped."""
 
-import re
 import sys
 
 from waltz.core import run_lock
@@ -8,7 +7,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
-from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, choose
+from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
 from waltz.plan.raw_files import IMAGES
 from waltz.plan.read_study import find_study_file, read_study
 from waltz.reporting.plan import ReportingPlan
@@ -49,7 +48,7 @@ pathvars:
 
 wildcard_constraints:
     **{
-        wildcard: "|".join(map(re.escape, values)) or "none"
+        wildcard: PLAN.build_pattern(values)
         for wildcard, values in PLAN.wildcards.items()
     },
     shard=r"\d+",

@@ -166,7 +166,7 @@ rule consistency:
 rule cc_shap:
     """CC-SHAP, contributions and edits of all decoders that the study names."""
     input:
-        [PLAN.get_consistency_file(part, run) for part, run in PLAN.explained_parts],
+        PLAN.cc_shap_files,
 
 
 rule consistency_part:

@@ -16,10 +16,10 @@ rule filter_candidates:
     conda:
         "../envs/foils.yaml"
     resources:
-        gpu=lambda w: int(bool(PLAN.get_instrument(w.instrument).filters)),
+        gpu=lambda w: int(bool(STUDY.instruments[w.instrument].filters)),
         mem_mb=6000,
     params:
-        filters=lambda w: PLAN.get_instrument(w.instrument).filters,
+        filters=lambda w: STUDY.instruments[w.instrument].filters,
         models=lambda w: {
             key: MODELS.get_settings(name)
             for key, name in PLAN.get_filter_models(w.instrument).items()

@@ -6,7 +6,7 @@ from waltz.instruments import INSTRUMENTS, SWIG_TABLES
 rule candidates:
     """All candidates of one instrument from the rows of its source."""
     input:
-        rows=lambda w: f"<results>/sources/{PLAN.get_instrument(w.instrument).source}.parquet",
+        rows=lambda w: f"<results>/sources/{STUDY.instruments[w.instrument].source}.parquet",
         weights=lambda w: MODELS.list_weight_files(
             *PLAN.list_proposing_models(w.instrument)
         ),
@@ -22,8 +22,8 @@ rule candidates:
         gpu=lambda w: len(PLAN.list_proposing_models(w.instrument)),
         mem_mb=6000,
     params:
-        settings=lambda w: PLAN.get_instrument_settings(
-            w.instrument, "splits", "most_tokens"
+        settings=lambda w: STUDY.instruments[w.instrument].to_dict(
+            "splits", "most_tokens"
         ),
         model=lambda w: list(
             map(MODELS.get_settings, PLAN.list_proposing_models(w.instrument))

@@ -4,11 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member
 from waltz.model_registry import (
-    DECODER_KINDS,
     DETECTOR_KIND,
     ModelSpec,
     get_encoder_module,
@@ -22,7 +20,7 @@ from waltz.model_registry import (
     select_decisive_fields,
     set_local_paths,
 )
-from waltz.plan.study import Study
+from waltz.plan.study import Settings, Study
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Models:
         """Return the path of an encoder's answers in their archive."""
         return get_archive_member(self.resolved[name].answers)
 
-    def get_settings(self, name: str) -> dict[str, Any]:
+    def get_settings(self, name: str) -> Settings:
         """Return the part of a model's entry that its numbers depend on."""
         return select_decisive_fields(self.specs[name])
 
@@ -158,10 +156,6 @@ class Models:
         if kind in list_encoder_kinds():
             return "answering" if kind.endswith("-answering") else "encoder"
         return {"text": "language", "vision": "vision"}.get(kind, kind)
-
-    def is_decoder(self, name: str) -> bool:
-        """Return whether a model generates text."""
-        return self.specs[name].kind in DECODER_KINDS
 
     def _exists(self, path: str) -> bool:
         return path in self.fetched or Path(path).exists()

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from waltz.core.errors import UserError
 from waltz.fidelity import get_fidelity
 from waltz.instruments import FILTER_MODELS, INSTRUMENTS
+from waltz.model_registry import DECODER_KINDS
 from waltz.plan.models import Models
 from waltz.plan.raw_files import RawFiles
 from waltz.plan.read_study import list_datasets
-from waltz.plan.study import CV_PROBES, ITEM_FORMATS, InstrumentEntry, Section, Study
+from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
 """Minutes that jobs with a model request from a scheduler: for scores and answers; for attributions and tests."""
@@ -47,7 +48,7 @@ class Dataset:
     entry: Mapping[str, Any]
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Form and entry, as jobs read them."""
         return {"form": self.form, **self.entry}
 
@@ -83,7 +84,11 @@ class Plan:
         models = Models.from_study(study)
         skipped = find_skipped(study)
         plan = cls(remove_skipped(study, skipped), models, skipped)
-        plan._check_decoders()
+        for name in plan.study.consistency.models:
+            if models[name].kind not in DECODER_KINDS:
+                raise UserError(
+                    f"study file: consistency.models: {name!r} is no decoder; its kind is {models[name].kind}"
+                )
         return plan
 
     # Data
@@ -123,7 +128,7 @@ class Plan:
         return datasets
 
     @cached_property
-    def scenes(self) -> dict[str, Any]:
+    def scenes(self) -> Settings:
         """Settings of the embedded world."""
         return self.study.scenes.to_dict() if self.study.scenes else {}
 
@@ -158,19 +163,10 @@ class Plan:
         caption_sources = [name for name in self.raw_sources if sources[name].format == "coco-captions"]
         return [f"{self.results}/sources/{name}.parquet" for name in caption_sources]
 
-    def select_datasets(self, names: Iterable[str], *forms: str) -> list[str]:
-        """Return the data sets of some forms among names, in order."""
-        return [name for name in names if self.datasets[name].form in forms]
-
     @cached_property
     def questions(self) -> list[str]:
         """Data sets of open questions."""
         return list(self.study.answering)
-
-    @cached_property
-    def tasks(self) -> list[str]:
-        """Text tasks."""
-        return list(self.study.texts)
 
     @cached_property
     def raw_sources(self) -> list[str]:
@@ -209,24 +205,16 @@ class Plan:
         """Return the images of some data sets, none for a language model."""
         return [] if self.models.get_kind(model) == "language" else self.list_image_files(names)
 
-    def get_settings(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def get_settings(self, names: Iterable[str]) -> dict[str, Settings]:
         """Return the form of each data set, with the entry of questions and tasks."""
         return {name: self.datasets[name].settings for name in names}
 
     # Instruments
 
-    def get_instrument(self, name: str) -> InstrumentEntry:
-        """Return the entry of an instrument."""
-        return self.study.instruments[name]
-
     @cached_property
-    def instruments(self) -> dict[str, dict[str, Any]]:
+    def instruments(self) -> dict[str, Settings]:
         """Entries of all instruments as plain values."""
         return {name: entry.to_dict() for name, entry in self.study.instruments.items()}
-
-    def get_instrument_settings(self, name: str, *keys: str) -> dict[str, Any]:
-        """Return those keys of an instrument that the study gives."""
-        return choose(self.get_instrument(name), *keys)
 
     def list_proposing_models(self, instrument: str) -> list[str]:
         """Return the model that proposes an instrument's foils or counts its tokens, as a list of one or none."""
@@ -234,9 +222,9 @@ class Plan:
         key = INSTRUMENTS[instrument].proposal_key
         if proposals and key:
             return [getattr(proposals, key)]
-        return [proposals.spans] if proposals and self.get_instrument(instrument).most_tokens else []
+        return [proposals.spans] if proposals and self.study.instruments[instrument].most_tokens else []
 
-    def get_proposal_settings(self, instrument: str) -> dict[str, Any]:
+    def get_proposal_settings(self, instrument: str) -> Settings:
         """Return how a model proposes an instrument's foils; empty where none does."""
         proposals = self.study.proposals
         if proposals is None or not self.list_proposing_models(instrument):
@@ -244,17 +232,17 @@ class Plan:
         keys = ["longest", "best"]
         if INSTRUMENTS[instrument].proposal_key == "spans":
             keys.append("proposer")
-        return choose(proposals, *keys)
+        return proposals.to_dict(*keys)
 
     def get_min_grammaticality(self, instrument: str) -> float | None:
         """Return the least grammaticality of an instrument's foils, None where it is not filtered by it."""
         filters = self.study.filters
-        filtered = "grammaticality" in self.get_instrument(instrument).filters
+        filtered = "grammaticality" in self.study.instruments[instrument].filters
         return filters.grammaticality if filters and filtered else None
 
     def get_filter_models(self, instrument: str) -> dict[str, str]:
         """Return the models that the filters of an instrument use, by their keys under `filters`."""
-        keys = {key for name in self.get_instrument(instrument).filters for key in FILTER_MODELS[name]}
+        keys = {key for name in self.study.instruments[instrument].filters for key in FILTER_MODELS[name]}
         return {key: self.study.filters.models[key] for key in sorted(keys)} if self.study.filters else {}
 
     def get_built_file(self, instrument: str) -> str:
@@ -276,9 +264,9 @@ class Plan:
         return [f"{self.results}/sources/{probes.source}.parquet"] if probes else []
 
     @property
-    def probe_settings(self) -> dict[str, Any]:
+    def probe_settings(self) -> Settings:
         """Verbs and images of CV-Probes, where the study names them."""
-        return choose(self.study.cv_probes, "verbs", "images") if self.study.cv_probes else {}
+        return self.study.cv_probes.to_dict("verbs", "images") if self.study.cv_probes else {}
 
     @property
     def repairing_models(self) -> list[str]:
@@ -290,7 +278,7 @@ class Plan:
     def plain_captions(self) -> dict[str, str]:
         """Files of plain captions, written or drawn, and of checks by people."""
         probes = self.study.cv_probes
-        files = choose(probes, "written", "checks") if probes else {}
+        files = probes.to_dict("written", "checks") if probes else {}
         if probes and probes.descriptions:
             files["descriptions"] = self.raw.build_drawn_path(probes.descriptions.drawn)
         return files
@@ -319,22 +307,25 @@ class Plan:
         """Return whether a model is run on a group, in any stage: on all, unless the study names its own."""
         return group in self.study.evaluation.only.get(model, [group])
 
+    def _select(self, group: str, *forms: str) -> list[str]:
+        return [name for name in self.groups[group] if self.datasets[name].form in forms]
+
     def select_pairs(self, group: str) -> list[str]:
         """Return the data sets of captions and foils in a group."""
-        return self.select_datasets(self.groups[group], "pairs")
+        return self._select(group, "pairs")
 
     def select_scorable(self, group: str) -> list[str]:
         """Return the data sets that encoders score: captions and foils, and CV-Probes."""
-        return self.select_datasets(self.groups[group], "pairs", "probes")
+        return self._select(group, "pairs", "probes")
 
     def select_open_questions(self, group: str) -> list[str]:
         """Return the data sets of open questions in a group."""
-        return self.select_datasets(self.groups[group], "open")
+        return self._select(group, "open")
 
     def select_prompted(self, decoder: str, group: str) -> list[str]:
         """Return the data sets that a decoder is prompted with: those with images for a VL decoder, else text tasks."""
         forms = ("pairs", "open") if self.models.get_kind(decoder) == "vision" else ("choice",)
-        return self.select_datasets(self.groups[group], *forms)
+        return self._select(group, *forms)
 
     # Models of each stage
 
@@ -380,7 +371,7 @@ class Plan:
         models = self.study.consistency.models
         return [name for name in models if cc_shap.edits is True or name in cc_shap.edits]
 
-    def get_helper_settings(self, decoder: str) -> dict[str, Any] | None:
+    def get_helper_settings(self, decoder: str) -> Settings | None:
         """Return the model that helps a decoder's tests, None where it is the decoder itself."""
         helper = self.study.consistency.helper
         return self.models.get_settings(helper) if helper and helper != decoder else None
@@ -397,7 +388,7 @@ class Plan:
 
     # Runs of each stage
 
-    def _runs(self, models: Iterable[str], groups: Iterable[str], choose: Callable[[str, str], list[str]]) -> list[Run]:
+    def _runs(self, models: Iterable[str], groups: Iterable[str], select: Callable[[str, str], list[str]]) -> list[Run]:
         """Return the runs of models on groups, group by group, where the study runs them."""
         models = list(models)
         return [
@@ -405,7 +396,7 @@ class Plan:
             for group in groups
             for model in models
             if self.is_run_on(model, group)
-            for dataset in choose(model, group)
+            for dataset in select(model, group)
         ]
 
     @cached_property
@@ -499,18 +490,17 @@ class Plan:
         groups = dict.fromkeys((run.model, self.group_of[run.dataset]) for run in runs if run.model in encoders)
         return [f"{self.results}/attribution/{model}/companions/{group}.parquet" for model, group in groups]
 
-    @cached_property
-    def explained_parts(self) -> list[tuple[str, Run]]:
-        """Part names and runs with CC-SHAP, one pair for each file of stage consistency."""
-        return [
-            (part, run)
-            for run in self.explained
-            for part in (
-                "cc-shap",
-                "contributions",
-                *(("edited", "edited-contributions") if run.model in self.edited_models else ()),
-            )
-        ]
+    @property
+    def cc_shap_files(self) -> list[str]:
+        """Files with CC-SHAP and its contributions, and with those under edits."""
+        edited = self.select_edited(self.explained)
+        runs = {
+            "cc-shap": self.explained,
+            "contributions": self.explained,
+            "edited": edited,
+            "edited-contributions": edited,
+        }
+        return [file for part, part_runs in runs.items() for file in self.list_consistency_files(part, part_runs)]
 
     # Parts of a stage's numbers
 
@@ -553,7 +543,7 @@ class Plan:
         kind = self.models.get_kind(model)
         return kind if kind in ("language", "vision") else "encoder"
 
-    def get_questions_among(self, runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
+    def get_questions_among(self, runs: Iterable[Run]) -> dict[str, Settings]:
         """Return the entries of the open questions among the data sets of some runs."""
         answering = self.study.answering
         return {run.dataset: answering[run.dataset].to_dict() for run in runs if run.dataset in answering}
@@ -572,7 +562,7 @@ class Plan:
     # Settings of jobs
 
     @cached_property
-    def estimation(self) -> dict[str, dict[str, Any]]:
+    def estimation(self) -> dict[str, Settings]:
         """Settings of the estimator of attributions, by profile."""
         attribution = self.study.attribution
         settings = {
@@ -583,13 +573,13 @@ class Plan:
         return {profile: {} if get_fidelity(profile).estimators else settings for profile in self.study.profiles}
 
     @property
-    def companion_settings(self) -> dict[str, Any]:
+    def companion_settings(self) -> Settings:
         """Settings of the companion measures."""
         companions = self.study.attribution.companions
         return companions.to_dict() if companions else {}
 
     @cached_property
-    def resampling(self) -> dict[str, Any]:
+    def resampling(self) -> Settings:
         """Settings of the bootstrap intervals."""
         reporting = self.study.reporting
         return {"resamples": reporting.resamples, "confidence": reporting.confidence, "seed": self.study.seed}
@@ -600,7 +590,7 @@ class Plan:
         return self.study.consistency.seeds or [self.study.seed]
 
     @cached_property
-    def cc_shap_settings(self) -> dict[str, Any]:
+    def cc_shap_settings(self) -> Settings:
         """Settings of CC-SHAP."""
         cc_shap = self.study.consistency.cc_shap
         return {key: value for key, value in cc_shap.to_dict().items() if key != "edits"} if cc_shap else {}
@@ -628,19 +618,6 @@ class Plan:
     def build_pattern(names: Iterable[str]) -> str:
         """Return a regular expression that matches some names, or nothing that is a name."""
         return "|".join(map(re.escape, sorted(names))) or "none"
-
-    def _check_decoders(self) -> None:
-        """Refuse models of stage consistency that generate no text."""
-        for name in self.study.consistency.models:
-            if not self.models.is_decoder(name):
-                raise UserError(
-                    f"study file: consistency.models: {name!r} is no decoder; its kind is {self.models[name].kind}"
-                )
-
-
-def choose(section: Section, *keys: str) -> dict[str, Any]:
-    """Return those keys of a section that the study gives."""
-    return {key: value for key, value in section.to_dict().items() if key in keys}
 
 
 def _sources(entries: Mapping[Any, Any]) -> dict[str, str]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import get_archive_member, get_file_name, is_url
-from waltz.plan.study import File, Study
+from waltz.plan.study import File, Settings, Study
 
 IMAGES = "images"
 """Name of a source's images among its files."""
@@ -90,7 +90,7 @@ class RawFiles:
         """File that fetches each url."""
         return find_owners(self.study)
 
-    def get_entry(self, source: str, name: str) -> dict[str, Any]:
+    def get_entry(self, source: str, name: str) -> Settings:
         """Return the study's entry of a file."""
         return self.files[source, name].to_dict()
 

@@ -63,11 +63,6 @@ def read_study(config: Mapping[str, Any]) -> Study:
     return study
 
 
-def read_study_file(file: str | Path) -> Study:
-    """Return the study of one YAML file."""
-    return read_study(yaml.safe_load(Path(file).read_text(encoding="utf-8")))
-
-
 def build_schema() -> str:
     """Return the JSON schema of study files as YAML, for editors and readers."""
     schema = _simplify(Study.model_json_schema())

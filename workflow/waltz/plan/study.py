@@ -76,6 +76,10 @@ else:
     InstrumentName = Literal[tuple(INSTRUMENTS)]
 
 
+Settings = dict[str, Any]
+"""A part of a study as plain values, as rules hand it to jobs."""
+
+
 class Section(BaseModel):
     """One level of a study file; a key that it does not declare is an error."""
 
@@ -96,9 +100,9 @@ class Section(BaseModel):
                         raise ValueError(f"{key} names {repeated!r} twice")
         return entry
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the keys that the study gives, as plain values."""
-        return self.model_dump(exclude_unset=True)
+    def to_dict(self, *keys: str) -> Settings:
+        """Return the keys that the study gives, or some of them, as plain values."""
+        return self.model_dump(exclude_unset=True, include=set(keys) or None)
 
 
 def _allows_null(extra: object) -> bool:
