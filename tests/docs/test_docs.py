@@ -108,6 +108,12 @@ def test_named_rules_exist(page):
     assert not set(RULE.findall(page.read_text(encoding="utf-8"))) - rules
 
 
+def test_code_names_existing_pages():
+    files = [ROOT / file for file in FILES if Path(file).suffix in {".py", ".smk", ".yaml"}]
+    named = {page for file in files for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(encoding="utf-8"))}
+    assert not {page for page in named if not (ROOT / page).is_file()}
+
+
 def test_every_page_is_in_the_index():
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(index.read_text())}

@@ -79,7 +79,7 @@ class DecoderExplanation:
         return self.pair.answer, self.pair.explanation
 
     def record(self) -> dict[str, Any]:
-        """Return what `--json` writes, as plain values; `docs/explain.md` lists the fields. None is not a number."""
+        """Return the record of `--json` (docs/tutorials/explain.md): plain values, None for NaN or infinity."""
         cc_shap = self.pair.cc_shap
         return {
             "model": self.model.name,
