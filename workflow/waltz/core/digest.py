@@ -17,6 +17,7 @@ IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
 """Fields of syntax tree nodes that carry no further information."""
 
 
+@functools.cache
 def digest(script: str | Path, *modules: str) -> str:
     """Return the digest of a script and of every module of `waltz` that it imports, directly or indirectly.
 
@@ -26,7 +27,10 @@ def digest(script: str | Path, *modules: str) -> str:
     Returns:
         16 hexadecimal digits.
     """
-    return _compute_digest(Path(script).resolve(), modules)
+    total = hashlib.sha256(_parse(Path(script).resolve())[0].encode())
+    for name, file in sorted(find_modules(Path(script).resolve(), modules).items()):
+        total.update(name.encode() + b"\0" + _parse(file)[0].encode())
+    return total.hexdigest()[:16]
 
 
 def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
@@ -38,14 +42,6 @@ def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
         files.update(new)
         unvisited.extend(new.values())
     return files
-
-
-@functools.cache
-def _compute_digest(script: Path, modules: tuple[str, ...]) -> str:
-    total = hashlib.sha256(_parse(script)[0].encode())
-    for name, file in sorted(find_modules(script, modules).items()):
-        total.update(name.encode() + b"\0" + _parse(file)[0].encode())
-    return total.hexdigest()[:16]
 
 
 def _find_file(module: str) -> Path | None:

@@ -35,13 +35,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Resampling:
-    """Settings of bootstrap intervals.
-
-    Attributes:
-        resamples: Number of bootstrap resamples.
-        confidence: Coverage, a share.
-        seed: Seed of the draws.
-    """
+    """Number of bootstrap resamples, coverage of the intervals (a share), and seed of the draws."""
 
     resamples: int
     confidence: float
@@ -95,8 +89,8 @@ def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) 
     Args:
         clusters: The image of each item.
         resamples: Number of resamples.
-        seed: Seed; together with `label` it makes the draws of two data sets independent.
-        label: Name of the resampled data.
+        seed: Seed of the draws.
+        label: Name of the resampled data; other labels give independent draws.
     """
     names, index = np.unique(np.asarray(clusters), return_inverse=True)
     entropy = int.from_bytes(hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big")
@@ -108,18 +102,10 @@ def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) 
 def bootstrap_means(
     values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str
 ) -> np.ndarray:
-    """Compute the means of resamples that draw whole clusters with replacement; see `resample`.
+    """Compute the means of one number per item over resamples; other arguments as of `resample`.
 
-    Args:
-        values: One number per item.
-        clusters: The image of each item.
-        resamples: Number of means.
-        seed: Seed of the draws.
-        label: Name of the resampled data.
     Returns:
         float64 of shape (resamples,), in the unit of `values`.
-    Raises:
-        ValueError: There are no values, or lengths differ.
     """
     if not values or len(values) != len(clusters):
         raise ValueError(f"cannot resample {len(values)} values in {len(clusters)} clusters")
@@ -133,17 +119,7 @@ def compute_mean(
     resampling: Resampling,
     bounds: Bounds | None = PERCENT,
 ) -> Measure:
-    """Compute the mean of numbers with the interval of resampled clusters.
-
-    Args:
-        values: One number per item.
-        clusters: The image of each item.
-        label: Name of the resampled data; other labels give independent draws.
-        resampling: Resamples, coverage, seed.
-        bounds: As in `compute_interval`.
-    Raises:
-        ValueError: There are no values, or lengths differ.
-    """
+    """Compute the mean of one number per item with its interval; arguments as of `resample` and `compute_interval`."""
     draws = bootstrap_means(values, clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
     ends = compute_interval(draws, resampling.confidence, len(set(clusters)), bounds)
     return Measure(float(np.mean(values)), len(values), *ends)

@@ -68,14 +68,7 @@ def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: floa
 
 
 def build_record(*, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> dict[str, Any]:
-    """Return one run record.
-
-    Args:
-        rows_in: Number of rows read.
-        rows_out: Number of rows written.
-        seconds: Wall time of the work.
-        facts: Entries of the stage: model, revision, dtype, device, seed, settings.
-    """
+    """Return one run record: rows read and written, wall time, the stage's own facts, and the environment."""
     return {
         **facts,
         "rows_in": rows_in,
@@ -108,18 +101,13 @@ def read_versions() -> dict[str, str]:
 
 def read_commit() -> str:
     """Return the commit of the checkout that runs, with `+changes` if files differ; `unknown` outside a checkout."""
-    folder = Path(waltz.__file__).parent
     try:
-        head = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        changed = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        head, changes = _run_git("rev-parse", "HEAD"), _run_git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return f"{head}+changes" if changed else head
+    return f"{head}+changes" if changes else head
+
+
+def _run_git(*arguments: str) -> str:
+    folder = Path(waltz.__file__).parent
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()

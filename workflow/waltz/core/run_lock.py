@@ -15,18 +15,14 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 SNAKEMAKE_FOLDER = Path(".snakemake")
+"""Folder of Snakemake's records."""
 
 _locks: list[FileLock] = []
 """Locks of this process, released when it ends."""
 
 
 def hold_study(study: str, folder: Path = SNAKEMAKE_FOLDER) -> None:
-    """Hold a study until this process ends; do nothing if another run (with other targets) holds it.
-
-    Args:
-        study: Name of the study.
-        folder: Folder of Snakemake's records.
-    """
+    """Hold a study until this process ends; do nothing if another run (with other targets) holds it."""
     lock, record_file = _create_lock(study, folder), _get_record_file(study, folder)
     record_file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -39,12 +35,7 @@ def hold_study(study: str, folder: Path = SNAKEMAKE_FOLDER) -> None:
 
 
 def describe_other_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> Iterator[str]:
-    """Yield a line about another run of the study if one goes on, or was killed and left Snakemake's lock.
-
-    Args:
-        study: Name of the study.
-        folder: Folder of Snakemake's records.
-    """
+    """Yield a line about another run of the study if one goes on, or was killed and left Snakemake's lock."""
     record_file = _get_record_file(study, folder)
     if not record_file.is_file():
         return

@@ -72,14 +72,10 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def extract_member(path: Path, member: str, target: Path) -> None:
-    """Extract one file of an archive.
+    """Extract the file of an archive whose path is, or alone ends with, `member`.
 
-    Args:
-        path: The archive.
-        member: Path of the file in the archive, or the end of exactly one such path.
-        target: Path of the extracted file.
     Raises:
-        UserError: There is no such file, or several, or it is larger than it says or than `MOST_BYTES`.
+        UserError: There is no such file, or several, or it is larger than it says or than `MAX_BYTES`.
     """
     with open_archive(path) as archive:
         parts = PurePosixPath(member).parts
@@ -91,11 +87,8 @@ def extract_member(path: Path, member: str, target: Path) -> None:
 
 
 def extract_folder(path: Path, target: Path) -> None:
-    """Extract the files of an archive's only folder with a config.json, without its subfolders.
+    """Extract the files of an archive's only folder with a config.json, without its subfolders; replaces `target`.
 
-    Args:
-        path: The archive.
-        target: Folder to create; an existing one is replaced.
     Raises:
         UserError: There is no such folder, or several.
     """

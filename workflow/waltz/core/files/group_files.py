@@ -22,13 +22,13 @@ Run = tuple[str, str]
 
 @dataclass(frozen=True)
 class DatasetFiles:
-    """The files of one data set that a model job reads.
+    """Files of one data set that a model job reads.
 
     Attributes:
         name: Name of the data set.
         rows: Parquet file of its items, or of the rows that its items are made of.
-        images: Folder, archive or list of its images; empty where the model looks at none.
-        settings: What the study says of it.
+        images: Folder, archive or list of its images; empty for a model that sees none.
+        settings: Its form, and the study's entry of questions and text tasks.
     """
 
     name: str
@@ -39,7 +39,7 @@ class DatasetFiles:
 
 @dataclass(frozen=True)
 class DatasetResult:
-    """What a model job computed on one data set.
+    """Result of a model job on one data set.
 
     Attributes:
         dataset: The files that it read.
@@ -57,13 +57,7 @@ class DatasetResult:
 def list_dataset_files(
     datasets: Mapping[str, Mapping[str, Any]], rows: Sequence[str], images: Sequence[str] | None = None
 ) -> list[DatasetFiles]:
-    """Return the files of each data set of a group.
-
-    Args:
-        datasets: Settings by name, in the order of the files.
-        rows: File with the rows of each data set.
-        images: Images of each data set; None or empty where the model looks at none.
-    """
+    """Return the files of each data set of a group; `images` is None or empty for a model that sees none."""
     pictures = images or [""] * len(datasets)
     named = zip(datasets.items(), rows, pictures, strict=True)
     return [DatasetFiles(name, file, picture, settings) for (name, settings), file, picture in named]
@@ -72,12 +66,12 @@ def list_dataset_files(
 def write_results(
     outputs: Mapping[str, tuple[str, Layout]], record: str, results: Iterable[DatasetResult], **facts: Any
 ) -> None:
-    """Write the results of a model job: one Parquet file an output, and a list of run records.
+    """Write the results of a model job: one Parquet file per output, and a list of run records.
 
     Args:
         outputs: Path and layout of each output by its name; the first one's rows are counted in the records.
         record: Path of the run records.
-        results: One result a data set; computing the next one is timed as its work.
+        results: One result per data set; computing the next one is timed as its work.
         facts: Entries of all records; `model` is the entry of the model, with its name.
     """
     tables: dict[str, list[pa.Table]] = {name: [] for name in outputs}
@@ -137,16 +131,7 @@ def read_run_rows(
 def merge_shards(
     paths: Sequence[str], records: Sequence[str], path: str, record: str, layout: Layout, order: Sequence[str]
 ) -> None:
-    """Merge the shards of a model job.
-
-    Args:
-        paths: Parquet files of the shards.
-        records: Run records of the shards.
-        path: Merged file.
-        record: Merged run records.
-        layout: Layout of the rows.
-        order: Columns by which the rows of a data set are sorted.
-    """
+    """Merge the files and run records of a model job's shards; rows of a data set are sorted by the columns `order`."""
     table = pa.concat_tables([parquet.read(shard, layout.with_dataset()) for shard in paths])
     table = table.sort_by([(name, "ascending") for name in ("dataset", *order)])
     parquet.write(path, table, layout.with_dataset(), **parquet.read_metadata(paths[0]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.files.atomic import replace_file
+from waltz.core.files.atomic import replace_file, write_text
 
 
 def compute_key(**content: Any) -> str:
@@ -34,22 +34,8 @@ def load(folder: str | Path, key: str) -> np.ndarray | None:
     return array
 
 
-def load_json(folder: str | Path, key: str) -> Any:
-    """Return the stored JSON value, or None if it does not exist or cannot be read."""
-    try:
-        return json.loads((Path(folder) / f"{key}.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-
-
 def load_or_compute(folder: Path | None, content: Mapping[str, Any], compute: Callable[[], np.ndarray]) -> np.ndarray:
-    """Return the stored array of some content, or compute and store it.
-
-    Args:
-        folder: Folder of the stored results; None stores nothing.
-        content: Everything that decides the result, as in `compute_key`.
-        compute: Computes the result.
-    """
+    """Return the stored array of some content (as in `compute_key`), or compute and store it; None stores nothing."""
     if folder is None:
         return compute()
     key = compute_key(**content)
@@ -61,12 +47,15 @@ def load_or_compute(folder: Path | None, content: Mapping[str, Any], compute: Ca
 
 
 def load_or_compute_json(folder: Path, content: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-    """Return the stored JSON value of some content, or compute and store it; arguments as in `load_or_compute`."""
-    key = compute_key(**content)
-    value = load_json(folder, key)
+    """Return the stored JSON value of some content, or compute and store it; numbers are restored bit by bit."""
+    file = folder / f"{compute_key(**content)}.json"
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        value = None
     if value is None:
         value = compute()
-        save_json(folder, key, value)
+        write_text(file, json.dumps(value))
     return value
 
 
@@ -74,9 +63,3 @@ def save(folder: str | Path, key: str, array: np.ndarray) -> None:
     """Store an array atomically."""
     with replace_file(Path(folder) / f"{key}.npy") as temporary, temporary.open("wb") as file:
         np.save(file, array, allow_pickle=False)
-
-
-def save_json(folder: str | Path, key: str, value: Any) -> None:
-    """Store a JSON value atomically; numbers are restored bit by bit."""
-    with replace_file(Path(folder) / f"{key}.json") as temporary:
-        temporary.write_text(json.dumps(value), encoding="utf-8")
