@@ -201,7 +201,7 @@ rule metrics_part:
     params:
         **PLAN.resampling,
         runs=lambda w: PLAN.scored_parts[w.part],
-        asked=lambda w: PLAN.get_questions_among(PLAN.scored_parts[w.part]),
+        questions=lambda w: PLAN.get_questions_among(PLAN.scored_parts[w.part]),
         averaged=lambda w: PLAN.list_averaged(w.part),
         profiles=STUDY.profiles,
         code=code("metrics_part.py"),

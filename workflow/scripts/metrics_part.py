@@ -15,12 +15,12 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     probes = [row for file in snakemake.input.probes for row in parquet.read_rows(file, CONDITIONS)]
-    asked = {
-        name: select_questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[
-            0
-        ]
-        for (name, entry), file in zip(params.asked.items(), snakemake.input.questions, strict=True)
-    }
+    questions = {}
+    for (name, entry), file in zip(params.questions.items(), snakemake.input.questions, strict=True):
+        rows = pq.read_table(file).to_pylist()
+        questions[name], _ = select_questions(name, rows, entry["size"], params.seed, entry.get("choice"))
     how = Resampling(params.resamples, params.confidence, params.seed)
-    metrics = build_metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes, questions=asked)
+    metrics = build_metric_rows(
+        scores, params.profiles, how, averaged=params.averaged, probes=probes, questions=questions
+    )
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

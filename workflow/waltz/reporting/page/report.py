@@ -119,8 +119,8 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
     records = resolve_revisions(read_records(inputs["records"], results), settings["locked"], lock)
     items = read_items(
         dict(zip(settings["datasets"], inputs["pairs"], strict=True)),
-        dict(zip(settings["asked"], inputs["questions"], strict=True)),
-        settings["asked"],
+        dict(zip(settings["questions"], inputs["questions"], strict=True)),
+        settings["questions"],
         settings["seed"],
     )
     figures = {Path(file).stem: file for file in inputs["figures"]}
@@ -140,7 +140,7 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         browser=read_browser_data(
             items,
             settings["runs"],
-            dict(zip(settings["pictured"], inputs["images"], strict=True)),
+            dict(zip(settings["images"], inputs["images"], strict=True)),
             settings["samples"],
             settings["seed"],
             list_cropping_models(records),
