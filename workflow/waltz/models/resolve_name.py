@@ -15,8 +15,6 @@ from transformers.models.auto.modeling_auto import (
 from waltz.core.errors import UserError
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 
-pass
-
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
 

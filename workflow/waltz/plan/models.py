@@ -11,6 +11,7 @@ from waltz.model_registry import (
     ModelSpec,
     get_encoder_module,
     is_hub_snapshot,
+    is_packaged,
     list_detector_files,
     list_downloads,
     list_encoder_kinds,
@@ -82,6 +83,11 @@ class Models:
         return {self.specs[name].weights: spec.weights for name, spec in self.resolved.items() if is_hub_snapshot(spec)}
 
     @cached_property
+    def packages(self) -> dict[str, ModelSpec]:
+        """Models whose weights come in a Python package, by the folder of the weights."""
+        return {self.specs[name].weights: spec for name, spec in self.resolved.items() if is_packaged(spec)}
+
+    @cached_property
     def locked(self) -> dict[str, str]:
         """Origin of the weights of each model whose revision only the lock file knows."""
         return {name: spec.weights for name, spec in self.resolved.items() if spec.revision == LOCK_ON_DOWNLOAD}
@@ -91,7 +97,7 @@ class Models:
         """Paths of all that is fetched, unpacked or taken out of an archive."""
         unpacked = {self.specs[name].weights for name, spec in self.resolved.items() if spec.unpack}
         members = {self.specs[name].answers for name, spec in self.resolved.items() if get_archive_member(spec.answers)}
-        return {*self.web_files, *self.snapshots, *unpacked, *members}
+        return {*self.web_files, *self.snapshots, *self.packages, *unpacked, *members}
 
     def list_archives(self, name: str) -> list[str]:
         """Return the fetched files that the weights of a model are unpacked from."""

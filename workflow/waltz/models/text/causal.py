@@ -260,9 +260,6 @@ def _reads_trees(with_trees: CausalModel, without_trees: CausalModel) -> bool:
     return bool(np.abs(losses[inner_nodes] - expected[inner_nodes]).max() <= PROBE_TOLERANCE * spread)
 
 
-pass
-
-
 @dataclass(frozen=True)
 class TextScore:
     """Log-likelihood of a text.
