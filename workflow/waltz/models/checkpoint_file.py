@@ -107,6 +107,28 @@ def load_weights(
     network.load_state_dict(fitted, strict=True, assign=any(value.is_meta for value in own.values()))
 
 
+def get_shape(weights: Mapping[str, torch.Tensor], key: str, axes: int, where: str) -> tuple[int, ...]:
+    """Return the shape of a weight, which has this number of axes, none of length 0.
+
+    Raises:
+        UserError: It is missing, or of another shape.
+    """
+    if key not in weights:
+        raise UserError(f"{where}: lacks {key}; name a checkpoint of this very network")
+    shape = tuple(weights[key].shape)
+    if len(shape) != axes or 0 in shape:
+        raise UserError(
+            f"{where}: {key} is of shape {shape}, {axes} axes are expected; name a checkpoint of this very network"
+        )
+    return shape
+
+
+def list_layers(weights: Mapping[str, torch.Tensor], prefix: str, suffix: str = "") -> list[int]:
+    """Return the numbers between a prefix and a suffix of keys, in order: the layers that have such weights."""
+    pattern = re.compile(rf"{re.escape(prefix)}(\d{{1,4}})\.{re.escape(suffix)}")
+    return sorted({int(match[1]) for match in map(pattern.match, weights) if match})
+
+
 def find_checkpoint_file(spec: ModelSpec) -> Path:
     """Return the checkpoint file of a model.
 

@@ -1,11 +1,11 @@
 """Scores of prepared inputs against the specification, written down again over the weights by their names."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
-import transformers
 from scipy.special import erf
 from typer.testing import CliRunner
 
@@ -13,14 +13,7 @@ from stand_ins.tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.models.networks.array_inputs import compute_logits
-from waltz.models.networks.vilbert import (
-    RELEASED_CONFIG,
-    StreamLayer,
-    TwoStreams,
-    VilbertConfig,
-    is_unused,
-    load_two_streams,
-)
+from waltz.models.networks.vilbert import TwoStreams, VilbertConfig, is_unused, load_two_streams
 
 ITM = "cls.bi_seq_relationship"
 
@@ -144,25 +137,6 @@ def test_logits_are_those_of_the_specification(tmp_path, inputs, multitask, chan
         np.testing.assert_allclose(found["retrieval_logit"], ranks, rtol=1e-5, atol=1e-5)
 
 
-def test_a_stream_layer_is_berts():
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        hidden_size=24,
-        num_attention_heads=3,
-        intermediate_size=20,
-        layer_norm_eps=1e-12,
-        attn_implementation="eager",
-    )
-    theirs, ours = transformers.models.bert.modeling_bert.BertLayer(config).eval(), StreamLayer(24, 3, 20, "gelu")
-    ours.load_state_dict(theirs.state_dict())
-    states, mask = torch.randn(2, 6, 24), torch.zeros(2, 1, 1, 6)
-    mask[1, ..., 4:] = -10000
-    with torch.inference_mode():
-        expected = theirs(states, mask)
-        expected = expected[0] if isinstance(expected, tuple) else expected
-        torch.testing.assert_close(ours(states, mask), expected, rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1"])
 def test_no_row_depends_on_how_many_there_are(file, inputs, kind):
     whole = compute_logits(file(kind != "vilbert"), None, inputs, kind)
@@ -253,10 +227,10 @@ def test_layouts_of_older_files_are_read(tmp_path, file, inputs):
 
 @pytest.mark.parametrize(("multitask", "keys"), [(False, 533), (True, 560)])
 def test_every_key_of_the_released_files_has_its_role(multitask, keys):
-    layout = vilbert_layout(RELEASED_CONFIG | {"v_target_size": 1601}, multitask)
+    layout = vilbert_layout(asdict(VilbertConfig()) | {"v_target_size": 1601}, multitask)
     assert len(layout) == keys
     with torch.device("meta"):
-        network = TwoStreams(VilbertConfig(**RELEASED_CONFIG, tasks=20 if multitask else 0))
+        network = TwoStreams(VilbertConfig(tasks=20 if multitask else 0))
     own = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     left = layout.keys() - own.keys()
     assert own == {key: shape for key, shape in layout.items() if key not in left}
@@ -301,7 +275,7 @@ def test_a_head_that_scores_nothing_may_lack(tmp_path, file, inputs):
 def test_a_12_in_1_is_no_vilbert(file, inputs):
     with pytest.raises(UserError, match=r"reads task tokens .* vilbert-12in1"):
         compute_logits(file(True), None, inputs, "vilbert")
-    with pytest.raises(UserError, match=r"task_embeddings\.weight is missing"):
+    with pytest.raises(UserError, match=r"lacks .*task_embeddings\.weight"):
         compute_logits(file(False), None, inputs, "vilbert-12in1")
 
 

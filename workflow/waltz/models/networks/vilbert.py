@@ -1,272 +1,68 @@
 """ViLBERT and 12-in-1 in plain PyTorch: two streams and co-attention layers, for the original checkpoint files."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertIntermediate, BertLayer, BertOutput
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
 
-Weights = Mapping[str, torch.Tensor]
-"""A checkpoint's tensors by their names in the file."""
-
-RELEASED_CONFIG: dict[str, Any] = {
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "vocab_size": 30522,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "v_feature_size": 2048,
-    "v_hidden_size": 1024,
-    "v_num_hidden_layers": 6,
-    "v_num_attention_heads": 8,
-    "v_intermediate_size": 1024,
-    "bi_hidden_size": 1024,
-    "bi_num_attention_heads": 8,
-    "v_biattention_id": (0, 1, 2, 3, 4, 5),
-    "t_biattention_id": (6, 7, 8, 9, 10, 11),
-}
-"""The released checkpoints, for a file that comes without a JSON."""
-HEAD_COUNTS = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
-"""Head counts, which no shape determines."""
-CO_ATTENTION_POSITIONS = ("v_biattention_id", "t_biattention_id")
-"""Positions of the co-attention layers, which no shape determines."""
-SUPPORTED_OPTIONS: dict[str, tuple[Any, ...]] = {
-    "hidden_act": ("gelu", "relu"),
-    "v_hidden_act": ("gelu", "relu"),
-    "fusion_method": ("mul", "sum"),
-    "with_coattention": (True,),
-    "dynamic_attention": (False,),
-    "in_batch_pairs": (False,),
-    "model": ("bert",),
-}
-"""Supported values of options that change the computation, the release's default first."""
-SIZE_AXES = {
-    "vocab_size": ("bert.embeddings.word_embeddings.weight", 0),
-    "hidden_size": ("bert.embeddings.word_embeddings.weight", 1),
-    "max_position_embeddings": ("bert.embeddings.position_embeddings.weight", 0),
-    "type_vocab_size": ("bert.embeddings.token_type_embeddings.weight", 0),
-    "v_hidden_size": ("bert.v_embeddings.image_embeddings.weight", 0),
-    "v_feature_size": ("bert.v_embeddings.image_embeddings.weight", 1),
-    "intermediate_size": ("bert.encoder.layer.0.intermediate.dense.weight", 0),
-    "v_intermediate_size": ("bert.encoder.v_layer.0.intermediate.dense.weight", 0),
-    "bi_hidden_size": ("bert.t_pooler.dense.weight", 0),
-}
-"""Parameter and axis of each size."""
-LAYER_STACKS = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer", "meetings": "c_layer"}
-"""Lists of layers whose lengths give the number of layers."""
+EPSILON = 1e-12
+"""Of every layer norm, inside the square root."""
+MATCH = 0
+"""Index of a match in the ITM head's output: 0 own caption, 1 random caption in training."""
 TASK_EMBEDDINGS = "bert.embeddings.task_embeddings.weight"
+Mask = torch.Tensor | None
+"""Bias of attention scores, of shape (batch, 1, 1, keys); None if every key is visible."""
 
 
 @dataclass(frozen=True)
 class VilbertConfig:
-    """The dimensions of a ViLBERT, by the names of the release's JSON.
+    """Sizes of a ViLBERT, by the names of the release's JSON; the defaults are those of the released checkpoints.
+
+    Names with `v_` belong to the image stream, those with `bi_` to co-attention and the pooled vectors.
 
     Attributes:
-        hidden_size: Width of the text stream.
-        num_hidden_layers: Its layers.
-        num_attention_heads: Its heads.
-        intermediate_size: Width of its MLPs.
-        vocab_size: Word pieces.
-        max_position_embeddings: Positions of a text.
-        type_vocab_size: Segments.
-        v_feature_size: Numbers of a region's feature.
-        v_hidden_size: Width of the image stream.
-        v_num_hidden_layers: Its layers.
-        v_num_attention_heads: Its heads.
-        v_intermediate_size: Width of its MLPs.
-        bi_hidden_size: Width of co-attention and of the pooled vectors.
-        bi_num_attention_heads: Heads of co-attention.
-        v_biattention_id: Of each co-attention layer, the image layers that come before it.
-        t_biattention_id: Likewise the text layers.
-        hidden_act: Activation of the text's MLPs.
-        v_hidden_act: That of the image's.
+        v_biattention_id: Number of image layers before each co-attention layer.
+        t_biattention_id: Number of text layers before each co-attention layer.
         fusion_method: Whether the pooled vectors are multiplied (`mul`) or added (`sum`).
         tasks: Rows of the task embeddings, which no JSON has; 0 for a network without.
     """
 
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    vocab_size: int
-    max_position_embeddings: int
-    type_vocab_size: int
-    v_feature_size: int
-    v_hidden_size: int
-    v_num_hidden_layers: int
-    v_num_attention_heads: int
-    v_intermediate_size: int
-    bi_hidden_size: int
-    bi_num_attention_heads: int
-    v_biattention_id: tuple[int, ...]
-    t_biattention_id: tuple[int, ...]
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    vocab_size: int = 30522
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    v_feature_size: int = 2048
+    v_hidden_size: int = 1024
+    v_num_hidden_layers: int = 6
+    v_num_attention_heads: int = 8
+    v_intermediate_size: int = 1024
+    bi_hidden_size: int = 1024
+    bi_num_attention_heads: int = 8
+    v_biattention_id: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
+    t_biattention_id: tuple[int, ...] = (6, 7, 8, 9, 10, 11)
     hidden_act: str = "gelu"
     v_hidden_act: str = "gelu"
     fusion_method: str = "mul"
     tasks: int = 0
 
-
-def build_config(weights: Weights, settings: Mapping[str, Any] | None, has_tasks: bool, name: str) -> VilbertConfig:
-    """Return the configuration of a checkpoint: sizes from its shapes, the rest from its JSON.
-
-    Args:
-        weights: The checkpoint.
-        settings: The release's JSON, whose other keys do not matter here; None for a checkpoint of the released sizes.
-        has_tasks: Whether it reads task tokens (12-in-1).
-        name: Of the file, for errors.
-    Raises:
-        UserError: A parameter that tells a size is missing, the JSON disagrees with a shape, lacks what no shape tells,
-            or asks for what is not built here.
-    """
-    shape_sizes = _read_sizes(weights, has_tasks, name)
-    values = RELEASED_CONFIG if settings is None else settings
-    source = f"{name}: it comes without a JSON, and the released" if settings is None else f"{name}: its JSON's"
-    sizes = {key: size for key, size in shape_sizes.items() if key not in ("meetings", "tasks")}
-    for key, size in sizes.items():
-        if key in values and values[key] != size:
-            raise UserError(f"{source} {key} is {values[key]}, its weights have {size}; use the JSON of these weights")
-    heads = {key: _read_number(values, key, name) for key in HEAD_COUNTS}
-    meetings = {key: _read_positions(values, key, name) for key in CO_ATTENTION_POSITIONS}
-    options_read = {key: _read_option(values, key, name) for key in SUPPORTED_OPTIONS}
-    _check_consistency(sizes | heads, meetings, shape_sizes["meetings"], name)
-    numbers: dict[str, Any] = {**sizes, **heads, **meetings, "tasks": shape_sizes["tasks"]}
-    options = {key: options_read[key] for key in ("hidden_act", "v_hidden_act", "fusion_method")}
-    return VilbertConfig(**numbers, **options)
-
-
-def _read_sizes(weights: Weights, has_tasks: bool, name: str) -> dict[str, int]:
-    """Return the sizes that shapes determine."""
-    sizes = {key: _read_size(weights, *place, name) for key, place in SIZE_AXES.items()}
-    for key, stack in LAYER_STACKS.items():
-        numbers = {
-            int(match.group(1))
-            for match in (re.match(rf"bert\.encoder\.{stack}\.(\d{{1,4}})\.", parameter) for parameter in weights)
-            if match
-        }
-        sizes[key] = max(numbers, default=-1) + 1
-    return sizes | {"tasks": _read_size(weights, TASK_EMBEDDINGS, 0, name) if has_tasks else 0}
-
-
-def _read_size(weights: Weights, parameter: str, axis: int, name: str) -> int:
-    weight = weights.get(parameter)
-    if weight is None or weight.ndim != 2:
-        fault = "is missing" if weight is None else f"is of shape {tuple(weight.shape)}, not a matrix"
-        raise UserError(f"{name}: {parameter} {fault}; name a ViLBERT checkpoint of this kind")
-    return int(weight.shape[axis])
-
-
-def _read_number(settings: Mapping[str, Any], key: str, name: str) -> int:
-    value = settings.get(key)
-    if not isinstance(value, int) or value < 1:
-        raise UserError(f"{name}: its JSON's {key} is {value!r}, a whole number above 0 is needed; add it to the JSON")
-    return value
-
-
-def _read_positions(settings: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
-    value = settings.get(key)
-    if (
-        isinstance(value, list | tuple)
-        and all(isinstance(position, int) for position in value)
-        and sorted(value) == [*value]
-    ):
-        return tuple(value)
-    raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; correct the JSON")
-
-
-def _read_option(settings: Mapping[str, Any], key: str, name: str) -> Any:
-    supported = SUPPORTED_OPTIONS[key]
-    value = settings.get(key, supported[0])
-    if value not in supported:
-        raise UserError(
-            f"{name}: its JSON's {key} is {value!r}; only {', '.join(map(repr, supported))} can be computed"
-        )
-    return value
-
-
-def _check_consistency(
-    sizes: Mapping[str, int], meetings: Mapping[str, tuple[int, ...]], count: int, name: str
-) -> None:
-    """Refuse numbers that do not form a network."""
-    for prefix in ("", "v_", "bi_"):
-        width, heads = sizes[f"{prefix}hidden_size"], sizes[f"{prefix}num_attention_heads"]
-        if width % heads:
-            raise UserError(
-                f"{name}: {prefix}hidden_size {width} is no multiple of {prefix}num_attention_heads {heads}; mend the"
-                " JSON"
-            )
-    for prefix in ("v_", "t_"):
-        positions = meetings[f"{prefix}biattention_id"]
-        layers = sizes["v_num_hidden_layers" if prefix == "v_" else "num_hidden_layers"]
-        if len(positions) != count or not all(0 <= position <= layers for position in positions):
-            raise UserError(
-                f"{name}: {prefix}biattention_id {[*positions]} does not fit {count} co-attention layers over {layers}"
-                " layers; correct the JSON"
-            )
-
-
-EPSILON = 1e-12
-"""Of every layer norm, inside the square root."""
-ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": functional.gelu, "relu": functional.relu}
-Mask = torch.Tensor | None
-"""Bias of attention scores, of shape (batch, 1, 1, keys); None if every key is visible."""
-
-
-class Residual(nn.Module):
-    """A linear layer whose output is added to the residual, then normalised."""
-
-    def __init__(self, inner: int, width: int) -> None:
-        """Create a layer from `inner` to `width` features."""
-        super().__init__()
-        self.dense = nn.Linear(inner, width)
-        self.LayerNorm = nn.LayerNorm(width, EPSILON)
-
-    def forward(self, states: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-        """Return states of the width of the residual."""
-        normed: torch.Tensor = self.LayerNorm(residual + self.dense(states))
-        return normed
-
-
-class Dense(nn.Module):
-    """A linear layer and an activation under the release's names."""
-
-    def __init__(self, inner: int, width: int, act: str) -> None:
-        """Create a layer from `inner` to `width` features with an activation."""
-        super().__init__()
-        self.dense = nn.Linear(inner, width)
-        self.act = ACTIVATIONS[act]
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Return states of the new width."""
-        return self.act(self.dense(states))
-
-
-class StreamLayer(nn.Module):
-    """Self-attention and MLP of one stream."""
-
-    def __init__(self, width: int, heads: int, inner: int, act: str) -> None:
-        """Create a layer with `heads` heads and an MLP of width `inner`."""
-        super().__init__()
-        self.heads = heads
-        projections = {name: nn.Linear(width, width) for name in ("query", "key", "value")}
-        self.attention: Any = nn.ModuleDict({"self": nn.ModuleDict(projections), "output": Residual(width, width)})
-        self.intermediate = Dense(width, inner, act)
-        self.output = Residual(inner, width)
-
-    def forward(self, states: torch.Tensor, mask: Mask) -> torch.Tensor:
-        """Return states of shape (batch, length, width)."""
-        queries, keys, values = (self.attention["self"][name](states) for name in ("query", "key", "value"))
-        states = self.attention["output"](compute_attention(queries, keys, values, self.heads, mask), states)
-        outputs: torch.Tensor = self.output(self.intermediate(states), states)
-        return outputs
+    def build_layer_config(self, stream: str) -> BertConfig:
+        """Return BERT's configuration of a layer of one stream: `v_` for the image, empty for the text."""
+        names = ("hidden_size", "num_attention_heads", "intermediate_size", "hidden_act")
+        sizes: dict[str, Any] = {name: getattr(self, stream + name) for name in names}
+        return BertConfig(**sizes, layer_norm_eps=EPSILON, attn_implementation="sdpa")
 
 
 class CoAttention(nn.Module):
@@ -292,10 +88,9 @@ class CoAttention(nn.Module):
                 "LayerNorm2": nn.LayerNorm(text, EPSILON),
             }
         )
-        self.v_intermediate = Dense(image, config.v_intermediate_size, config.v_hidden_act)
-        self.v_output = Residual(config.v_intermediate_size, image)
-        self.t_intermediate = Dense(text, config.intermediate_size, config.hidden_act)
-        self.t_output = Residual(config.intermediate_size, text)
+        image_config, text_config = config.build_layer_config("v_"), config.build_layer_config("")
+        self.v_intermediate, self.v_output = BertIntermediate(image_config), BertOutput(image_config)
+        self.t_intermediate, self.t_output = BertIntermediate(text_config), BertOutput(text_config)
 
     def forward(
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask, image_mask: Mask
@@ -314,32 +109,20 @@ class CoAttention(nn.Module):
         context_states: torch.Tensor,
         mask: Mask,
     ) -> torch.Tensor:
-        parts = self.biattention
         queries, keys, values = (
-            parts[f"query{query_stream}"](query_states),
-            parts[f"key{context_stream}"](context_states),
-            parts[f"value{context_stream}"](context_states),
+            self.biattention[f"{name}{stream}"](states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for name, stream, states in (
+                ("query", query_stream, query_states),
+                ("key", context_stream, context_states),
+                ("value", context_stream, context_states),
+            )
         )
-        return compute_attention(queries, keys, values, self.heads, mask)
+        context = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+        return context.transpose(1, 2).flatten(2)
 
     def _add_residual(self, stream: int, states: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         normed: torch.Tensor = self.biOutput[f"LayerNorm{stream}"](states + self.biOutput[f"dense{stream}"](context))
         return normed
-
-
-def compute_attention(
-    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, heads: int, mask: Mask
-) -> torch.Tensor:
-    """Return values weighted by softmax(q k / sqrt(size) + mask), per head: of shape (batch, queries, width)."""
-    query_heads, key_heads, value_heads = (
-        states.view(*states.shape[:2], heads, -1).transpose(1, 2) for states in (queries, keys, values)
-    )
-    context = functional.scaled_dot_product_attention(query_heads, key_heads, value_heads, attn_mask=mask)
-    return context.transpose(1, 2).flatten(2)
-
-
-MATCH = 0
-"""Index of a match in the ITM head's output: 0 own caption, 1 random caption in training."""
 
 
 class TextEmbeddings(nn.Module):
@@ -378,10 +161,9 @@ class ImageEmbeddings(nn.Module):
 
     def forward(self, features: torch.Tensor, locations: torch.Tensor) -> torch.Tensor:
         """Return states of shape (batch, regions, width)."""
-        states: torch.Tensor = self.LayerNorm(
-            self.image_embeddings(features) + self.image_location_embeddings(locations)
-        )
-        return states
+        states = self.image_embeddings(features) + self.image_location_embeddings(locations)
+        normed: torch.Tensor = self.LayerNorm(states)
+        return normed
 
 
 class TwoStreams(nn.Module):
@@ -394,12 +176,10 @@ class TwoStreams(nn.Module):
         """Create a network, with task tokens and retrieval head if it has tasks."""
         super().__init__()
         self.config = config
-        text = (config.hidden_size, config.num_attention_heads, config.intermediate_size, config.hidden_act)
-        image = (config.v_hidden_size, config.v_num_attention_heads, config.v_intermediate_size, config.v_hidden_act)
-        inner = config.bi_hidden_size
+        text, image, inner = config.build_layer_config(""), config.build_layer_config("v_"), config.bi_hidden_size
         stacks = {
-            "layer": nn.ModuleList(StreamLayer(*text) for _ in range(config.num_hidden_layers)),
-            "v_layer": nn.ModuleList(StreamLayer(*image) for _ in range(config.v_num_hidden_layers)),
+            "layer": nn.ModuleList(BertLayer(text) for _ in range(config.num_hidden_layers)),
+            "v_layer": nn.ModuleList(BertLayer(image) for _ in range(config.v_num_hidden_layers)),
             "c_layer": nn.ModuleList(CoAttention(config) for _ in config.v_biattention_id),
         }
         self.bert: Any = nn.ModuleDict(
@@ -407,8 +187,8 @@ class TwoStreams(nn.Module):
                 "embeddings": TextEmbeddings(config),
                 "v_embeddings": ImageEmbeddings(config),
                 "encoder": nn.ModuleDict(stacks),
-                "t_pooler": Dense(config.hidden_size, inner, "relu"),
-                "v_pooler": Dense(config.v_hidden_size, inner, "relu"),
+                "t_pooler": nn.ModuleDict({"dense": nn.Linear(config.hidden_size, inner)}),
+                "v_pooler": nn.ModuleDict({"dense": nn.Linear(config.v_hidden_size, inner)}),
             }
         )
         self.cls: Any = nn.ModuleDict({"bi_seq_relationship": nn.Linear(inner, 2)})
@@ -457,15 +237,13 @@ class TwoStreams(nn.Module):
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask = None, image_mask: Mask = None
     ) -> torch.Tensor:
         """Return the joint vector of encoded texts and images, of shape (batch, bi_hidden_size)."""
-        for number, co_attention in enumerate(self.bert["encoder"]["c_layer"]):
+        for number, co_attention in enumerate(self.bert["encoder"]["c_layer"], start=1):
             text, image = co_attention(text, image, text_mask, image_mask)
-            text = self._apply_layers("layer", number + 1, text, text_mask)
-            image = self._apply_layers("v_layer", number + 1, image, image_mask)
-        text_vector, image_vector = self.bert["t_pooler"](text[:, 0]), self.bert["v_pooler"](image[:, 0])
-        joint: torch.Tensor = (
-            text_vector * image_vector if self.config.fusion_method == "mul" else text_vector + image_vector
-        )
-        return joint
+            text = self._apply_layers("layer", number, text, text_mask)
+            image = self._apply_layers("v_layer", number, image, image_mask)
+        text_vector = functional.relu(self.bert["t_pooler"]["dense"](text[:, 0]))
+        image_vector = functional.relu(self.bert["v_pooler"]["dense"](image[:, 0]))
+        return text_vector * image_vector if self.config.fusion_method == "mul" else text_vector + image_vector
 
     def match_logits(self, joint: torch.Tensor) -> torch.Tensor:
         """Return both logits of the ITM head, of shape (batch, 2): match, then mismatch."""
@@ -479,15 +257,35 @@ class TwoStreams(nn.Module):
 
     def _apply_layers(self, stack: str, co_attentions: int, states: torch.Tensor, mask: Mask) -> torch.Tensor:
         """Return states after the layers of one stream between two co-attention layers."""
-        config = self.config
-        positions = config.t_biattention_id if stack == "layer" else config.v_biattention_id
-        layers = self.bert["encoder"][stack]
-        first, last = [0, *positions, len(layers)][co_attentions : co_attentions + 2]
-        for layer in layers[first:last]:
+        positions = self.config.t_biattention_id if stack == "layer" else self.config.v_biattention_id
+        first, last = [0, *positions, None][co_attentions : co_attentions + 2]
+        for layer in self.bert["encoder"][stack][first:last]:
             states = layer(states, mask)
         return states
 
 
+SIZE_AXES = {
+    "vocab_size": ("bert.embeddings.word_embeddings.weight", 0),
+    "hidden_size": ("bert.embeddings.word_embeddings.weight", 1),
+    "max_position_embeddings": ("bert.embeddings.position_embeddings.weight", 0),
+    "type_vocab_size": ("bert.embeddings.token_type_embeddings.weight", 0),
+    "v_hidden_size": ("bert.v_embeddings.image_embeddings.weight", 0),
+    "v_feature_size": ("bert.v_embeddings.image_embeddings.weight", 1),
+    "intermediate_size": ("bert.encoder.layer.0.intermediate.dense.weight", 0),
+    "v_intermediate_size": ("bert.encoder.v_layer.0.intermediate.dense.weight", 0),
+    "bi_hidden_size": ("bert.t_pooler.dense.weight", 0),
+}
+"""Parameter and axis of each size."""
+SUPPORTED_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "hidden_act": ("gelu", "relu"),
+    "v_hidden_act": ("gelu", "relu"),
+    "fusion_method": ("mul", "sum"),
+    "with_coattention": (True,),
+    "dynamic_attention": (False,),
+    "in_batch_pairs": (False,),
+    "model": ("bert",),
+}
+"""Supported values of options that change the computation, the release's default first."""
 UNUSED_KEYS = {
     "mlm": r"cls\.predictions\.(bias|decoder\.weight|transform\.(dense|LayerNorm)\.(weight|bias))",
     "region": r"cls\.imagePredictions\.(decoder|transform\.(dense|LayerNorm))\.(weight|bias)",
@@ -499,7 +297,7 @@ UNUSED_KEYS = {
     "unused": r"linguisic_logit\.(weight|bias)|bert\.encoder\.c_layer\.\d+\.biOutput\.q_dense[12]\.(weight|bias)",
 }
 """Keys that no score needs, by their role; a network with a retrieval head still loads its keys."""
-OLD_NORM_KEY = re.compile(r"(.*\bLayerNorm[12]?)\.(gamma|beta)")
+OLD_NORM_NAMES = {"gamma": "weight", "beta": "bias"}
 """Names of weight and bias of a layer norm in very old files."""
 
 
@@ -523,14 +321,14 @@ def load_two_streams(
     Raises:
         UserError: The file is no such checkpoint, a key lacks or is unexpected, or the JSON does not fit.
     """
-    weights = rename_old_keys(checkpoint_file.read_checkpoint(file))
+    weights = _rename_old_norms(checkpoint_file.read_checkpoint(file))
     where = checkpoint_file.format_subject(name, file)
     if TASK_EMBEDDINGS in weights and not has_tasks:
         raise UserError(f"{where}: it reads task tokens ({TASK_EMBEDDINGS}); say that it is of kind vilbert-12in1")
     if settings is None:
         settings = checkpoint_file.read_adjacent_settings(file) or None
     with torch.device("meta"):
-        network = TwoStreams(build_config(weights, settings, has_tasks, where)).to(dtype)
+        network = TwoStreams(read_config(weights, settings, has_tasks, where)).to(dtype)
     checkpoint_file.load_weights(network, weights, file, name, is_unused, allow_missing)
     return network.eval().requires_grad_(False)
 
@@ -540,11 +338,87 @@ def is_unused(key: str) -> bool:
     return any(re.fullmatch(pattern, key) for pattern in UNUSED_KEYS.values())
 
 
-def rename_old_keys(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def read_config(
+    weights: Mapping[str, torch.Tensor], settings: Mapping[str, Any] | None, has_tasks: bool, where: str
+) -> VilbertConfig:
+    """Return the configuration of a checkpoint: sizes from its shapes, which its JSON must agree with, and the rest.
+
+    Args:
+        weights: The checkpoint.
+        settings: The release's JSON, whose other keys do not matter here; None for a checkpoint of the released sizes.
+        has_tasks: Whether it reads task tokens (12-in-1).
+        where: Start of error messages.
+    Raises:
+        UserError: A parameter that tells a size is missing, the JSON disagrees with a shape, lacks what no shape tells,
+            or asks for what is not built here.
+    """
+    values = asdict(VilbertConfig()) if settings is None else settings
+    source = f"{where}: it comes without a JSON, and the released" if settings is None else f"{where}: its JSON's"
+    sizes = {key: checkpoint_file.get_shape(weights, name, 2, where)[axis] for key, (name, axis) in SIZE_AXES.items()}
+    stacks = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer"}
+    sizes |= {key: _count_layers(weights, stack) for key, stack in stacks.items()}
+    for key, size in sizes.items():
+        if values.get(key, size) != size:
+            raise UserError(f"{source} {key} is {values[key]}, its weights have {size}; use the JSON of these weights")
+    options = {key: values.get(key, supported[0]) for key, supported in SUPPORTED_OPTIONS.items()}
+    for key, value in options.items():
+        if value not in SUPPORTED_OPTIONS[key]:
+            supported = ", ".join(map(repr, SUPPORTED_OPTIONS[key]))
+            raise UserError(f"{where}: its JSON's {key} is {value!r}; only {supported} can be computed")
+    co_attentions = _count_layers(weights, "c_layer")
+    return VilbertConfig(
+        **sizes,
+        **{f"{stream}num_attention_heads": _read_heads(values, stream, sizes, where) for stream in ("", "v_", "bi_")},
+        v_biattention_id=_read_positions(
+            values, "v_biattention_id", co_attentions, sizes["v_num_hidden_layers"], where
+        ),
+        t_biattention_id=_read_positions(values, "t_biattention_id", co_attentions, sizes["num_hidden_layers"], where),
+        hidden_act=options["hidden_act"],
+        v_hidden_act=options["v_hidden_act"],
+        fusion_method=options["fusion_method"],
+        tasks=checkpoint_file.get_shape(weights, TASK_EMBEDDINGS, 2, where)[0] if has_tasks else 0,
+    )
+
+
+def _count_layers(weights: Mapping[str, torch.Tensor], stack: str) -> int:
+    return 1 + max(checkpoint_file.list_layers(weights, f"bert.encoder.{stack}."), default=-1)
+
+
+def _read_heads(values: Mapping[str, Any], stream: str, sizes: Mapping[str, int], where: str) -> int:
+    """Return the number of attention heads of a stream, which no shape determines."""
+    key, width = f"{stream}num_attention_heads", sizes[f"{stream}hidden_size"]
+    heads = values.get(key)
+    if not isinstance(heads, int) or heads < 1:
+        raise UserError(f"{where}: its JSON's {key} is {heads!r}, a whole number above 0 is needed; add it to the JSON")
+    if width % heads:
+        raise UserError(f"{where}: {stream}hidden_size {width} is no multiple of {key} {heads}; mend the JSON")
+    return heads
+
+
+def _read_positions(values: Mapping[str, Any], key: str, count: int, layers: int, where: str) -> tuple[int, ...]:
+    """Return the positions of the co-attention layers in a stream, which no shape determines."""
+    positions = values.get(key)
+    if (
+        not isinstance(positions, list | tuple)
+        or not all(isinstance(position, int) for position in positions)
+        or sorted(positions) != [*positions]
+    ):
+        raise UserError(
+            f"{where}: its JSON's {key} is {positions!r}, ascending whole numbers are needed; correct the JSON"
+        )
+    if len(positions) != count or not all(0 <= position <= layers for position in positions):
+        raise UserError(
+            f"{where}: {key} {[*positions]} does not fit {count} co-attention layers over {layers} layers; correct the"
+            " JSON"
+        )
+    return tuple(positions)
+
+
+def _rename_old_norms(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the tensors with old names of layer norms replaced, unless the new name is taken."""
     renamed = {}
     for key, tensor in weights.items():
-        old = OLD_NORM_KEY.fullmatch(key)
-        new = f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}" if old else key
-        renamed[key if new in weights else new] = tensor
+        layer, _, parameter = key.rpartition(".")
+        new_key = f"{layer}.{OLD_NORM_NAMES.get(parameter, parameter)}" if "LayerNorm" in layer else key
+        renamed[key if new_key in weights else new_key] = tensor
     return renamed
