@@ -1,265 +1,48 @@
 """ALBEF (Li et al., NeurIPS 2021) in plain PyTorch, for the checkpoint files of its authors at any size.
 
-Text layers before `fusion` depend on the text alone, so a text passes them once, whatever images it is paired with.
-Answers with a common prefix pass the decoder together, as prefix trees.
+Text layers before `fusion_layer` depend on the text alone, so a text passes them once, whatever images it is paired
+with. Answers with a common prefix pass the decoder together, as prefix trees.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertAttention, BertIntermediate, BertLMPredictionHead, BertOutput
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
+from waltz.models.checkpoint_file import get_shape, list_layers
 from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
 
 HEAD_WIDTH = 64
 """Width of an attention head of all released models."""
-EPSILON = 1e-12
-"""Epsilon of the text encoder's layer norms."""
-
-
-@dataclass(frozen=True)
-class VisionSize:
-    """Size of the image encoder.
-
-    Attributes:
-        width: Of a patch's state.
-        depth: Number of blocks.
-        heads: Attention heads of a block.
-        hidden: Width inside a block's perceptron.
-        patch: Pixels of a patch's side.
-        grid: Patches a side that the file has positions for.
-        side: Pixels of an image's side.
-    """
-
-    width: int
-    depth: int
-    heads: int
-    hidden: int
-    patch: int
-    grid: int
-    side: int
-
-
-@dataclass(frozen=True)
-class TextSize:
-    """Size of a text encoder or decoder.
-
-    Attributes:
-        width: Of a token's state.
-        depth: Number of layers.
-        heads: Attention heads of a layer.
-        hidden: Width inside a layer's perceptron.
-        fusion: First layer that attends to the context; earlier ones read only the text.
-        context: Width of the context's states.
-        vocabulary: Number of token ids.
-        positions: Longest text in tokens.
-        segments: Number of segment types.
-        epsilon: Of the layer norms.
-    """
-
-    width: int
-    depth: int
-    heads: int
-    hidden: int
-    fusion: int
-    context: int
-    vocabulary: int
-    positions: int
-    segments: int
-    epsilon: float = EPSILON
-
-
-class WeightShapes:
-    """Shapes of a file's weights by key."""
-
-    def __init__(self, weights: Mapping[str, torch.Tensor], where: str) -> None:
-        """Store the weights.
-
-        Args:
-            weights: Weights by key.
-            where: Start of error messages: the file, and the model's name in a study.
-        """
-        self.weights, self.where = weights, where
-
-    def get_shape(self, key: str, axes: int) -> tuple[int, ...]:
-        """Return the shape of a weight.
-
-        Raises:
-            UserError: It is missing, or has another number of axes.
-        """
-        if key not in self.weights:
-            raise UserError(f"{self.where}: lacks {key}; name a checkpoint file of ALBEF")
-        shape = tuple(self.weights[key].shape)
-        if len(shape) != axes:
-            raise UserError(f"{self.where}: {key} has {len(shape)} axes, {axes} are expected; name an ALBEF checkpoint")
-        return shape
-
-    def list_layers(self, pattern: str) -> list[int]:
-        """Return the numbers of the layers that have keys: the group of a pattern at the start of a key."""
-        matches = (re.match(pattern, key) for key in self.weights)
-        return sorted({int(match[1]) for match in matches if match})
-
-
-def read_vision_size(shapes: WeightShapes, config: Mapping[str, Any]) -> VisionSize:
-    """Return the size of the image encoder from the settings, else from the shapes.
-
-    Args:
-        shapes: Of the file.
-        config: Settings of the release (`image_res`, `vision_width`, ...), may be empty.
-    Raises:
-        UserError: The shapes are not those of an ALBEF, or do not determine the number of heads.
-    """
-    state_width = shapes.get_shape("visual_encoder.cls_token", 3)[2]
-    patch = shapes.get_shape("visual_encoder.patch_embed.proj.weight", 4)[3]
-    positions = shapes.get_shape("visual_encoder.pos_embed", 3)[1]
-    grid = math.isqrt(max(positions - 1, 0))
-    if grid < 1 or grid**2 + 1 != positions:
-        raise UserError(f"{shapes.where}: visual_encoder.pos_embed has {positions} positions, no square and one more")
-    blocks = shapes.list_layers(r"visual_encoder\.blocks\.(\d+)\.")
-    width, patch = (
-        _read_number(config, "vision_width", state_width, shapes),
-        _read_number(config, "patch_size", patch, shapes),
-    )
-    side = _read_number(config, "image_res", grid * patch, shapes)
-    if side % patch:
-        raise UserError(f"{shapes.where}: image_res {side} is no multiple of patch_size {patch}")
-    return VisionSize(
-        width=width,
-        depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), shapes),
-        heads=_read_heads(config, "vision_heads", width, shapes),
-        hidden=shapes.get_shape("visual_encoder.blocks.0.mlp.fc1.weight", 2)[0],
-        patch=patch,
-        grid=grid,
-        side=side,
-    )
-
-
-def read_text_size(shapes: WeightShapes, config: Mapping[str, Any], prefix: str = "text_encoder.") -> TextSize:
-    """Return the size of a text encoder or decoder from the settings of its BERT, else from the shapes.
-
-    Args:
-        shapes: Of the file.
-        config: The release's `bert_config` (`num_hidden_layers`, `num_attention_heads`, `fusion_layer`, ...), may be
-            empty.
-        prefix: Prefix of its keys.
-    Raises:
-        UserError: As `vision_size`; or no layer attends to a context, or the activation is not GELU.
-    """
-    if config.get("hidden_act", "gelu") != "gelu":
-        raise UserError(f"{shapes.where}: bert_config.hidden_act: {config['hidden_act']!r}; ALBEF has gelu")
-    words = shapes.get_shape(f"{prefix}embeddings.word_embeddings.weight", 2)
-    layer_pattern = rf"{re.escape(prefix)}encoder\.layer\.(\d+)\."
-    context_layers = shapes.list_layers(rf"{layer_pattern}crossattention\.")
-    if not context_layers:
-        raise UserError(f"{shapes.where}: lacks {prefix}encoder.layer.*.crossattention.*; no layer attends to an image")
-    width = _read_number(config, "hidden_size", words[1], shapes)
-    keys = shapes.get_shape(f"{prefix}encoder.layer.{context_layers[0]}.crossattention.self.key.weight", 2)
-    return TextSize(
-        width=width,
-        depth=_read_number(config, "num_hidden_layers", 1 + max(shapes.list_layers(layer_pattern)), shapes),
-        heads=_read_heads(config, "num_attention_heads", width, shapes),
-        hidden=_read_number(
-            config,
-            "intermediate_size",
-            shapes.get_shape(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0],
-            shapes,
-        ),
-        fusion=_read_number(config, "fusion_layer", context_layers[0], shapes),
-        context=_read_number(config, "encoder_width", keys[1], shapes),
-        vocabulary=words[0],
-        positions=shapes.get_shape(f"{prefix}embeddings.position_embeddings.weight", 2)[0],
-        segments=shapes.get_shape(f"{prefix}embeddings.token_type_embeddings.weight", 2)[0],
-        epsilon=float(config.get("layer_norm_eps", EPSILON)),
-    )
-
-
-def get_bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Return the settings of the text encoder, `bert_config`; empty if there are none.
-
-    Raises:
-        UserError: They are no mapping, as where the release names a file.
-    """
-    settings = config.get("bert_config", {})
-    if not isinstance(settings, Mapping):
-        raise UserError(f"{where}: bert_config: {settings!r} is no mapping; write the file's content in its place")
-    return settings
-
-
-def _read_heads(config: Mapping[str, Any], key: str, width: int, shapes: WeightShapes) -> int:
-    """Return the number of attention heads: the settings', or the one for heads of the released width."""
-    if key not in config and width % HEAD_WIDTH:
-        raise UserError(f"{shapes.where}: width {width} is no multiple of {HEAD_WIDTH}; say {key} in its JSON config")
-    heads = _read_number(config, key, width // HEAD_WIDTH, shapes)
-    if width % heads:
-        raise UserError(f"{shapes.where}: {key} {heads} does not divide the width {width}")
-    return heads
-
-
-def _read_number(config: Mapping[str, Any], key: str, default: int, shapes: WeightShapes) -> int:
-    value = config.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < (0 if key == "fusion_layer" else 1):
-        raise UserError(f"{shapes.where}: {key}: {value!r} is no positive whole number")
-    return value
-
-
-class TextAttention(nn.Module):
-    """Attention of states to a context, added to the states and normalised."""
-
-    def __init__(self, size: TextSize, context: int) -> None:
-        """Create the weights, for a context of the given width."""
-        super().__init__()
-        self.heads = size.heads
-        self.self = nn.ModuleDict(
-            {
-                "query": nn.Linear(size.width, size.width),
-                "key": nn.Linear(context, size.width),
-                "value": nn.Linear(context, size.width),
-            }
-        )
-        self.output = _build_residual(size.width, size)
-
-    def forward(self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the states after attention to the context.
-
-        Args:
-            states: Of shape (batch, tokens, width).
-            context: Of shape (batch, positions, its width).
-            bias: Added to the scores, to be broadcast to (batch, heads, tokens, positions).
-        Returns:
-            Of shape (batch, tokens, width).
-        """
-        queries = self._by_head(self.self["query"](states))
-        keys, values = (self._by_head(self.self[name](context)) for name in ("key", "value"))
-        mixed = nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
-        mixed = mixed.transpose(1, 2).reshape(states.shape)
-        normed: torch.Tensor = self.output["LayerNorm"](states + self.output["dense"](mixed))
-        return normed
-
-    def _by_head(self, states: torch.Tensor) -> torch.Tensor:
-        """Return states as (batch, heads, positions, width of a head)."""
-        batch, positions, width = states.shape
-        return states.view(batch, positions, self.heads, width // self.heads).transpose(1, 2)
+TEXT_EPSILON, IMAGE_EPSILON = 1e-12, 1e-6
+"""Epsilon of the layer norms of the text encoder, unless its settings say another, and of the image encoder."""
+NODES_PER_BATCH = 512
+"""Maximum number of nodes that pass the decoder at once."""
 
 
 class TextLayer(nn.Module):
-    """Attention to the text, to the context if the layer attends to one, and a perceptron."""
+    """BERT's attention to the text, to the context if the layer attends to one, and a perceptron."""
 
-    def __init__(self, size: TextSize, has_context: bool) -> None:
+    def __init__(self, config: BertConfig, has_context: bool) -> None:
         """Create the weights."""
         super().__init__()
-        self.attention = TextAttention(size, size.width)
+        self.attention = BertAttention(config, is_cross_attention=True)
         if has_context:
-            self.crossattention = TextAttention(size, size.context)
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.width, size.hidden)})
-        self.output = _build_residual(size.hidden, size)
+            self.crossattention = BertAttention(config, is_cross_attention=True)
+            self.crossattention.self.key = nn.Linear(config.encoder_width, config.hidden_size)
+            self.crossattention.self.value = nn.Linear(config.encoder_width, config.hidden_size)
+        self.intermediate = BertIntermediate(config)
+        self.output = BertOutput(config)
 
     def forward(
         self,
@@ -271,46 +54,37 @@ class TextLayer(nn.Module):
         """Return states of some tokens after the layer.
 
         Args:
-            queries: The tokens wanted, of shape (batch, wanted, width).
+            queries: These tokens, of shape (batch, count, width).
             states: All tokens, of shape (batch, tokens, width).
             context: The context, of shape (batch, positions, its width).
             bias: Added to the scores of attention to the text.
         Returns:
             Of shape (batch, count, width).
         """
-        attended: torch.Tensor = self.attention(queries, states, bias)
+        attended = self.attention(queries, encoder_hidden_states=states, encoder_attention_mask=bias)[0]
         if context is not None:
-            attended = self.crossattention(attended, context)
-        inner = nn.functional.gelu(self.intermediate["dense"](attended))
-        attended = self.output["LayerNorm"](attended + self.output["dense"](inner))
-        return attended
-
-
-class TextLayers(nn.Module):
-    """Layers under the name that they have in the release's files."""
-
-    def __init__(self, layers: Iterable[TextLayer]) -> None:
-        """Store the layers."""
-        super().__init__()
-        self.layer = nn.ModuleList(layers)
+            attended = self.crossattention(attended, encoder_hidden_states=context)[0]
+        outputs: torch.Tensor = self.output(self.intermediate(attended), attended)
+        return outputs
 
 
 class TextEncoder(nn.Module):
     """A text encoder, or the body of a decoder; its parameters have the names of the release's `text_encoder`."""
 
-    def __init__(self, size: TextSize) -> None:
+    def __init__(self, config: BertConfig) -> None:
         """Create the weights."""
         super().__init__()
-        self.fusion, self.vocabulary, self.segments = size.fusion, size.vocabulary, size.segments
+        self.config = config
         self.embeddings = nn.ModuleDict(
             {
-                "word_embeddings": nn.Embedding(size.vocabulary, size.width),
-                "position_embeddings": nn.Embedding(size.positions, size.width),
-                "token_type_embeddings": nn.Embedding(size.segments, size.width),
-                "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon),
+                "word_embeddings": nn.Embedding(config.vocab_size, config.hidden_size),
+                "position_embeddings": nn.Embedding(config.max_position_embeddings, config.hidden_size),
+                "token_type_embeddings": nn.Embedding(config.type_vocab_size, config.hidden_size),
+                "LayerNorm": nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
             }
         )
-        self.encoder = TextLayers(TextLayer(size, number >= size.fusion) for number in range(size.depth))
+        layers = (TextLayer(config, number >= config.fusion_layer) for number in range(config.num_hidden_layers))
+        self.encoder: Any = nn.ModuleDict({"layer": nn.ModuleList(layers)})
 
     def embed(
         self, ids: torch.Tensor, positions: torch.Tensor | None = None, segments: torch.Tensor | None = None
@@ -336,7 +110,7 @@ class TextEncoder(nn.Module):
     ) -> torch.Tensor:
         """Return states of tokens after the layers that read only the text, of shape (batch, tokens, width)."""
         states = self.embed(ids, segments=segments)
-        for layer in self.encoder.layer[: self.fusion]:
+        for layer in self.encoder["layer"][: self.config.fusion_layer]:
             states = layer(states, states, bias=bias)
         return states
 
@@ -353,7 +127,7 @@ class TextEncoder(nn.Module):
         Returns:
             Of shape (batch, count, width).
         """
-        layers = self.encoder.layer[self.fusion :]
+        layers = self.encoder["layer"][self.config.fusion_layer :]
         for number, layer in enumerate(layers, start=1):
             # no later layer reads the states of the other tokens
             queries = states[:, :count] if number == len(layers) else states
@@ -361,15 +135,27 @@ class TextEncoder(nn.Module):
         return states
 
 
-def _build_residual(width: int, size: TextSize) -> nn.ModuleDict:
-    """Return a projection whose output is added to its layer's input, and the norm of the sum."""
-    return nn.ModuleDict(
-        {"dense": nn.Linear(width, size.width), "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon)}
-    )
+@dataclass(frozen=True)
+class VisionSize:
+    """Size of the image encoder.
 
+    Attributes:
+        width: Width of a patch's state.
+        depth: Number of blocks.
+        heads: Attention heads of a block.
+        hidden: Width inside a block's perceptron.
+        patch: Pixels of a patch's side.
+        grid: Patches a side that the file has positions for.
+        side: Pixels of an image's side.
+    """
 
-IMAGE_EPSILON = 1e-6
-"""Epsilon of the image encoder's layer norms; the text encoder has another."""
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+    patch: int
+    grid: int
+    side: int
 
 
 class ImageAttention(nn.Module):
@@ -412,7 +198,11 @@ class ImageBlock(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """The image encoder; its parameters have the names of the release's `visual_encoder`."""
+    """A vision transformer with pre-norm; its parameters have the names of the release's `visual_encoder`.
+
+    Source:
+        Dosovitskiy et al., ICLR 2021.
+    """
 
     def __init__(self, size: VisionSize) -> None:
         """Create the weights."""
@@ -434,10 +224,9 @@ class ImageEncoder(nn.Module):
             Of shape (batch, 1 + patches, width).
         """
         patches = self.patch_embed["proj"](images)
-        grid = patches.shape[-1]
         cls = self.cls_token.expand(len(images), -1, -1)
         states = torch.cat([cls, patches.flatten(2).transpose(1, 2)], dim=1)
-        states = states + resize_positions(self.pos_embed, self.grid, grid)
+        states = states + resize_positions(self.pos_embed, self.grid, patches.shape[-1])
         for block in self.blocks:
             states = block(states)
         normed: torch.Tensor = self.norm(states)
@@ -461,31 +250,29 @@ def resize_positions(positions: torch.Tensor, old: int, new: int) -> torch.Tenso
     return torch.cat([positions[:, :1], grid_vectors.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)
 
 
-UNUSED_KEYS = re.compile(
-    r"""[^.]*_m(\..*)?                              # momentum copies of other weights
-    | image_queue | text_queue | idx_queue | queue_ptr  # queues of contrastive training
-    | temp | (vision|text)_proj\..*                 # the contrastive score
-    | (.*\.)?position_ids                           # consecutive numbers
-    | text_encoder\.cls\..*                         # prediction of masked words
-    | text_decoder\..* | itm_head\..*               # heads that another network has
-    """,
-    re.VERBOSE,
-)
-"""Keys of a release's file that the network does not use."""
-DECODER_SETTINGS = ("num_attention_heads", "hidden_act", "layer_norm_eps")
-"""Settings of the text encoder that the decoder shares; each of its layers attends to the question."""
+class AlbefNetwork(nn.Module):
+    """Image encoder, text and fusion layers, which all networks of the release have.
 
+    Attributes:
+        side: Pixels of an image's side.
+        longest: Longest text in tokens.
+    """
 
-class MatchingNetwork(nn.Module):
-    """Image encoder, text and fusion layers, and the matching head."""
-
-    def __init__(self, vision: VisionSize, text: TextSize) -> None:
+    def __init__(self, vision: VisionSize, text: BertConfig) -> None:
         """Create the weights."""
         super().__init__()
-        self.side, self.longest = vision.side, text.positions
+        self.side, self.longest = vision.side, text.max_position_embeddings
         self.visual_encoder = ImageEncoder(vision)
         self.text_encoder = TextEncoder(text)
-        self.itm_head = nn.Linear(text.width, 2)
+
+
+class MatchingNetwork(AlbefNetwork):
+    """The network with the matching head."""
+
+    def __init__(self, vision: VisionSize, text: BertConfig) -> None:
+        """Create the weights."""
+        super().__init__(vision, text)
+        self.itm_head = nn.Linear(text.hidden_size, 2)
 
     def logits(self, states: torch.Tensor, image: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return logits of a mismatch and a match, read at the first token.
@@ -501,74 +288,13 @@ class MatchingNetwork(nn.Module):
         return logits
 
 
-class AnsweringNetwork(nn.Module):
-    """Image encoder, text and fusion layers over a question, and the answer decoder."""
+class AnsweringNetwork(AlbefNetwork):
+    """The network with the answer decoder, whose texts are questions."""
 
-    def __init__(self, vision: VisionSize, text: TextSize, decoder: TextSize) -> None:
+    def __init__(self, vision: VisionSize, text: BertConfig, decoder: BertConfig) -> None:
         """Create the weights."""
-        super().__init__()
-        self.side, self.longest = vision.side, text.positions
-        self.visual_encoder = ImageEncoder(vision)
-        self.text_encoder = TextEncoder(text)
+        super().__init__(vision, text)
         self.text_decoder = AnswerDecoder(decoder)
-
-
-def load_matching_network(
-    file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
-) -> MatchingNetwork:
-    """Return the matching network of a checkpoint file.
-
-    Args:
-        file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or one in its layout at another size.
-        config: The release's settings; those next to the file by default.
-        name: Name of the model in the study, for errors.
-        allow_missing: See `checkpoint_file.load_weights`.
-    Raises:
-        UserError: The file or settings cannot be read, or a weight is missing, unexpected or of another shape; a
-            checkpoint for answering has no matching head.
-    """
-    weights, shapes, config = _open_checkpoint(file, config, name)
-    with torch.device("meta"):
-        network = MatchingNetwork(
-            read_vision_size(shapes, config), read_text_size(shapes, get_bert_settings(config, shapes.where))
-        )
-    checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
-    return network.eval()
-
-
-def load_answering_network(
-    file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
-) -> AnsweringNetwork:
-    """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
-    weights, shapes, config = _open_checkpoint(file, config, name)
-    bert = get_bert_settings(config, shapes.where)
-    text = read_text_size(shapes, bert)
-    settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
-    decoder = replace(read_text_size(shapes, settings, "text_decoder.bert."), fusion=0, context=text.width)
-    with torch.device("meta"):
-        network = AnsweringNetwork(read_vision_size(shapes, config), text, decoder)
-    checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
-    return network.eval()
-
-
-def _open_checkpoint(
-    file: Path, config: Mapping[str, Any] | None, name: str
-) -> tuple[dict[str, torch.Tensor], WeightShapes, Mapping[str, Any]]:
-    """Return a file's weights without the extra level of pre-training checkpoints, their shapes, and the settings."""
-    weights = {
-        key.replace("text_encoder.bert.", "text_encoder.", 1): value
-        for key, value in checkpoint_file.read_checkpoint(file).items()
-    }
-    shapes = WeightShapes(weights, checkpoint_file.format_subject(name, file))
-    return weights, shapes, checkpoint_file.read_adjacent_settings(file) if config is None else config
-
-
-def _is_unused(key: str) -> bool:
-    return UNUSED_KEYS.fullmatch(key) is not None
-
-
-NODES_PER_BATCH = 512
-"""Maximum number of nodes that pass the decoder at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -603,8 +329,7 @@ def build_answer_trees(
         answers: Token ids of each, without special ones.
         start: Id of [CLS].
         end: Id of [SEP].
-        device: The device.
-        max_nodes: Most nodes of a pack.
+        max_nodes: Maximum number of nodes of a batch.
     """
     indices_of: dict[tuple[int, ...], list[int]] = {}
     for index, ids in enumerate(answers):
@@ -638,24 +363,23 @@ def _build_trees(
 
 
 class AnswerDecoder(nn.Module):
-    """The text decoder; its parameters have the names of the release's `text_decoder`."""
+    """The text decoder; its parameters have the names of the release's `text_decoder`.
 
-    def __init__(self, size: TextSize) -> None:
+    An answer is decoded from [CLS] and ended by [SEP]; its logit is the logarithm of its probability.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
         """Create the weights."""
         super().__init__()
-        self.bert = TextEncoder(size)
-        transform = {
-            "dense": nn.Linear(size.width, size.width),
-            "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon),
-        }
-        self.cls = nn.ModuleDict({"predictions": PredictionHead(transform, size)})
+        self.bert = TextEncoder(config)
+        self.cls = nn.ModuleDict({"predictions": BertLMPredictionHead(config)})
 
     def forward(self, question: torch.Tensor, answers: Sequence[AnswerTrees]) -> torch.Tensor:
         """Return the logarithm of the probability of each answer.
 
         Args:
             question: States of questions, of shape (batch, tokens, width).
-            answers: Packs of the answers.
+            answers: Batches of the answers.
         Returns:
             float32 of shape (batch, answers).
         """
@@ -665,32 +389,163 @@ class AnswerDecoder(nn.Module):
             ids = trees.tokens.expand(len(question), -1)
             states = self.bert.embed(ids, positions=trees.depths)
             states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
-            steps = self.cls["predictions"](states, trees.parents, trees.steps)
-            log_probabilities[:, trees.indices] = (steps @ trees.transitions).float()
+            logits = self.cls["predictions"](states).float()
+            steps = logits[:, trees.parents, trees.steps] - logits.logsumexp(dim=-1)[:, trees.parents]
+            log_probabilities[:, trees.indices] = (steps.double() @ trees.transitions).float()
         return log_probabilities
 
 
-class PredictionHead(nn.Module):
-    """The head that predicts the next token."""
+UNUSED_KEYS = re.compile(
+    r"""[^.]*_m(\..*)?                              # momentum copies of other weights
+    | image_queue | text_queue | idx_queue | queue_ptr  # queues of contrastive training
+    | temp | (vision|text)_proj\..*                 # the contrastive score
+    | (.*\.)?position_ids                           # consecutive numbers
+    | text_encoder\.cls\..*                         # prediction of masked words
+    | text_decoder\..* | itm_head\..*               # heads that another network has
+    """,
+    re.VERBOSE,
+)
+"""Keys of a release's file that the network does not use."""
+DECODER_SETTINGS = ("num_attention_heads", "hidden_act", "layer_norm_eps")
+"""Settings of the text encoder that the decoder shares; each of its layers attends to the question."""
 
-    def __init__(self, transform: dict[str, nn.Module], size: TextSize) -> None:
-        """Create the weights."""
-        super().__init__()
-        self.bias = nn.Parameter(torch.zeros(size.vocabulary))
-        self.transform = nn.ModuleDict(transform)
-        self.decoder = nn.Linear(size.width, size.vocabulary)
 
-    def forward(self, states: torch.Tensor, parents: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-        """Return the logarithm of the probability of some steps.
+def load_matching_network(
+    file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
+) -> MatchingNetwork:
+    """Return the matching network of a checkpoint file.
 
-        Args:
-            states: Of nodes, of shape (batch, nodes, width).
-            parents: Node before each step, of shape (steps,).
-            steps: Token of each step, of shape (steps,).
-        Returns:
-            float64 of shape (batch, steps).
-        """
-        states = self.transform["LayerNorm"](nn.functional.gelu(self.transform["dense"](states)))
-        logits = self.decoder(states).float()
-        log_probabilities: torch.Tensor = logits[:, parents, steps] - logits.logsumexp(dim=-1)[:, parents]
-        return log_probabilities.double()
+    Args:
+        file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or one in its layout at another size.
+        config: The release's settings; those next to the file by default.
+        name: Name of the model in the study, for errors.
+        allow_missing: See `checkpoint_file.load_weights`.
+    Raises:
+        UserError: The file or settings cannot be read, or a weight is missing, unexpected or of another shape; a
+            checkpoint for answering has no matching head.
+    """
+    weights, config, where = _open_checkpoint(file, config, name)
+    text = _read_text_config(weights, _get_bert_settings(config, where), where)
+    with torch.device("meta"):
+        network = MatchingNetwork(_read_vision_size(weights, config, where), text)
+    checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
+    return network.eval()
+
+
+def load_answering_network(
+    file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
+) -> AnsweringNetwork:
+    """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
+    weights, config, where = _open_checkpoint(file, config, name)
+    bert = _get_bert_settings(config, where)
+    text = _read_text_config(weights, bert, where)
+    settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
+    settings |= {"fusion_layer": 0, "encoder_width": text.hidden_size}
+    decoder = _read_text_config(weights, settings, where, "text_decoder.bert.")
+    with torch.device("meta"):
+        network = AnsweringNetwork(_read_vision_size(weights, config, where), text, decoder)
+    checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
+    return network.eval()
+
+
+def _open_checkpoint(
+    file: Path, config: Mapping[str, Any] | None, name: str
+) -> tuple[dict[str, torch.Tensor], Mapping[str, Any], str]:
+    """Return a file's weights without the extra level of pre-training, its settings, and the start of errors."""
+    weights = {
+        key.replace("text_encoder.bert.", "text_encoder.", 1): value
+        for key, value in checkpoint_file.read_checkpoint(file).items()
+    }
+    config = checkpoint_file.read_adjacent_settings(file) if config is None else config
+    return weights, config, checkpoint_file.format_subject(name, file)
+
+
+def _is_unused(key: str) -> bool:
+    return UNUSED_KEYS.fullmatch(key) is not None
+
+
+def _get_bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return the settings of the text encoder; the release names a file in their place."""
+    settings = config.get("bert_config", {})
+    if not isinstance(settings, Mapping):
+        raise UserError(f"{where}: bert_config: {settings!r} is no mapping; write the file's content in its place")
+    return settings
+
+
+def _read_vision_size(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any], where: str) -> VisionSize:
+    """Return the size of the image encoder from the settings (`image_res`, `vision_width`, ...), else from shapes."""
+    state_width = get_shape(weights, "visual_encoder.cls_token", 3, where)[2]
+    patch = get_shape(weights, "visual_encoder.patch_embed.proj.weight", 4, where)[3]
+    positions = get_shape(weights, "visual_encoder.pos_embed", 3, where)[1]
+    grid = math.isqrt(positions - 1)
+    if grid < 1 or grid**2 + 1 != positions:
+        raise UserError(f"{where}: visual_encoder.pos_embed has {positions} positions, no square and one more")
+    blocks = list_layers(weights, "visual_encoder.blocks.")
+    width = _read_number(config, "vision_width", state_width, where)
+    patch = _read_number(config, "patch_size", patch, where)
+    side = _read_number(config, "image_res", grid * patch, where)
+    if side % patch:
+        raise UserError(f"{where}: image_res {side} is no multiple of patch_size {patch}")
+    return VisionSize(
+        width=width,
+        depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), where),
+        heads=_read_heads(config, "vision_heads", width, where),
+        hidden=get_shape(weights, "visual_encoder.blocks.0.mlp.fc1.weight", 2, where)[0],
+        patch=patch,
+        grid=grid,
+        side=side,
+    )
+
+
+def _read_text_config(
+    weights: Mapping[str, torch.Tensor], settings: Mapping[str, Any], where: str, prefix: str = "text_encoder."
+) -> BertConfig:
+    """Return BERT's configuration from the release's `bert_config`, else from shapes.
+
+    `fusion_layer` is the first layer that attends to a context, whose states are of width `encoder_width`.
+    """
+    if settings.get("hidden_act", "gelu") != "gelu":
+        raise UserError(f"{where}: bert_config.hidden_act: {settings['hidden_act']!r}; ALBEF has gelu")
+    layer = f"{prefix}encoder.layer."
+    context_layers = list_layers(weights, layer, "crossattention.")
+    if not context_layers:
+        raise UserError(f"{where}: lacks {layer}*.crossattention.*; no layer attends to an image")
+    context_key = f"{layer}{context_layers[0]}.crossattention.self.key.weight"
+    words, positions, segments = (
+        get_shape(weights, f"{prefix}embeddings.{table}_embeddings.weight", 2, where)
+        for table in ("word", "position", "token_type")
+    )
+    defaults = {
+        "hidden_size": words[1],
+        "num_hidden_layers": 1 + max(list_layers(weights, layer)),
+        "intermediate_size": get_shape(weights, f"{layer}0.intermediate.dense.weight", 2, where)[0],
+        "fusion_layer": context_layers[0],
+        "encoder_width": get_shape(weights, context_key, 2, where)[1],
+    }
+    sizes = {key: _read_number(settings, key, default, where) for key, default in defaults.items()}
+    return BertConfig(
+        **sizes,
+        num_attention_heads=_read_heads(settings, "num_attention_heads", sizes["hidden_size"], where),
+        vocab_size=words[0],
+        max_position_embeddings=positions[0],
+        type_vocab_size=segments[0],
+        layer_norm_eps=float(settings.get("layer_norm_eps", TEXT_EPSILON)),
+        attn_implementation="sdpa",
+    )
+
+
+def _read_heads(config: Mapping[str, Any], key: str, width: int, where: str) -> int:
+    """Return the number of attention heads: the settings', or the one for heads of the released width."""
+    if key not in config and width % HEAD_WIDTH:
+        raise UserError(f"{where}: width {width} is no multiple of {HEAD_WIDTH}; say {key} in its JSON config")
+    heads = _read_number(config, key, width // HEAD_WIDTH, where)
+    if width % heads:
+        raise UserError(f"{where}: {key} {heads} does not divide the width {width}")
+    return heads
+
+
+def _read_number(config: Mapping[str, Any], key: str, default: int, where: str) -> int:
+    value = config.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < (0 if key == "fusion_layer" else 1):
+        raise UserError(f"{where}: {key}: {value!r} is no positive whole number")
+    return value

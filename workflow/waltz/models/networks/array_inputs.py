@@ -56,7 +56,7 @@ def _compute_albef_logits(file: Path, config: Mapping[str, Any] | None, inputs: 
     config = read_adjacent_settings(file) if config is None else config
     network = load_matching_network(file, config)
     ids_shape = _check_ids(inputs, ("pixel_values", "input_ids"), network.longest)
-    patch, pixels = network.visual_encoder.patch, inputs["pixel_values"]
+    patch, bert, pixels = network.visual_encoder.patch, network.text_encoder.config, inputs["pixel_values"]
     side = network.side
     if "image_res" not in config and pixels.ndim:
         side = max(pixels.shape[-1] // patch, 1) * patch
@@ -64,7 +64,7 @@ def _compute_albef_logits(file: Path, config: Mapping[str, Any] | None, inputs: 
         "pixel_values": (ids_shape[0], 3, side, side),
         **{name: ids_shape for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs},
     }
-    limits = {"input_ids": network.text_encoder.vocabulary, "token_type_ids": network.text_encoder.segments}
+    limits = {"input_ids": bert.vocab_size, "token_type_ids": bert.type_vocab_size}
     arrays = _check_arrays(inputs, shapes, limits)
     logits = [np.zeros((0, 2), dtype=np.float32)]
     for first in range(0, ids_shape[0], PAIRS_PER_BATCH):
