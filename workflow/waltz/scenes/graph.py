@@ -1,9 +1,9 @@
 """A scene as a small typed graph, from which image, sentences and their truth follow."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from waltz.scenes.lexicon import read_kinds, read_places, read_verbs
+from waltz.scenes.lexicon import Verb, read_kinds, read_places, read_verbs
 
 SIZE = 256
 """Side of the image in pixels."""
@@ -31,13 +31,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Object:
-    """All the individuals of one kind in a scene.
-
-    Attributes:
-        kind: Singular noun of the kind.
-        cells: Where each of them is.
-        colour: Their colour, or None where the kind has only its own.
-    """
+    """All the individuals of one kind in a scene; `colour` is None where the kind has only its own."""
 
     kind: str
     cells: tuple[Cell, ...]
@@ -47,6 +41,9 @@ class Object:
     def count(self) -> int:
         """Number of individuals."""
         return len(self.cells)
+
+
+PREPOSITIONS = ("on", "under", "in", "behind", "in front of", "next to", "over")
 
 
 @dataclass(frozen=True)
@@ -65,9 +62,6 @@ class Action:
     verb: str
     agent: int
     theme: int | None = None
-
-
-PREPOSITIONS = ("on", "under", "in", "behind", "in front of", "next to", "over")
 
 
 @dataclass(frozen=True)
@@ -101,20 +95,28 @@ class Graph:
         for entry in self.objects:
             if not entry.cells or (entry.colour is not None and entry.colour not in read_kinds()[entry.kind].colours):
                 raise ValueError(f"{entry.kind} has no cell or cannot be {entry.colour}")
-        indices = [index for relation in self.relations for index in (relation.subject, relation.object)]
-        if self.action is not None:
-            indices += [self.action.agent] + ([] if self.action.theme is None else [self.action.theme])
-            verb = read_verbs()[self.action.verb]
-            if (self.action.theme is None) != (not verb.themes):
-                raise ValueError(f"{verb.name} takes {'a' if verb.themes else 'no'} theme")
-            if self.action.theme is not None and (
-                self.objects[self.action.theme].count != self.objects[self.action.agent].count * verb.items
-            ):
-                raise ValueError(f"the themes of {verb.name} do not divide among its agents")
-        if any(not 0 <= index < len(self.objects) for index in indices):
+        if not self.related <= set(range(len(self.objects))):
             raise ValueError("a relation or action names an object that is not there")
         if any(relation.preposition not in PREPOSITIONS for relation in self.relations):
             raise ValueError("a relation has an unknown preposition")
+        if self.verb is not None:
+            if (self.theme is None) != (not self.verb.themes):
+                raise ValueError(f"{self.verb.name} takes {'a' if self.verb.themes else 'no'} theme")
+            if self.agent and self.theme and self.theme.count != self.agent.count * self.verb.items:
+                raise ValueError(f"the themes of {self.verb.name} do not divide among its agents")
+
+    @property
+    def related(self) -> set[int]:
+        """Indices of the objects that are agent or theme of the action or part of a relation."""
+        indices = {index for relation in self.relations for index in (relation.subject, relation.object)}
+        if self.action is not None:
+            indices |= {self.action.agent} | ({self.action.theme} if self.action.theme is not None else set())
+        return indices
+
+    @property
+    def verb(self) -> Verb | None:
+        """What happens, or None."""
+        return None if self.action is None else read_verbs()[self.action.verb]
 
     @property
     def agent(self) -> Object | None:
@@ -128,14 +130,21 @@ class Graph:
 
     def get_theme_indices(self, agent: int) -> range:
         """Return which individuals of the theme the agent's individual number `agent` acts upon."""
-        if self.action is None or self.action.theme is None:
+        if self.verb is None or self.theme is None:
             return range(0)
-        items = read_verbs()[self.action.verb].items
-        return range(agent * items, (agent + 1) * items)
+        return range(agent * self.verb.items, (agent + 1) * self.verb.items)
 
     def count(self, kind: str) -> int:
         """Return how many individuals of a kind there are; 0 where there are none."""
         return sum(entry.count for entry in self.objects if entry.kind == kind)
+
+    def list_absent_kinds(self) -> list[str]:
+        """Return the kinds of the lexicon that the scene lacks."""
+        return [kind for kind in read_kinds() if not self.count(kind)]
+
+    def replace_object(self, old: Object, new: Object) -> "Graph":
+        """Return the scene with one object put in the place of another."""
+        return replace(self, objects=tuple(new if entry == old else entry for entry in self.objects))
 
 
 def describe_content(graph: Graph) -> str:

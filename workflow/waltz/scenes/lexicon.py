@@ -1,14 +1,11 @@
 """Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
-
-Box = tuple[float, float, float]
-"""Left, top and size in percent of an arrangement's square."""
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -18,13 +15,9 @@ class Kind:
     """A kind of thing that can be drawn.
 
     Attributes:
-        name: Singular noun.
-        plural: Plural noun.
         group: people, animals, vehicles, furniture, food, dishes, plants, toys or things.
         emoji: Twemoji code point, or `drawn`.
         synset: WordNet 3.0 noun synset in imSitu's spelling.
-        gloss: Words of the synset.
-        definition: What it is, in a few words.
         pronoun: he, she or it.
         size: Side of the sprite as a share of its cell.
         colours: Hue in degrees or code point of each colour it comes in; empty where it has only its own.
@@ -93,16 +86,14 @@ class Verb:
 
     Attributes:
         name: The -ing form, SWiG's key.
-        base: Infinitive.
         third: Third person singular, present.
+        roles: SWiG's names of agent and theme.
+        order: All of SWiG's roles.
+        agents: Kinds that do it.
+        themes: Kinds it is done to; empty for an intransitive verb.
         participle: Past participle; empty where no theme is possible.
         preposition: What stands between verb and theme; empty where nothing does.
         passive: Whether scenes' captions use the passive.
-        roles: SWiG's names of agent and theme.
-        order: All of SWiG's roles.
-        definition: What it means, in a few words.
-        agents: Kinds that do it.
-        themes: Kinds it is done to; empty for an intransitive verb.
         symmetric: Whether agent and theme do the same to each other.
         relation: Where the agent is to the theme; empty where the picture leaves it open.
         vague: Verbs that the picture of this one neither shows nor rules out.
@@ -115,27 +106,35 @@ class Verb:
     name: str
     base: str
     third: str
-    participle: str
-    preposition: str
-    passive: bool
+    definition: str
     roles: tuple[str, ...]
     order: tuple[str, ...]
-    definition: str
     agents: tuple[str, ...]
-    themes: tuple[str, ...]
-    symmetric: bool
-    relation: str
-    vague: frozenset[str]
-    theme_seems: tuple[str, ...]
-    places: tuple[str, ...]
-    items: int
-    drawing: dict[str, Any] = field(hash=False)
+    themes: tuple[str, ...] = ()
+    participle: str = ""
+    preposition: str = ""
+    passive: bool = False
+    symmetric: bool = False
+    relation: str = ""
+    vague: frozenset[str] = frozenset()
+    theme_seems: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    items: int = 1
+    drawing: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def abstract(self) -> str:
         """imSitu sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a PLACE`."""
         theme = f" {self.preposition}".rstrip() + f" the {self.roles[1].upper()}" if self.themes else ""
         return f"the AGENT {self.third}{theme} at a PLACE"
+
+    def conjugate(self, plural: bool) -> str:
+        """Return the present tense of the third person."""
+        return self.base if plural else self.third
+
+    def takes(self, agent: str, theme: str | None) -> bool:
+        """Return True if a kind can do this to another one, or without any where `theme` is None."""
+        return agent in self.agents and (theme in self.themes if theme is not None else not self.themes)
 
 
 @cache
@@ -146,6 +145,7 @@ def _read_document(name: str) -> dict[str, Any]:
 
 
 def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry with tuples in the place of lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
@@ -158,21 +158,17 @@ def read_kinds() -> dict[str, Kind]:
 @cache
 def read_places() -> dict[str, Place]:
     """Return every place by its name."""
-    return {
-        name: Place(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")["places"].items()
-    }
+    entries = _read_document("kinds.yaml")["places"]
+    return {name: Place(name, **_convert_lists(entry)) for name, entry in entries.items()}
 
 
 @cache
 def read_categories() -> dict[str, Category]:
     """Return every category by its singular noun."""
-    return {
-        name: Category(name, **_convert_lists(entry))
-        for name, entry in _read_document("kinds.yaml")["categories"].items()
-    }
+    entries = _read_document("kinds.yaml")["categories"]
+    return {name: Category(name, **_convert_lists(entry)) for name, entry in entries.items()}
 
 
-@cache
 def read_place_nouns() -> dict[str, dict[str, Any]]:
     """Return synsets that annotators may name a place by, besides its own: noun, gloss, definition."""
     return dict(_read_document("kinds.yaml")["place_nouns"])
@@ -186,24 +182,11 @@ def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
     return words | {noun: (str(plural), ()) for noun, plural in document["absent"].items()}
 
 
-def expand_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return kinds that a list of kinds, categories and groups stands for, each once, in the order of the kinds."""
-    kinds: set[str] = set()
-    for name in names:
-        if name in read_kinds():
-            kinds.add(name)
-        elif name in read_categories():
-            kinds.update(read_categories()[name].members)
-        else:
-            kinds.update(kind.name for kind in read_kinds().values() if kind.group == name)
-    return tuple(name for name in read_kinds() if name in kinds)
-
-
 @cache
 def read_verbs() -> dict[str, Verb]:
     """Return every verb by its -ing form."""
     entries = _read_document("verbs.yaml")
-    vague: dict[str, set[str]] = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
+    vague = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
     for name, entry in entries.items():
         for vague_verb in entry.get("vague", ()):
             vague[vague_verb].add(name)
@@ -211,24 +194,28 @@ def read_verbs() -> dict[str, Verb]:
 
 
 def _build_verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
-    theme = entry.get("theme")
-    return Verb(
-        name=name,
-        base=entry["base"],
-        third=entry["third"],
-        participle=entry.get("participle", ""),
-        preposition=entry.get("preposition", ""),
-        passive=bool(theme) and entry.get("passive", not entry.get("preposition")),
-        roles=tuple(entry["roles"]),
-        order=tuple(entry["order"]),
-        definition=entry["definition"],
-        agents=expand_kinds(tuple(entry["agents"])),
-        themes=expand_kinds(tuple(entry.get("themes", ()))),
-        symmetric=entry.get("symmetric", False),
-        relation=entry.get("relation", ""),
-        vague=vague,
-        theme_seems=tuple(entry.get("theme_seems", ())),
-        places=tuple(entry.get("places", ())),
-        items=len(theme) if theme and isinstance(theme[0], list) else 1,
-        drawing={key: entry[key] for key in entry.keys() - {"vague", "agents", "themes", "roles", "order"}},
-    )
+    theme_boxes = entry.get("theme")
+    described = {key: value for key, value in _convert_lists(entry).items() if key in _VERB_FIELDS}
+    derived = {
+        "agents": _expand_kinds(entry["agents"]),
+        "themes": _expand_kinds(entry.get("themes", [])),
+        "passive": bool(theme_boxes) and entry.get("passive", not entry.get("preposition")),
+        "vague": vague,
+        "items": len(theme_boxes) if theme_boxes and isinstance(theme_boxes[0], list) else 1,
+        "drawing": entry,
+    }
+    return Verb(name, **(described | derived))
+
+
+_VERB_FIELDS = frozenset(entry.name for entry in fields(Verb))
+
+
+def _expand_kinds(names: list[str]) -> tuple[str, ...]:
+    """Return the kinds that kinds, categories and groups stand for, each once, in the order of the kinds."""
+    kinds: set[str] = set()
+    for name in names:
+        if name in read_categories():
+            kinds.update(read_categories()[name].members)
+        else:
+            kinds.update(kind.name for kind in read_kinds().values() if name in (kind.name, kind.group))
+    return tuple(name for name in read_kinds() if name in kinds)

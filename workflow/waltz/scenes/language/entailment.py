@@ -6,18 +6,19 @@ from random import Random
 
 from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph, Object
 from waltz.scenes.language.captions import (
-    BE,
     PLACES,
     add_article,
     draw_captions,
     draw_place,
     find_bystanders,
     find_focus,
+    get_be,
     inflect_noun,
-    render_indefinite,
+    render_existence,
+    render_main_clause,
     render_sentence,
 )
-from waltz.scenes.language.foils import draw_foils, render_main_clause, replace_object
+from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.language.grammar import list_noun_phrases, read_sentence
 from waltz.scenes.language.words import tokenize
 from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_verbs
@@ -36,21 +37,89 @@ class Pair:
     explanation: str
 
 
+def draw_nli_pairs(graph: Graph, rng: Random) -> Iterator[Pair]:
+    """Yield pairs of caption and hypothesis, one for each label where the draws give one."""
+    missing = list(LABELS)
+    for _ in range(36):
+        premise = rng.choice(draw_captions(graph, rng))
+        hypothesis = _draw_hypothesis(graph, missing[0], rng)
+        label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) if hypothesis != premise else None
+        if label in missing:
+            missing.remove(label)
+            yield Pair(premise, hypothesis, label, _render_explanation(hypothesis, label))
+        if not missing:
+            return
+
+
+def _draw_hypothesis(graph: Graph, target: str, rng: Random) -> str:
+    """Draw a hypothesis that may have a label."""
+    absent = Object(rng.choice(graph.list_absent_kinds()), (_SPARE,) * rng.choice((1, 1, 2, 3, 4)))
+    if target == "neutral":
+        return rng.choice(_draw_neutral_hypotheses(graph, absent, rng))
+    if target == "contradiction":
+        options = [foil.foil for foil in draw_foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
+        elsewhere = rng.choice([name for name in read_places() if name != graph.place])
+        return rng.choice([*options, render_sentence(render_main_clause(graph), PLACES[elsewhere][0])])
+    return rng.choice(_draw_entailed_hypotheses(graph, rng))
+
+
+def _draw_neutral_hypotheses(graph: Graph, absent: Object, rng: Random) -> list[str]:
+    return [
+        render_sentence(render_existence(absent), draw_place(graph, rng)),
+        render_sentence(render_existence(absent)),
+        render_sentence("there are no", inflect_noun(absent.kind, 2)),
+        *(
+            render_sentence("the", inflect_noun(entry.kind, entry.count), get_be(entry), colour)
+            for entry in graph.objects
+            if entry.colour
+            for colour in ("red", "blue")
+        ),
+    ]
+
+
+def _draw_entailed_hypotheses(graph: Graph, rng: Random) -> list[str]:
+    entry = rng.choice(graph.objects)
+    clause = render_main_clause(graph)
+    hypotheses = [
+        render_sentence(clause),
+        render_sentence(clause, draw_place(graph, rng)),
+        render_sentence(render_existence(entry)),
+        rng.choice(draw_captions(graph, rng)),
+    ]
+    for category in read_categories().values():
+        if entry.kind in category.members and not category.mass:
+            noun = add_article(category.name) if entry.count == 1 else category.plural
+            hypotheses.append(render_sentence("there", get_be(entry), noun))
+    if entry.count > 1:
+        plural = inflect_noun(entry.kind, 2)
+        least = f"at least {NUMBERS[entry.count - 1]}" if entry.count > 2 else ""
+        hypotheses += [render_sentence("there are some", plural), render_sentence("there are", least, plural)]
+    return hypotheses
+
+
+def _render_explanation(hypothesis: str, label: str) -> str:
+    inner = hypothesis[0].lower() + hypothesis[1:-1]
+    if label == "entailment":
+        return f"The first sentence says as much: {inner}."
+    if label == "contradiction":
+        return f"It cannot be that {inner} if the first sentence is true."
+    return f"The first sentence does not say whether {inner}."
+
+
 def compute_label(premise: str, hypothesis: str, worlds: list[Graph]) -> str | None:
     """Return entailment, neutral or contradiction: the hypothesis is true in all, some or none of the worlds in which
     the premise is; None if the oracle leaves one open."""
     verdicts: set[str] = set()
     for world in worlds:
         if decide_truth(world, premise) == "true":
-            verdict = decide_truth(world, hypothesis)
-            if verdict == "unknown":
-                return None
-            verdicts.add(verdict)
+            verdicts.add(decide_truth(world, hypothesis))
+        if "unknown" in verdicts:
+            return None
         if len(verdicts) == 2:
-            break
+            return "neutral"
     if not verdicts:
         return None
-    return "neutral" if len(verdicts) == 2 else "entailment" if "true" in verdicts else "contradiction"
+    return "entailment" if "true" in verdicts else "contradiction"
 
 
 def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
@@ -62,14 +131,13 @@ def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
     worlds += [replace(graph, place=name) for name in read_places() if name != graph.place]
     for entry in graph.objects:
         colours = read_kinds()[entry.kind].colours if entry.colour else ()
-        worlds += [
-            replace_object(graph, entry, replace(entry, colour=colour)) for colour in colours if colour != entry.colour
-        ]
+        repainted = [replace(entry, colour=colour) for colour in colours if colour != entry.colour]
+        worlds += [graph.replace_object(entry, new) for new in repainted]
     for entry in find_bystanders(graph):
         if len(graph.objects) > 1 and entry != find_focus(graph):
             worlds.append(_remove_object(graph, entry))
         if entry.count < 9:
-            worlds.append(replace_object(graph, entry, Object(entry.kind, (*entry.cells, _SPARE), entry.colour)))
+            worlds.append(graph.replace_object(entry, replace(entry, cells=(*entry.cells, _SPARE))))
     worlds += _change_facts(graph)
     missing_objects = find_named_objects(hypothesis)
     for world in list(worlds):
@@ -91,45 +159,6 @@ def mirror_scene(graph: Graph) -> Graph:
     return replace(graph, objects=objects)
 
 
-def _change_facts(graph: Graph) -> list[Graph]:
-    """Return the scene with another relation, another action, or no action."""
-    if graph.relations:
-        relation = graph.relations[0]
-        return [
-            replace(graph, relations=(replace(relation, preposition=preposition),))
-            for preposition in PREPOSITIONS
-            if preposition != relation.preposition
-        ]
-    if graph.action is None or graph.agent is None:
-        return []
-    verbs = [
-        verb
-        for verb in read_verbs().values()
-        if verb.name != graph.action.verb
-        and bool(verb.themes) == (graph.theme is not None)
-        and graph.agent.kind in verb.agents
-        and (
-            graph.theme is None
-            or (graph.theme.kind in verb.themes and verb.items == graph.theme.count / graph.agent.count)
-        )
-    ]
-    return [
-        replace(graph, action=None),
-        *(replace(graph, action=replace(graph.action, verb=verb.name)) for verb in verbs),
-    ]
-
-
-def find_named_objects(text: str) -> list[Object]:
-    """Return the kinds that a sentence names, in the stated number."""
-    objects: dict[str, Object] = {}
-    for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
-        for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
-            count = min(max(phrase.quantifier.least, 1), 9)
-            for kind in sorted(phrase.kinds)[:1]:
-                objects[kind] = Object(kind, (_SPARE,) * count)
-    return list(objects.values())
-
-
 def _remove_object(graph: Graph, removed: Object) -> Graph:
     remaining = [entry for entry in graph.objects if entry != removed]
     index = {old: remaining.index(entry) for old, entry in enumerate(graph.objects) if entry != removed}
@@ -143,71 +172,31 @@ def _remove_object(graph: Graph, removed: Object) -> Graph:
     return replace(graph, objects=tuple(remaining), relations=relations, action=action)
 
 
-def draw_nli_pairs(graph: Graph, rng: Random, count: int = 3) -> Iterator[Pair]:
-    """Yield pairs of caption and hypothesis, one for each label where the draws give one."""
-    missing = list(LABELS) * -(-count // 3)
-    for _ in range(12 * count):
-        premise = rng.choice(draw_captions(graph, rng))
-        target = missing[0]
-        hypothesis = _draw_hypothesis(graph, target, rng)
-        label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) if hypothesis != premise else None
-        if label in missing:
-            missing.remove(label)
-            yield Pair(premise, hypothesis, label, _render_explanation(hypothesis, label))
-        if len(missing) <= len(LABELS) * -(-count // 3) - count:
-            return
-
-
-def _draw_hypothesis(graph: Graph, target: str, rng: Random) -> str:
-    absent = rng.choice([kind for kind in read_kinds() if not graph.count(kind)])
-    count = rng.choice((1, 1, 2, 3, 4))
-    absent_object = Object(absent, (_SPARE,) * count)
-    if target == "neutral":
-        coloured = [entry for entry in graph.objects if entry.colour]
-        options = [
-            render_sentence(f"there {BE[count > 1]} {render_indefinite(absent_object)} {draw_place(graph, rng)}"),
-            render_sentence(f"there {BE[count > 1]} {render_indefinite(absent_object)}"),
-            render_sentence(f"there are no {inflect_noun(absent, 2)}"),
-            *(
-                render_sentence(f"the {inflect_noun(e.kind, e.count)} {BE[e.count > 1]} {c}")
-                for e in coloured
-                for c in ("red", "blue")
-            ),
-        ]
-        return rng.choice(options)
-    if target == "contradiction":
-        options = [foil.foil for foil in draw_foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
-        elsewhere = rng.choice([name for name in read_places() if name != graph.place])
-        options.append(render_sentence(f"{render_main_clause(graph)} {PLACES[elsewhere][0]}"))
-        return rng.choice(options)
-    entry = rng.choice(graph.objects)
-    categories = [
-        category for category in read_categories().values() if entry.kind in category.members and not category.mass
+def _change_facts(graph: Graph) -> list[Graph]:
+    """Return the scene with another relation, another action, or no action."""
+    if graph.relations:
+        relation = graph.relations[0]
+        others = [preposition for preposition in PREPOSITIONS if preposition != relation.preposition]
+        return [replace(graph, relations=(replace(relation, preposition=other),)) for other in others]
+    if graph.action is None or graph.verb is None or graph.agent is None:
+        return []
+    theme = graph.theme.kind if graph.theme else None
+    verbs = [
+        verb.name
+        for verb in read_verbs().values()
+        if verb != graph.verb
+        and verb.takes(graph.agent.kind, theme)
+        and (theme is None or verb.items == graph.verb.items)
     ]
-    options = [
-        render_sentence(render_main_clause(graph)),
-        render_sentence(f"{render_main_clause(graph)} {draw_place(graph, rng)}"),
-        render_sentence(f"there {BE[entry.count > 1]} {render_indefinite(entry)}"),
-        rng.choice(draw_captions(graph, rng)),
-        *(
-            render_sentence(
-                f"there is {add_article(category.name)}" if entry.count == 1 else f"there are {category.plural}"
-            )
-            for category in categories
-        ),
-    ]
-    if entry.count > 1:
-        options.append(render_sentence(f"there are some {inflect_noun(entry.kind, 2)}"))
-        least = f"at least {NUMBERS[entry.count - 1]} " if entry.count > 2 else ""
-        number = entry.count - 1 if entry.count > 2 else 2
-        options.append(render_sentence(f"there are {least}{inflect_noun(entry.kind, number)}"))
-    return rng.choice(options)
+    return [replace(graph, action=None), *(replace(graph, action=replace(graph.action, verb=verb)) for verb in verbs)]
 
 
-def _render_explanation(hypothesis: str, label: str) -> str:
-    inner = hypothesis[0].lower() + hypothesis[1:-1]
-    if label == "entailment":
-        return f"The first sentence says as much: {inner}."
-    if label == "contradiction":
-        return f"It cannot be that {inner} if the first sentence is true."
-    return f"The first sentence does not say whether {inner}."
+def find_named_objects(text: str) -> list[Object]:
+    """Return the kinds that a sentence names, in the stated number."""
+    objects: dict[str, Object] = {}
+    for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
+        for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
+            count = min(max(phrase.quantifier.least, 1), 9)
+            for kind in sorted(phrase.kinds)[:1]:
+                objects[kind] = Object(kind, (_SPARE,) * count)
+    return list(objects.values())
