@@ -74,7 +74,8 @@ def render_existence(entry: Object, colour: bool = False) -> str:
 
 def find_bystanders(graph: Graph) -> list[Object]:
     """Return the objects that are neither agent nor theme of the action nor part of a relation."""
-    return [entry for index, entry in enumerate(graph.objects) if index not in graph.related]
+    related = graph.related
+    return [entry for index, entry in enumerate(graph.objects) if index not in related]
 
 
 def find_focus(graph: Graph) -> Object:

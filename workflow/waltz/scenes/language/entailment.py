@@ -195,7 +195,7 @@ def find_named_objects(text: str) -> list[Object]:
     """Return the kinds that a sentence names, in the stated number."""
     objects: dict[str, Object] = {}
     for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
-        for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
+        for phrase in list_noun_phrases(clause):
             count = min(max(phrase.quantifier.least, 1), 9)
             for kind in sorted(phrase.kinds)[:1]:
                 objects[kind] = Object(kind, (_SPARE,) * count)

@@ -1,10 +1,11 @@
 """Words of the sentences about scenes: nouns with their number, verb forms, determiners, settings."""
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 
-from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_synonyms, read_verbs
+from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_synonyms, read_verbs
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 
@@ -13,36 +14,31 @@ CONTRACTIONS = {"isn't": "is not", "aren't": "are not", "there's": "there is", "
 
 COLOURS = ("red", "green", "blue", "yellow", "orange", "purple", "black", "white", "pink", "brown", "gray", "grey")
 
-PRONOUNS = {"he": "he", "him": "he", "she": "she", "it": "it", "they": "they", "them": "they"}
+PRONOUNS = {"he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they"}
 
 SETTINGS = {
-    "indoors": "indoors",
-    "inside": "indoors",
-    "outdoors": "outdoors",
-    "outside": "outdoors",
-    "at night": "night",
-    "at nighttime": "night",
-    "during the day": "day",
-    "in the daytime": "day",
-    "by day": "day",
-    "at outdoors": "outdoors",
-    "at an outdoors": "outdoors",
-    "in the outdoors": "outdoors",
-    "at the outdoors": "outdoors",
-    "at inside": "indoors",
-    "at an inside": "indoors",
-    "at a night": "night",
-    "at the night": "night",
+    phrase: setting
+    for setting, phrases in {
+        "indoors": ("indoors", "inside", "at inside", "at an inside"),
+        "outdoors": ("outdoors", "outside", "at outdoors", "at an outdoors", "in the outdoors", "at the outdoors"),
+        "night": ("at night", "at nighttime", "at a night", "at the night"),
+        "day": ("during the day", "in the daytime", "by day"),
+    }.items()
+    for phrase in phrases
 }
-"""Phrases for the setting (place or time) of the scene."""
+"""Setting (place or time) of the scene that each phrase names."""
 
-PICTURE_PHRASES = tuple(
-    f"{preposition} {article} {noun}"
-    for preposition in ("in", "on")
-    for article in ("the", "this")
-    for noun in ("picture", "image", "photo", "photograph", "scene")
-)
-"""Phrases without meaning of their own, because every sentence is about the picture."""
+PICTURE_NOUNS = ("picture", "image", "photo", "photograph", "scene")
+VISIBILITY_WORDS = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
+
+PLACE_NOUNS = {
+    "indoors": {"room": "rooms", "house": "houses"},
+    "street": {"street": "streets", "road": "roads"},
+    "grass": {"grass": "", "lawn": "lawns", "field": "fields", "meadow": "meadows"},
+    "beach": {"beach": "beaches", "seashore": "seashores", "shore": "shores", "sand": ""},
+    "snow": {"snow": ""},
+}
+"""Singular and plural of the nouns for places. `night` is a time and stands only in `at night`."""
 
 SENSES = {
     "on": "on", "onto": "on", "upon": "on", "atop": "on", "on top of": "on",
@@ -63,8 +59,6 @@ SENSES = {
 }  # fmt: skip
 """Sense of each preposition."""
 
-VISIBILITY_WORDS = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
-
 
 @dataclass(frozen=True)
 class Noun:
@@ -74,98 +68,6 @@ class Noun:
     plural: bool
     place: str = ""
     mass: bool = False
-
-
-def tokenize(text: str) -> tuple[str, ...]:
-    """Split a text into lower-case words, numerals and punctuation marks."""
-    text = text.lower().replace("’", "'")
-    for short, full in CONTRACTIONS.items():
-        text = text.replace(short, full)
-    return tuple(TOKEN.findall(text))
-
-
-def split_words(words: str) -> tuple[str, ...]:
-    """Return a phrase as a tuple of words."""
-    return tuple(words.split())
-
-
-@cache
-def list_nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
-    """Return every noun form, as a tuple of words."""
-    table: dict[tuple[str, ...], list[Noun]] = {}
-
-    def add(word: str, noun: Noun) -> None:
-        table.setdefault(split_words(word), []).append(noun)
-
-    for kind in read_kinds().values():
-        add(kind.name, Noun(frozenset({kind.name}), False))
-        add(kind.plural, Noun(frozenset({kind.name}), True))
-        if kind.group == "food":
-            add(kind.name, Noun(frozenset({kind.name}), False, mass=True))
-    for category in read_categories().values():
-        add(category.name, Noun(frozenset(category.members), False, mass=category.mass))
-        add(category.plural, Noun(frozenset(category.members), True))
-    for noun, (plural, kinds) in read_synonyms().items():
-        add(noun, Noun(frozenset(kinds), False))
-        add(plural, Noun(frozenset(kinds), True))
-    for place in read_places().values():
-        for word, name in PLACE_NOUNS.items():
-            if name == place.name:
-                add(word, Noun(frozenset(), False, place=place.name, mass=place.name in ("grass", "snow", "night")))
-    for word in ("streets", "roads", "rooms", "houses", "beaches", "seashores", "shores", "lawns", "fields", "meadows"):
-        add(word, Noun(frozenset(), True, place=PLACE_NOUNS[word[:-2] if word == "beaches" else word[:-1]]))
-    return {key: tuple(nouns) for key, nouns in table.items()}
-
-
-PLACE_NOUNS = {
-    "room": "indoors",
-    "house": "indoors",
-    "street": "street",
-    "road": "street",
-    "grass": "grass",
-    "lawn": "grass",
-    "field": "grass",
-    "meadow": "grass",
-    "beach": "beach",
-    "seashore": "beach",
-    "shore": "beach",
-    "sand": "beach",
-    "snow": "snow",
-}
-"""Nouns for places. `night` is a time and stands only in `at night`."""
-
-
-@cache
-def list_numerals() -> dict[str, int]:
-    """Return the value of each number word and digit string."""
-    return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
-
-
-@cache
-def list_verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return each verb form with the verbs and forms it may be: third, base, ing, participle."""
-    table: dict[str, list[tuple[str, str]]] = {}
-    for verb in read_verbs().values():
-        for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):
-            if word:
-                table.setdefault(word, []).append((verb.name, form))
-    return {word: tuple(forms) for word, forms in table.items()}
-
-
-@cache
-def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Return the entries of `prepositions`, `settings` or `frames` by first word, longest first."""
-    entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": PICTURE_PHRASES}[table]
-    by_first: dict[str, list[tuple[str, ...]]] = {}
-    for entry in entries:
-        by_first.setdefault(entry.split()[0], []).append(split_words(entry))
-    return {first: tuple(sorted(phrases, key=len, reverse=True)) for first, phrases in by_first.items()}
-
-
-@cache
-def compile_word_pattern(words: str) -> re.Pattern[str]:
-    """Compile a pattern that matches the words as whole words only."""
-    return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
 
 
 UNBOUNDED = 99
@@ -202,81 +104,106 @@ class Quantifier:
 
 @dataclass(frozen=True)
 class Determiner:
-    """Determiner of a noun: the quantity it denotes and the grammatical numbers it agrees with."""
+    """Quantities that a determiner denotes with a noun of each number; None where the two do not agree."""
 
-    quantifier: Quantifier
-    singular: bool
-    plural: bool
-    bare_singular_verb: bool = False
+    singular: Quantifier | None = None
+    plural: Quantifier | None = None
+    mass: Quantifier | None = None
+
+    def get_quantifier(self, noun: Noun) -> Quantifier | None:
+        """Return the quantity that it denotes with a noun."""
+        if noun.plural:
+            return self.plural
+        return self.mass if self.singular is None and noun.mass else self.singular
 
 
-BARE_PLURAL = Determiner(Quantifier(2, never_below=1), False, True)
-"""No determiner: a bare plural."""
+BARE_PLURAL = Quantifier(2, never_below=1)
+NO_DETERMINER = Determiner(plural=BARE_PLURAL, mass=Quantifier(1))
 
-AT_LEAST_ONE = Quantifier(1)
-
-NUMERAL_BOUNDS: dict[tuple[str, ...], tuple[int | None, int | None]] = {
-    ("exactly",): (0, 0),
-    ("only",): (0, 0),
-    ("just",): (0, 0),
-    ("at", "least"): (0, None),
-    ("at", "most"): (None, 0),
-    ("more", "than"): (1, None),
-    ("fewer", "than"): (None, -1),
-    ("less", "than"): (None, -1),
-    ("the",): (0, 0),
-    ("all",): (0, 0),
-    (): (0, 0),
+NUMERAL_OFFSETS: dict[str, tuple[int | None, int | None]] = {
+    **dict.fromkeys(("exactly", "only", "just", "the", "all"), (0, 0)),
+    **dict.fromkeys(("fewer than", "less than"), (None, -1)),
+    "more than": (1, None),
+    "at least": (0, None),
+    "at most": (None, 0),
 }
 """Prefixes of a numeral, with the offsets of the minimum and the maximum; None for unbounded."""
 
 
-def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
-    """Build `exactly three`, `at least two`, `one`."""
-    fewest, most = NUMERAL_BOUNDS[prefix]
-    quantifier = Quantifier(0 if fewest is None else number + fewest, UNBOUNDED if most is None else number + most)
-    return Determiner(quantifier, number == 1, number != 1)
+def build_numeral(number: int, least: int | None = 0, most: int | None = 0) -> Determiner:
+    """Build the determiner of a numeral and the offsets of its prefix."""
+    quantifier = Quantifier(0 if least is None else number + least, UNBOUNDED if most is None else number + most)
+    return Determiner(singular=quantifier) if number == 1 else Determiner(plural=quantifier)
 
 
 @cache
-def list_determiners() -> dict[tuple[str, ...], Determiner]:
+def list_determiners() -> dict[str, Determiner]:
     """Return every determiner except those with a numeral."""
-    some = Determiner(Quantifier(1), True, False)
-    several = {
-        "some": Quantifier(2), "a number of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
+    plural = {
+        "a number of": Quantifier(2), "a group of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
         "several": Quantifier(3, never_below=2), "a few": Quantifier(3, 5, 2, UNBOUNDED),
-        "few": Quantifier(2, 4, 1, UNBOUNDED),
-        "many": Quantifier(5, never_below=3), "lots of": Quantifier(5, never_below=3),
-        "a lot of": Quantifier(5, never_below=3), "a couple of": Quantifier(2, 2), "both": Quantifier(2, 2),
-        "a pair of": Quantifier(2, 2), "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True),
-        "all of the": Quantifier(2, every=True), "these": Quantifier(2), "those": Quantifier(2),
+        "few": Quantifier(2, 4, 1, UNBOUNDED), "many": Quantifier(5, never_below=3),
+        "lots of": Quantifier(5, never_below=3), "a lot of": Quantifier(5, never_below=3),
+        "a couple of": Quantifier(2, 2), "both": Quantifier(2, 2), "a pair of": Quantifier(2, 2),
+        "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True), "all of the": Quantifier(2, every=True),
+        "these": Quantifier(2), "those": Quantifier(2),
     }  # fmt: skip
-    table = {split_words(words): Determiner(quantifier, False, True) for words, quantifier in several.items()}
-    table[("a", "group", "of")] = Determiner(Quantifier(2), False, True, bare_singular_verb=True)
-    table |= {(word,): some for word in ("a", "an", "another", "this", "that")}
-    table |= {
-        split_words(words): Determiner(Quantifier(1, 1), True, False) for words in ("a single", "exactly a single")
+    one, only_one, every = Quantifier(1), Quantifier(1, 1), Quantifier(1, every=True)
+    return {
+        **{words: Determiner(plural=quantifier) for words, quantifier in plural.items()},
+        **dict.fromkeys(("a", "an", "another", "this", "that"), Determiner(singular=one)),
+        **dict.fromkeys(("a single", "exactly a single"), Determiner(singular=only_one)),
+        **dict.fromkeys(("every", "each"), Determiner(singular=every)),
+        **dict.fromkeys(("the", "his", "her", "its", "their"), Determiner(one, BARE_PLURAL)),
+        "any": Determiner(one, one),
+        "no": Determiner(Quantifier(0, 0), Quantifier(0, 0)),
+        "some": Determiner(plural=Quantifier(2), mass=one),
     }
-    table |= {(word,): Determiner(Quantifier(1, every=True), True, False) for word in ("every", "each")}
-    table[("the",)] = Determiner(Quantifier(1), True, True)
-    table |= {(word,): Determiner(Quantifier(1), True, True) for word in ("his", "her", "its", "their", "any")}
-    table[("no",)] = Determiner(Quantifier(0, 0), True, True)
-    return table
 
 
-def get_quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
-    """Return the quantity that a determiner and noun denote; None where they do not agree."""
-    if determiner is BARE_PLURAL:
-        return AT_LEAST_ONE if noun.mass and not noun.plural else BARE_PLURAL.quantifier if noun.plural else None
-    if noun.plural and determiner.plural:
-        definite = determiner.quantifier == AT_LEAST_ONE and determiner.singular
-        return (
-            Quantifier(2, never_below=1)
-            if definite and determiner is not list_determiners()[("any",)]
-            else determiner.quantifier
-        )
-    if not noun.plural and determiner.singular:
-        return determiner.quantifier
-    if noun.mass and determiner is list_determiners()[("some",)]:
-        return AT_LEAST_ONE
-    return None
+@cache
+def list_nouns() -> dict[str, list[Noun]]:
+    """Return what each noun form may denote."""
+    nouns: dict[str, list[Noun]] = defaultdict(list)
+    for kind in read_kinds().values():
+        nouns[kind.name].append(Noun(frozenset({kind.name}), False))
+        nouns[kind.plural].append(Noun(frozenset({kind.name}), True))
+        if kind.group == "food":
+            nouns[kind.name].append(Noun(frozenset({kind.name}), False, mass=True))
+    for category in read_categories().values():
+        nouns[category.name].append(Noun(frozenset(category.members), False, mass=category.mass))
+        nouns[category.plural].append(Noun(frozenset(category.members), True))
+    for singular, (plural, kinds) in read_synonyms().items():
+        nouns[singular].append(Noun(frozenset(kinds), False))
+        nouns[plural].append(Noun(frozenset(kinds), True))
+    for place, forms in PLACE_NOUNS.items():
+        for singular, plural in forms.items():
+            nouns[singular].append(Noun(frozenset(), False, place, mass=place in ("grass", "snow")))
+            if plural:
+                nouns[plural].append(Noun(frozenset(), True, place))
+    return dict(nouns)
+
+
+@cache
+def list_numerals() -> dict[str, int]:
+    """Return the value of each number word and digit string."""
+    return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
+
+
+@cache
+def list_verb_forms() -> dict[str, list[tuple[str, str]]]:
+    """Return each verb form with the verbs and forms it may be: third, base, ing, pp (past participle)."""
+    forms: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for verb in read_verbs().values():
+        for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):
+            if word:
+                forms[word].append((verb.name, form))
+    return dict(forms)
+
+
+def tokenize(text: str) -> tuple[str, ...]:
+    """Split a text into lower-case words, numerals and punctuation marks."""
+    text = text.lower().replace("’", "'")
+    for short, full in CONTRACTIONS.items():
+        text = text.replace(short, full)
+    return tuple(TOKEN.findall(text))

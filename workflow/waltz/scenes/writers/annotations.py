@@ -1,12 +1,13 @@
 """Annotations of images: COCO captions, FOIL-it with foils of these captions, verbs and frames of SWiG and imSitu."""
 
+import re
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from waltz.scenes.graph import Graph, Object
 from waltz.scenes.language.captions import draw_captions, draw_contextual_descriptions, draw_plain_descriptions
-from waltz.scenes.language.words import PRONOUNS, compile_word_pattern, tokenize
+from waltz.scenes.language.words import PRONOUNS, tokenize
 from waltz.scenes.lexicon import read_categories, read_kinds, read_place_nouns, read_places, read_verbs
 from waltz.scenes.oracle import decide_truth
 
@@ -135,13 +136,16 @@ def _inflect_like(kind: str, entry: Object) -> str:
 
 def replace_noun(text: str, old: str, new: str) -> str:
     """Return a text with every occurrence of a noun replaced, and a preceding `a` or `an` corrected."""
-
-    right = "an" if new[0] in "aeiou" else "a"
-    for wrong in ("a", "an"):
-        text = compile_word_pattern(f"{wrong} {old}").sub(f"{right} {new}", text)
-        text = compile_word_pattern(f"{wrong.capitalize()} {old}").sub(f"{right.capitalize()} {new}", text)
-    text = compile_word_pattern(old.capitalize()).sub(new.capitalize(), text)
-    return compile_word_pattern(old).sub(new, text)
+    article = "an" if new[0] in "aeiou" else "a"
+    replacements = {
+        f"an? {re.escape(old)}": f"{article} {new}",
+        f"An? {re.escape(old)}": f"{article.capitalize()} {new}",
+        re.escape(old.capitalize()): new.capitalize(),
+        re.escape(old): new,
+    }
+    for pattern, replacement in replacements.items():
+        text = re.sub(rf"(?<![\w-]){pattern}(?![\w-])", replacement, text)
+    return text
 
 
 SWIG_SPLITS = {"train": (0, 1), "dev": (2,), "test": (3, 4, 5, 6, 7, 8, 9)}
