@@ -10,13 +10,15 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from waltz.core.errors import UserError
 from waltz.scenes.graph import SIZE, Cell, Graph, Object
-from waltz.scenes.lexicon import Kind, read_kinds, read_verbs
-from waltz.scenes.sampling import HORIZON, get_boxes
+from waltz.scenes.lexicon import Kind, read_kinds
+from waltz.scenes.sampling import HORIZON, get_boxes, is_turned
 
 COVERING_PREPOSITIONS = ("in", "behind")
 """Relations in which the landmark is drawn over the subject."""
@@ -25,18 +27,13 @@ COVERING_PREPOSITIONS = ("in", "behind")
 def render_scene(graph: Graph) -> Image.Image:
     """Render the scene as a 256 × 256 px RGB image."""
     image = draw_background(graph.place).copy()
-    related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
-    if graph.action is not None:
-        related |= {graph.action.agent} | ({graph.action.theme} if graph.action.theme is not None else set())
-    for index, entry in enumerate(graph.objects):
-        if index not in related:
-            _paste_sprites(image, entry, range(entry.count), "stand")
+    for entry in graph.list_bystanders():
+        _paste_sprites(image, entry, range(entry.count))
     for relation in graph.relations:
         pair = [graph.objects[relation.object], graph.objects[relation.subject]]
         for entry in reversed(pair) if relation.preposition in COVERING_PREPOSITIONS else pair:
-            _paste_sprites(image, entry, range(entry.count), "stand")
-    if graph.action is not None:
-        _draw_action(image, graph)
+            _paste_sprites(image, entry, range(entry.count))
+    _draw_action(image, graph)
     return image
 
 
@@ -47,67 +44,64 @@ def render_png(graph: Graph) -> bytes:
     return file.getvalue()
 
 
-def _paste_sprites(image: Image.Image, entry: Object, which: range, pose: str) -> None:
-    for index in which:
-        cell = entry.cells[index]
-        picture = draw_sprite(read_kinds()[entry.kind], entry.colour, pose, cell.size, cell.mirrored)
-        image.paste(picture, (cell.left, cell.top), picture)
+def _paste_sprites(image: Image.Image, entry: Object, which: range, pose: str = "stand") -> None:
+    for cell in entry.cells[which.start : which.stop]:
+        sprite = draw_sprite(read_kinds()[entry.kind], entry.colour, pose, cell.size, cell.mirrored)
+        image.paste(sprite, (cell.left, cell.top), sprite)
 
 
 def _draw_action(image: Image.Image, graph: Graph) -> None:
-    assert graph.action is not None
-    agent, theme = graph.agent, graph.theme
-    assert agent is not None
-    verb = read_verbs()[graph.action.verb]
-    entry = verb.drawing
+    verb, agent, theme = graph.verb, graph.agent, graph.theme
+    if verb is None or agent is None:
+        return
     kind = read_kinds()[agent.kind]
-    pose = entry.get("pose", "stand")
     agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
     for index, cell in enumerate(agent.cells):
-        indices = range(index, index + 1)
-        if theme is not None and entry.get("front") != "theme":
-            _paste_sprites(image, theme, graph.get_theme_indices(index), entry.get("theme_pose", "stand"))
-        _paste_sprites(image, agent, indices, pose)
-        if theme is not None and entry.get("front") == "theme":
-            _paste_sprites(image, theme, graph.get_theme_indices(index), entry.get("theme_pose", "stand"))
-        turned = entry.get("agent_faces", "right") != ("right" if kind.group == "people" else "left")
-        _draw_props(image, entry, _ActionSquare(cell, agent_box, kind.size if kind.group == "people" else 1.0, turned))
+        layers = [(agent, range(index, index + 1), verb.drawing.get("pose", "stand"))]
+        if theme is not None:
+            layer = (theme, graph.get_theme_indices(index), verb.drawing.get("theme_pose", "stand"))
+            layers.insert(1 if verb.drawing.get("front") == "theme" else 0, layer)
+        for layer in layers:
+            _paste_sprites(image, *layer)
+        square = _ActionSquare(cell, agent_box, kind.scale, is_turned(verb, "agent", kind))
+        _draw_props(image, verb.drawing, square)
 
 
 class _ActionSquare:
     """The square of an arrangement, found again from where its agent stands."""
 
-    def __init__(self, cell: Cell, box: tuple[float, ...], shrink: float, turned: bool) -> None:
+    def __init__(self, cell: Cell, box: tuple[float, ...], scale: float, turned: bool) -> None:
         self.mirrored = cell.mirrored != turned
-        self.size = cell.size / shrink / box[2] * 100
-        x = box[0] + box[2] * (1 - shrink) / 2
-        share = box[2] * shrink
+        self.size = cell.size / scale / box[2] * 100
+        x = box[0] + box[2] * (1 - scale) / 2
+        share = box[2] * scale
         self.left = cell.left - self.size * ((100 - x - share) if self.mirrored else x) / 100
-        self.top = cell.top - self.size * (box[1] + box[2] * (1 - shrink)) / 100
+        self.top = cell.top - self.size * (box[1] + box[2] * (1 - scale)) / 100
 
     def point(self, x: float, y: float) -> tuple[float, float]:
         """Return a point in percent of the square, in pixels of the image."""
         return self.left + self.size * ((100 - x) if self.mirrored else x) / 100, self.top + self.size * y / 100
 
 
-def _draw_props(image: Image.Image, entry: dict[str, list[list[float]]], square: _ActionSquare) -> None:
+def _draw_props(image: Image.Image, drawing: dict[str, Any], square: _ActionSquare) -> None:
+    """Draw the lines, the rope and the further pictures of an arrangement."""
     pen = ImageDraw.Draw(image)
     thick = max(1, round(square.size / 60))
-    for line in entry.get("lines", []):
-        ends = [square.point(*line[:2]), square.point(*line[2:])]
+    for x0, y0, x1, y1 in drawing.get("lines", []):
+        ends = [square.point(x0, y0), square.point(x1, y1)]
         pen.line(ends, fill=(255, 255, 255), width=thick + 2)
         pen.line(ends, fill=(40, 44, 60), width=thick)
-    if "rope" in entry:
-        x0, y0, x1, y1 = (float(value) for value in entry["rope"])  # type: ignore[arg-type]
+    if "rope" in drawing:
+        x0, y0, x1, y1 = drawing["rope"]
         pen.line([square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=thick + 2)
-    if entry.get("water"):
+    if drawing.get("water"):
         (left, top), (right, bottom) = square.point(0, 62), square.point(100, 98)
         pen.ellipse((min(left, right), top, max(left, right), bottom), fill=(84, 170, 224))
         for share in (12, 38, 64):
             (start, above), (end, _) = square.point(share, 70), square.point(share + 24, 70)
             wave = (min(start, end), above, max(start, end), above + square.size * 0.1)
             pen.arc(wave, 180, 360, fill=(226, 244, 252), width=2)
-    for code, x, y, width in entry.get("props", []):
+    for code, x, y, width in drawing.get("props", []):
         side = max(5, round(width * square.size / 100))
         left, top = square.point(x + (width if square.mirrored else 0), y)
         picture = read_emoji(str(code)).resize((side, side), Image.Resampling.LANCZOS)
@@ -228,9 +222,11 @@ CLOTHES = {
     "boy": ((58, 158, 80), (110, 84, 60)),
     "girl": ((146, 84, 190), (146, 84, 190)),
 }
-SKIRTS = ("woman", "girl")
 
 Point = tuple[float, float]
+
+SKIRT = [(0.42, 0.5), (0.58, 0.5), (0.70, 0.84), (0.30, 0.84)]
+SITTING_SKIRT = [(0.40, 0.62), (0.60, 0.62), (0.74, 0.74), (0.72, 0.84), (0.40, 0.82)]
 
 ARMS: dict[str, tuple[tuple[Point, Point], tuple[Point, Point]]] = {
     "stand": (((0.33, 0.60), (0.31, 0.72)), ((0.67, 0.60), (0.69, 0.72))),
@@ -323,22 +319,18 @@ def _outline(image: Image.Image) -> Image.Image:
 
 @cache
 def _tint(kind: Kind, colour: str | None) -> Image.Image:
-    choice = None if colour is None else kind.colours[colour]
-    if choice is None:
-        return read_emoji(kind.emoji)
-    if isinstance(choice, str) or colour is None:
-        return read_emoji(str(choice))
+    """Return the picture of a kind in a colour: another picture, or its own with one hue replaced."""
+    hue = kind.emoji if colour is None else kind.colours[colour]
+    if isinstance(hue, str):
+        return read_emoji(hue)
     image = read_emoji(kind.emoji)
-    hue, saturation, value = image.convert("RGB").convert("HSV").split()
-    pixels = []
-    for h, s, v in zip(hue.tobytes(), saturation.tobytes(), value.tobytes(), strict=True):
-        away = abs(h * 360 / 255 - kind.hue)
-        if s > 90 and min(away, 360 - away) < 45:
-            bright = min(255, int(v * 1.12)) if colour == "yellow" else v
-            pixels.append((round(choice * 255 / 360), s, bright))
-        else:
-            pixels.append((h, s, v))
-    tinted = Image.frombytes("HSV", image.size, bytes(value for pixel in pixels for value in pixel)).convert("RGBA")
+    pixels = np.array(image.convert("RGB").convert("HSV"))
+    away = np.abs(pixels[..., 0].astype(float) * 360 / 255 - kind.hue)
+    is_replaced = (pixels[..., 1] > 90) & (np.minimum(away, 360 - away) < 45)
+    pixels[is_replaced, 0] = round(hue * 255 / 360)
+    if colour == "yellow":
+        pixels[is_replaced, 2] = np.minimum(255, pixels[is_replaced, 2].astype(float) * 1.12)
+    tinted = Image.frombytes("HSV", image.size, pixels.tobytes()).convert("RGBA")
     tinted.putalpha(image.getchannel("A"))
     return tinted
 
@@ -357,15 +349,12 @@ def _draw_person(kind: Kind, pose: str) -> Image.Image:
     shirt, trousers = CLOTHES[kind.name]
     image = Image.new("RGBA", (BASE, BASE))
     draw = ImageDraw.Draw(image)
-    skirt = kind.name in SKIRTS
+    skirt = kind.name in ("woman", "girl")
     for hip, (knee, foot) in zip((0.46, 0.54), LEGS[legs], strict=True):
         _draw_limb(draw, [(hip, 0.72), knee, foot], 0.10, SKIN if skirt else trousers)
         _draw_limb(draw, [foot, (foot[0] + 0.05, foot[1])], 0.06, (40, 36, 36))
-    if skirt and legs not in ("sit",):
-        shape = [(0.42, 0.5), (0.58, 0.5), (0.70, 0.84), (0.30, 0.84)]
-        draw.polygon([(x * BASE, y * BASE) for x, y in shape], fill=shirt)
-    elif skirt:
-        shape = [(0.40, 0.62), (0.60, 0.62), (0.74, 0.74), (0.72, 0.84), (0.40, 0.82)]
+    if skirt:
+        shape = SITTING_SKIRT if legs == "sit" else SKIRT
         draw.polygon([(x * BASE, y * BASE) for x, y in shape], fill=shirt)
     box = (0.38 * BASE, 0.40 * BASE, 0.62 * BASE, 0.76 * BASE)
     draw.rounded_rectangle(box, radius=0.07 * BASE, fill=shirt)

@@ -128,6 +128,11 @@ class Graph:
         """Object that is acted upon, or None."""
         return None if self.action is None or self.action.theme is None else self.objects[self.action.theme]
 
+    def list_bystanders(self) -> list[Object]:
+        """Return the objects that are neither agent nor theme of the action nor part of a relation."""
+        related = self.related
+        return [entry for index, entry in enumerate(self.objects) if index not in related]
+
     def get_theme_indices(self, agent: int) -> range:
         """Return which individuals of the theme the agent's individual number `agent` acts upon."""
         if self.verb is None or self.theme is None:

@@ -50,6 +50,11 @@ class Kind:
     places: tuple[str, ...] = ()
     seems: tuple[str, ...] = ()
 
+    @property
+    def scale(self) -> float:
+        """Size in the arrangements of actions and relations, where only people are smaller or larger."""
+        return self.size if self.group == "people" else 1.0
+
     def occurs_at(self, place: str) -> bool:
         """Return True if scenes at a place may hold it."""
         return (not self.places or place in self.places) and not (self.outdoors and place == "indoors")

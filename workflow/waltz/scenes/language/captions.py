@@ -72,12 +72,6 @@ def render_existence(entry: Object, colour: bool = False) -> str:
     return f"there {get_be(entry)} {render_indefinite(entry, colour)}"
 
 
-def find_bystanders(graph: Graph) -> list[Object]:
-    """Return the objects that are neither agent nor theme of the action nor part of a relation."""
-    related = graph.related
-    return [entry for index, entry in enumerate(graph.objects) if index not in related]
-
-
 def find_focus(graph: Graph) -> Object:
     """Return what a caption is about first: the agent, the subject of the relation, or the first object."""
     if graph.agent is not None:
@@ -131,7 +125,7 @@ def draw_coloured_caption(graph: Graph, rng: Random) -> str:
     """Draw a caption with adjectives where there are colours, and the bystanders."""
     subject = find_focus(graph)
     words = f"{render_indefinite(subject, True)} {render_verb_phrase(graph, True)} {draw_place(graph, rng)}"
-    others = [entry for entry in find_bystanders(graph) if entry != subject]
+    others = [entry for entry in graph.list_bystanders() if entry != subject]
     if not others:
         return render_sentence(words)
     names = list_words([render_indefinite(entry, True) for entry in others])

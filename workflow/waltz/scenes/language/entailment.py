@@ -10,7 +10,6 @@ from waltz.scenes.language.captions import (
     add_article,
     draw_captions,
     draw_place,
-    find_bystanders,
     find_focus,
     get_be,
     inflect_noun,
@@ -133,7 +132,7 @@ def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
         colours = read_kinds()[entry.kind].colours if entry.colour else ()
         repainted = [replace(entry, colour=colour) for colour in colours if colour != entry.colour]
         worlds += [graph.replace_object(entry, new) for new in repainted]
-    for entry in find_bystanders(graph):
+    for entry in graph.list_bystanders():
         if len(graph.objects) > 1 and entry != find_focus(graph):
             worlds.append(_remove_object(graph, entry))
         if entry.count < 9:
