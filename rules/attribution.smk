@@ -154,8 +154,10 @@ rule companions:
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_attribution_files(PLAN.attributed_parts[w.part]),
-        scores=lambda w: PLAN.list_scores_files(PLAN.attributed_parts[w.part]),
+        rows=lambda w: PLAN.list_run_files("attribution", PLAN.attributed_parts[w.part]),
+        scores=lambda w: PLAN.list_run_files(
+            "evaluation", PLAN.attributed_parts[w.part]
+        ),
         probes=lambda w: PLAN.list_rows_files(
             PLAN.list_probes_among(PLAN.attributed_parts[w.part])
         ),

@@ -160,7 +160,7 @@ rule merge_consistency_shards:
 rule consistency:
     """The self-consistency tests of all decoders that the study names."""
     input:
-        PLAN.list_consistency_files("tests", PLAN.tested),
+        PLAN.list_run_files("tests", PLAN.tested),
 
 
 rule cc_shap:
@@ -172,11 +172,11 @@ rule cc_shap:
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:
-        tests=lambda w: PLAN.list_consistency_files("tests", PLAN.tested_parts[w.part]),
-        cc_shap=lambda w: PLAN.list_consistency_files(
+        tests=lambda w: PLAN.list_run_files("tests", PLAN.tested_parts[w.part]),
+        cc_shap=lambda w: PLAN.list_run_files(
             "cc-shap", PLAN.select_explained(PLAN.tested_parts[w.part])
         ),
-        edited=lambda w: PLAN.list_consistency_files(
+        edited=lambda w: PLAN.list_run_files(
             "edited", PLAN.select_edited(PLAN.tested_parts[w.part])
         ),
     output:

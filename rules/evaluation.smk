@@ -183,7 +183,7 @@ rule decode_tasks:
 rule metrics_part:
     """Every metric of the models of one kind on one group of data sets."""
     input:
-        scores=lambda w: PLAN.list_scores_files(PLAN.scored_parts[w.part]),
+        scores=lambda w: PLAN.list_run_files("evaluation", PLAN.scored_parts[w.part]),
         questions=lambda w: PLAN.list_rows_files(
             PLAN.get_questions_among(PLAN.scored_parts[w.part])
         ),
@@ -215,7 +215,7 @@ rule metrics:
         parts=expand(
             "<results>/evaluation/metrics/{part}.parquet", part=PLAN.scored_parts
         ),
-        scores=PLAN.list_scores_files(PLAN.scored),
+        scores=PLAN.list_run_files("evaluation", PLAN.scored),
     output:
         metrics="<results>/evaluation/metrics.parquet",
         comparisons="<results>/evaluation/comparisons.parquet",

@@ -144,8 +144,8 @@ rule charts:
 rule sample_figures:
     """A few attributed items of one encoder, captions next to foils."""
     input:
-        rows=lambda w: PLAN.list_attribution_files(
-            REPORT.select_attributed_runs(w.encoder)
+        rows=lambda w: PLAN.list_run_files(
+            "attribution", REPORT.select_attributed_runs(w.encoder)
         ),
         images=lambda w: PLAN.list_image_files(
             run.dataset for run in REPORT.select_attributed_runs(w.encoder)
@@ -181,10 +181,10 @@ rule sample_figures:
 rule explanation_figures:
     """A few answers of one decoder with their explanations."""
     input:
-        contributions=lambda w: PLAN.list_consistency_files(
+        contributions=lambda w: PLAN.list_run_files(
             "contributions", REPORT.select_drawn_runs(w.decoder)
         ),
-        cc_shap=lambda w: PLAN.list_consistency_files(
+        cc_shap=lambda w: PLAN.list_run_files(
             "cc-shap", REPORT.select_drawn_runs(w.decoder)
         ),
         images=lambda w: PLAN.list_images_for(
@@ -222,16 +222,16 @@ rule explanation_figures:
 
 use rule explanation_figures as edit_figures with:
     input:
-        contributions=lambda w: PLAN.list_consistency_files(
+        contributions=lambda w: PLAN.list_run_files(
             "contributions", REPORT.select_drawn_runs(w.decoder)
         ),
-        cc_shap=lambda w: PLAN.list_consistency_files(
+        cc_shap=lambda w: PLAN.list_run_files(
             "cc-shap", REPORT.select_drawn_runs(w.decoder)
         ),
-        edited=lambda w: PLAN.list_consistency_files(
+        edited=lambda w: PLAN.list_run_files(
             "edited", REPORT.select_drawn_runs(w.decoder)
         ),
-        edited_contributions=lambda w: PLAN.list_consistency_files(
+        edited_contributions=lambda w: PLAN.list_run_files(
             "edited-contributions", REPORT.select_drawn_runs(w.decoder)
         ),
         images=lambda w: PLAN.list_images_for(
@@ -255,7 +255,7 @@ use rule explanation_figures as edit_figures with:
 rule trace_figures:
     """Traces of the self-consistency tests of a few items of one decoder."""
     input:
-        tests=lambda w: PLAN.list_consistency_files(
+        tests=lambda w: PLAN.list_run_files(
             "tests", REPORT.select_drawn_runs(w.decoder)
         ),
         images=lambda w: PLAN.list_images_for(
@@ -307,12 +307,12 @@ rule report:
         pairs=PLAN.list_rows_files(REPORT.browsed_items),
         questions=PLAN.list_rows_files(REPORT.browsed_questions),
         images=PLAN.list_image_files(REPORT.browsed_images),
-        evaluation=PLAN.list_scores_files(REPORT.browsed_runs["evaluation"]),
-        attribution=PLAN.list_attribution_files(REPORT.browsed_runs["attribution"]),
-        consistency=PLAN.list_consistency_files(
-            "tests", REPORT.browsed_runs["consistency"]
+        evaluation=PLAN.list_run_files("evaluation", REPORT.browsed_runs["evaluation"]),
+        attribution=PLAN.list_run_files(
+            "attribution", REPORT.browsed_runs["attribution"]
         ),
-        cc_shap=PLAN.list_consistency_files("cc-shap", REPORT.browsed_runs["cc_shap"]),
+        consistency=PLAN.list_run_files("tests", REPORT.browsed_runs["consistency"]),
+        cc_shap=PLAN.list_run_files("cc-shap", REPORT.browsed_runs["cc_shap"]),
     output:
         page="<results>/reporting/report.html",
     log:

@@ -53,8 +53,8 @@ def test_text_tasks_are_read_from_their_source_and_pairs_from_the_benchmark(scen
 def test_files_of_runs_are_one_for_each_model_and_group(texts):
     runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
     assert len({texts.group_of[run.dataset] for run in runs}) == 1
-    assert len(texts.list_scores_files(runs)) == 1
-    assert texts.list_scores_files(runs)[0].startswith("results/texts/evaluation/smollm2-135m-instruct/")
+    assert len(texts.list_run_files("evaluation", runs)) == 1
+    assert texts.list_run_files("evaluation", runs)[0].startswith("results/texts/evaluation/smollm2-135m-instruct/")
 
 
 def test_a_model_is_run_only_on_the_groups_that_the_study_names():

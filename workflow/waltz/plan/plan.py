@@ -457,30 +457,20 @@ class Plan:
 
     # Files of runs
 
-    def get_scores_file(self, run: Run) -> str:
-        """Return the file with the scores of a run and of others on its group."""
-        ending = ".tasks" if run.dataset in self.study.texts else ""
-        return f"{self.results}/evaluation/{run.model}/{self.group_of[run.dataset]}{ending}.parquet"
+    def get_run_file(self, kind: str, run: Run) -> str:
+        """Return the file with results of a run and of others on its group.
 
-    def get_attribution_file(self, run: Run) -> str:
-        """Return the file with the attributions of a run and of others on its group."""
-        return f"{self.results}/attribution/{run.model}/{self.group_of[run.dataset]}.parquet"
+        Args:
+            kind: `evaluation`, `attribution`, or one of `CONSISTENCY_LAYOUTS`.
+            run: The run.
+        """
+        folder = f"consistency/{run.model}/{kind}" if kind in CONSISTENCY_LAYOUTS else f"{kind}/{run.model}"
+        ending = ".tasks" if kind == "evaluation" and run.dataset in self.study.texts else ""
+        return f"{self.results}/{folder}/{self.group_of[run.dataset]}{ending}.parquet"
 
-    def get_consistency_file(self, part: str, run: Run) -> str:
-        """Return the file with one of `CONSISTENCY_LAYOUTS` of a run and of others on its group."""
-        return f"{self.results}/consistency/{run.model}/{part}/{self.group_of[run.dataset]}.parquet"
-
-    def list_scores_files(self, runs: Iterable[Run]) -> list[str]:
-        """Return the scores of some runs."""
-        return list(dict.fromkeys(map(self.get_scores_file, runs)))
-
-    def list_attribution_files(self, runs: Iterable[Run]) -> list[str]:
-        """Return the attributions of some runs."""
-        return list(dict.fromkeys(map(self.get_attribution_file, runs)))
-
-    def list_consistency_files(self, part: str, runs: Iterable[Run]) -> list[str]:
-        """Return the files of one layout of stage consistency for some runs."""
-        return list(dict.fromkeys(self.get_consistency_file(part, run) for run in runs))
+    def list_run_files(self, kind: str, runs: Iterable[Run]) -> list[str]:
+        """Return the files of some runs, each once; `kind` as in `get_run_file`."""
+        return list(dict.fromkeys(self.get_run_file(kind, run) for run in runs))
 
     def list_companion_files(self, runs: Iterable[Run]) -> list[str]:
         """Return the companion measures of the encoders among some runs of stage attribution."""
@@ -500,7 +490,7 @@ class Plan:
             "edited": edited,
             "edited-contributions": edited,
         }
-        return [file for part, part_runs in runs.items() for file in self.list_consistency_files(part, part_runs)]
+        return [file for part, part_runs in runs.items() for file in self.list_run_files(part, part_runs)]
 
     # Parts of a stage's numbers
 

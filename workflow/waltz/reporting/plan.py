@@ -1,8 +1,8 @@
 """Plan of the report of a study: its tables and figures, and the files that each is made from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +164,9 @@ class ReportingPlan:
         plan = self.plan
         if kind == "consistency":
             explained = [run for run in runs if run in plan.explained]
-            files = [*plan.list_consistency_files("tests", runs), *plan.list_consistency_files("cc-shap", explained)]
+            files = [*plan.list_run_files("tests", runs), *plan.list_run_files("cc-shap", explained)]
         else:
-            files = plan.list_scores_files(runs) if kind == "evaluation" else plan.list_attribution_files(runs)
+            files = plan.list_run_files("evaluation" if kind == "evaluation" else "attribution", runs)
         return [file.removesuffix(".parquet") + ".run.json" for file in files]
 
     def list_part_records(self, kind: str, part: str) -> list[str]:
@@ -335,14 +335,11 @@ class ReportingPlan:
     @property
     def browsed_files(self) -> dict[str, list[tuple[str, str, str]]]:
         """Model, data set and file of each run that the sample browser shows, by stage."""
-        plan = self.plan
-        files: dict[str, Callable[[Run], str]] = {
-            "evaluation": plan.get_scores_file,
-            "attribution": plan.get_attribution_file,
-            "consistency": partial(plan.get_consistency_file, "tests"),
-            "cc_shap": partial(plan.get_consistency_file, "cc-shap"),
+        results = {"consistency": "tests", "cc_shap": "cc-shap"}
+        return {
+            kind: [(*run, self.plan.get_run_file(results.get(kind, kind), run)) for run in runs]
+            for kind, runs in self.browsed_runs.items()
         }
-        return {kind: [(*run, files[kind](run)) for run in runs] for kind, runs in self.browsed_runs.items()}
 
     @cached_property
     def browsed_datasets(self) -> list[str]:
