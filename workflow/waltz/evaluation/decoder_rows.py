@@ -33,6 +33,15 @@ from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
 
 TIE = "tie"
+MOST_TOKENS = 10
+"""Most tokens of a short answer, as published."""
+Row = Mapping[str, Any]
+LIKELIHOOD = "log-likelihood"
+"""Setting of the mean log-probability of a text's tokens, in nats a token."""
+LIKELIHOOD_SUM = "log-likelihood-sum"
+"""Setting of their sum, in nats."""
+VQASCORE = "vqascore"
+"""Setting of the probability of "Yes"."""
 
 
 def score_labels(
@@ -233,12 +242,6 @@ def _build_error_columns(output: DecoderOutput) -> dict[str, Any]:
     return {**missing, "tokens": output.tokens, "error": output.error}
 
 
-MOST_TOKENS = 10
-"""Most tokens of a short answer, as published."""
-
-Row = Mapping[str, Any]
-
-
 def build_questions(items: Sequence[Row], dataset: str) -> list[Question]:
     """Build the questions of items, with the items' own ids.
 
@@ -307,14 +310,6 @@ def _is_correct(item: Row, answer: str | None, profile: str) -> bool | None:
     if get_fidelity(profile).open_answers == "substring":
         return contains_gold_answer(answer, item)
     return normalize_answer(answer) == normalize_answer(item["answer"])
-
-
-LIKELIHOOD = "log-likelihood"
-"""Setting of the mean log-probability of a text's tokens, in nats a token."""
-LIKELIHOOD_SUM = "log-likelihood-sum"
-"""Setting of their sum, in nats."""
-VQASCORE = "vqascore"
-"""Setting of the probability of "Yes"."""
 
 
 def score_likelihood(

@@ -17,6 +17,11 @@ from waltz.core.sampling import rank, sample
 from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, MISMATCHED
 from waltz.sources.published_samples import select_published_ids
 
+Row = Mapping[str, Any]
+NO_OTHER_TEXT = "no other image has another text"
+MOST_DRAWS = 100
+"""Random draws before all candidates are listed."""
+
 
 def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
     """Return the items to score, in the order of the file.
@@ -45,13 +50,6 @@ def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [("caption", item["caption"])]
     foil_role = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
     return [("caption", item["caption"]), (foil_role, item["foil"])]
-
-
-Row = Mapping[str, Any]
-
-NO_OTHER_TEXT = "no other image has another text"
-MOST_DRAWS = 100
-"""Random draws before all candidates are listed."""
 
 
 def get_text(row: Row) -> str | None:

@@ -23,7 +23,8 @@ from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
 from waltz.evaluation.metrics.pair_metrics import PERPLEXITY
 from waltz.fidelity import get_fidelity
-from waltz.models.text.causal import CausalModel, TextScore, Tokens, compute_mean_log_likelihoods, compute_token_losses
+from waltz.models.batches import Tokens
+from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
 
 STRIDE = 3
 

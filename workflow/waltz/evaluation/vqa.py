@@ -26,6 +26,9 @@ DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBER
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 
 Row = Mapping[str, Any]
+FULL_AGREEMENT = 3
+"""Annotators whose agreement makes an answer fully right."""
+AnswerRow = Mapping[str, Any]
 
 
 def contains_gold_answer(predicted: str, item: Row) -> bool:
@@ -93,12 +96,6 @@ def select_questions(
     columns = ("image", "question", "answer", "answers")
     items = [{"item_id": f"{name}:{row_id}", **{key: usable[row_id][key] for key in columns}} for row_id in ids]
     return items, unusable
-
-
-FULL_AGREEMENT = 3
-"""Annotators whose agreement makes an answer fully right."""
-
-AnswerRow = Mapping[str, Any]
 
 
 def compute_vqa_accuracy(

@@ -20,8 +20,7 @@ from pathlib import Path
 from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
 from waltz.core.errors import UserError
-from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.text.causal import Tokens
+from waltz.models.batches import ProgressCallback, Tokens, ignore_progress
 from waltz.models.text.classifier import Classifier, compute_class_logits
 from waltz.models.text.masked import MaskedModel, compute_unmasked_losses
 

@@ -19,8 +19,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.candidates import MakerOptions, Proposal, Slot
 from waltz.model_registry import ModelSpec
-from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.text.causal import Tokens
+from waltz.models.batches import ProgressCallback, Tokens, ignore_progress
 from waltz.models.text.masked import (
     MaskedModel,
     MaskPosition,

@@ -17,6 +17,11 @@ from waltz.core.files import result_cache
 
 Row = TypeVar("Row", bound=Hashable)
 T = TypeVar("T")
+Result = TypeVar("Result")
+Tokens = tuple[int, ...]
+"""Token ids of a text."""
+log = logging.getLogger(__name__)
+
 ProgressCallback = Callable[[int], object]
 """Called with the number of rows of each finished batch, for a progress bar."""
 
@@ -85,11 +90,6 @@ def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) 
         batch: The rows.
     """
     return run_in_halves(lambda first, last: compute(batch[first:last]), len(batch), np.concatenate)
-
-
-log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 
 def run_in_halves(

@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,18 @@ PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
 """Weights that are skipped if the repository has them as safetensors too."""
 HUB_CACHE_FOLDER = ".cache"
 """Folder of huggingface_hub with the state of interrupted downloads."""
+log = logging.getLogger(__name__)
+USER_FOLDER = Path.home() / ".cache" / "waltz"
+"""Folder of weights that are fetched outside a study."""
+WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
+"""Names of the maximum number of positions in configs of causal networks."""
+DEFAULT_WINDOW = 1024
+COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
+"""Keys that older versions of transformers stored and newer ones compute or ignore."""
+LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
+"""Errors for files that are absent or no complete checkpoints."""
+ZIP_READER = "PytorchStreamReader"
+"""Text of a RuntimeError for a broken checkpoint."""
 
 
 def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[float], None] = time.sleep) -> str:
@@ -91,21 +104,6 @@ def _download(repository: str, locked: str | None, partial: Path) -> str:
     return commit
 
 
-log = logging.getLogger(__name__)
-
-USER_FOLDER = Path.home() / ".cache" / "waltz"
-"""Folder of weights that are fetched outside a study."""
-WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
-"""Names of the maximum number of positions in configs of causal networks."""
-DEFAULT_WINDOW = 1024
-COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
-"""Keys that older versions of transformers stored and newer ones compute or ignore."""
-LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
-"""Errors for files that are absent or no complete checkpoints."""
-ZIP_READER = "PytorchStreamReader"
-"""Text of a RuntimeError for a broken checkpoint."""
-
-
 def load_pretrained(
     spec: ModelSpec,
     network_class: Any,
@@ -155,6 +153,36 @@ def load_pretrained(
         ) from error
     _check_loading_report(spec, network, report, head)
     return network, processor
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A loaded language model or classifier of texts.
+
+    Attributes:
+        spec: Entry of the model.
+        device: A torch device.
+        network: The transformers model, in evaluation mode.
+        tokenizer: Its tokenizer.
+        window: Maximum number of positions, special tokens included.
+        fingerprint: Identifier of the weights.
+    """
+
+    spec: ModelSpec
+    device: str
+    network: Any
+    tokenizer: Any
+    window: int
+    fingerprint: str
+
+    def build_cache_content(self, code: str) -> dict[str, Any]:
+        """Return everything that cached values depend on, except the texts and the task.
+
+        Args:
+            code: Digest of the code.
+        """
+        device = self.device.partition(":")[0]
+        return {"code": code, "model": self.fingerprint, "dtype": self.spec.dtype, "device": device}
 
 
 def is_network_weight(network: Any, key: str) -> bool:

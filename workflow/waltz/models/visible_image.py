@@ -13,6 +13,9 @@ from waltz.models.encoders.encoder import Encoder
 
 WHITE = 255
 """White in an image file."""
+LONG_SIDE, SHORT_SIDE, MARGIN = 240, 80, 12
+"""Pixels of the test images, and of the margin around their common square, so that resizing does not
+change the square."""
 
 
 def render_decoder_view(decoder: Decoder, picture: PreparedImage, players: Players) -> tuple[np.ndarray, np.ndarray]:
@@ -39,11 +42,6 @@ def render_decoder_view(decoder: Decoder, picture: PreparedImage, players: Playe
 def _number_patches(height: int, width: int, grid: int) -> np.ndarray:
     rows, columns = (((np.arange(size) + 0.5) * grid / size).astype(np.int64) for size in (height, width))
     return rows[:, None] * grid + columns
-
-
-LONG_SIDE, SHORT_SIDE, MARGIN = 240, 80, 12
-"""Pixels of the test images, and of the margin around their common square, so that resizing does not
-change the square."""
 
 
 def crops_to_middle_square(prepare: Callable[[Image.Image], torch.Tensor]) -> bool:

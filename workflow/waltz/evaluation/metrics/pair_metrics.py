@@ -43,6 +43,14 @@ FOILS = ("foil", MISMATCHED)
 """Roles of the text that is wrong for its image."""
 RIGHT_PREDICTION = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
 """Right prediction for a text, by its role."""
+THRESHOLD = 0.5
+NOT_APPLICABLE = "not applicable: the model has no probability of a match"
+EXPECTED_PREDICTION = {True: "match", False: "mismatch"}
+"""Right prediction for a row of CV-Probes, by its column `match`."""
+METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
+"""Metrics of `compute_pair_metrics`."""
+MOST_WEIGHTS = 2_000_000
+"""Most weights that AUROC holds in memory: 16 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +153,6 @@ def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
     return value
 
 
-THRESHOLD = 0.5
-NOT_APPLICABLE = "not applicable: the model has no probability of a match"
-EXPECTED_PREDICTION = {True: "match", False: "mismatch"}
-"""Right prediction for a row of CV-Probes, by its column `match`."""
-
-
 def predict_pair_text(logit: float, probability: float, profile: str) -> str:
     """Return the prediction of a model with a probability of a match for a text of a pair.
 
@@ -178,12 +180,6 @@ def predict_probe_text(columns: Mapping[str, Any], profile: str) -> str:
     """
     margin = columns["probability"] - THRESHOLD if get_fidelity(profile).match_by == "probability" else columns["score"]
     return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
-
-
-METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
-"""Metrics of `compute_pair_metrics`."""
-MOST_WEIGHTS = 2_000_000
-"""Most weights that AUROC holds in memory: 16 MB."""
 
 
 def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling) -> dict[str, Measure]:

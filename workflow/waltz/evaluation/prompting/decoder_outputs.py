@@ -24,6 +24,17 @@ from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampli
 
 FindTokens = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
 """From a prompt and texts that could follow it to the token ids that are scored."""
+BLOCK_SIZE = 64
+"""Queries after which a block ends, once it holds all queries of its last image."""
+CACHED_IMAGES = 32
+"""Prepared images that are kept for the next queries."""
+END_MARK = "</s>"
+"""The mark that the released code cuts off by its length, whether or not it is there."""
+LoadImage = Callable[[str], Image.Image]
+"""From the name of an image to an RGB image; a `UserError` becomes the error of its queries."""
+T = TypeVar("T")
+DigestedPicture = tuple[PreparedImage, str]
+"""A prepared image and a digest of the original."""
 
 
 def add_leading_space(prompt: str, text: str) -> str:
@@ -108,20 +119,6 @@ def choose_label(
     ids = get_label_token_finder(template.prompt_file.profile)(decoder, prompt, texts)
     index = int(score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
     return question.labels[index], ids[index]
-
-
-BLOCK_SIZE = 64
-"""Queries after which a block ends, once it holds all queries of its last image."""
-CACHED_IMAGES = 32
-"""Prepared images that are kept for the next queries."""
-END_MARK = "</s>"
-"""The mark that the released code cuts off by its length, whether or not it is there."""
-
-LoadImage = Callable[[str], Image.Image]
-"""From the name of an image to an RGB image; a `UserError` becomes the error of its queries."""
-T = TypeVar("T")
-DigestedPicture = tuple[PreparedImage, str]
-"""A prepared image and a digest of the original."""
 
 
 @dataclass(frozen=True)

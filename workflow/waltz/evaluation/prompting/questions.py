@@ -14,6 +14,19 @@ from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, draw_caption_first
 from waltz.sources.published_samples import select_published_ids as published_ids
 
+Row = Mapping[str, Any]
+WRONG_OPEN_ANSWER = "impossible to give"
+"""Wrong answer to an open question that the released code suggests."""
+PUBLISHED_VALID_ITEMS: Mapping[str, int] = {
+    name: INSTRUMENTS[name].released_items for name in sorted(INSTRUMENTS, key=lambda name: name != "foil-it")
+}
+"""Valid items by piece, in the order in which the released scripts for accuracy and T-SHAP go through the pieces."""
+TextRow = Mapping[str, Any]
+FORMS = {"esnli": "esnli", "comve": "comve"}
+"""Forms by task; every other task is BIG-Bench Hard's."""
+PUBLISHED_LABELS = {"disambiguation": 3}
+"""Number of labels in the released code where it is not the number of choices, by prefix of the task."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -60,17 +73,6 @@ def draw_wrong_label(item_id: str, labels: tuple[str, ...], gold: str, seed: int
     if not wrong_labels:
         raise ValueError(f"no label except the gold one {gold!r}: {item_id}")
     return wrong_labels[rank(f"wrong:{item_id}", seed) % len(wrong_labels)]
-
-
-Row = Mapping[str, Any]
-
-WRONG_OPEN_ANSWER = "impossible to give"
-"""Wrong answer to an open question that the released code suggests."""
-
-PUBLISHED_VALID_ITEMS: Mapping[str, int] = {
-    name: INSTRUMENTS[name].released_items for name in sorted(INSTRUMENTS, key=lambda name: name != "foil-it")
-}
-"""Valid items by piece, in the order in which the released scripts for accuracy and T-SHAP go through the pieces."""
 
 
 def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool]:
@@ -177,15 +179,6 @@ def build_open_questions(rows: Sequence[Row], dataset: str) -> list[Question]:
         fields = {"question": row["question"].strip()}
         questions.append(Question(item_id, dataset, "open", row["image"], fields, (), gold, WRONG_OPEN_ANSWER))
     return questions
-
-
-TextRow = Mapping[str, Any]
-
-FORMS = {"esnli": "esnli", "comve": "comve"}
-"""Forms by task; every other task is BIG-Bench Hard's."""
-
-PUBLISHED_LABELS = {"disambiguation": 3}
-"""Number of labels in the released code where it is not the number of choices, by prefix of the task."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,12 @@ from waltz.models.pretrained import get_causal_window, load_pretrained
 
 MAX_CACHED_IMAGES = 32
 """Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""
+TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
+"""Outputs of a processor that hold no extra information about the image."""
+ZERO_DROPPING_FAMILIES = frozenset({"idefics2", "idefics3", "smolvlm"})
+"""Families that treat a tile of zeros as padding, so that a fully masked tile would vanish."""
+PROBE_SIZE = (90, 70)
+"""Width and height of the test image for a loaded model."""
 
 
 class CachedImageProcessor:
@@ -85,14 +91,6 @@ def _hash_images(images: Any) -> Hashable:
     if isinstance(images, Image.Image):
         return images.mode, images.size, sha256(images.tobytes()).digest()
     return tuple(map(_hash_images, images)) if isinstance(images, list | tuple) else object()
-
-
-TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
-"""Outputs of a processor that hold no extra information about the image."""
-ZERO_DROPPING_FAMILIES = frozenset({"idefics2", "idefics3", "smolvlm"})
-"""Families that treat a tile of zeros as padding, so that a fully masked tile would vanish."""
-PROBE_SIZE = (90, 70)
-"""Width and height of the test image for a loaded model."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

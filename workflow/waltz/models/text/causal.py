@@ -22,10 +22,14 @@ from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.files import result_cache
 from waltz.model_registry import ModelSpec, compute_fingerprint
-from waltz.models.batches import run_in_halves
-from waltz.models.pretrained import get_causal_window, load_pretrained
+from waltz.models.batches import Tokens, run_in_halves
+from waltz.models.pretrained import TextModel, get_causal_window, load_pretrained
 
-Tokens = tuple[int, ...]
+log = logging.getLogger(__name__)
+PROBE_SEQUENCES = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
+"""Three short sequences with a fork, to test whether a model reads trees."""
+PROBE_TOLERANCE = 0.01
+"""Maximum difference, relative to the spread of the losses, that counts as equal."""
 
 
 @dataclass(frozen=True)
@@ -120,37 +124,17 @@ def _count_shared(first: Tokens, second: Tokens) -> int:
     return min(len(first), len(second))
 
 
-log = logging.getLogger(__name__)
-
-PROBE_SEQUENCES = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
-"""Three short sequences with a fork, to test whether a model reads trees."""
-PROBE_TOLERANCE = 0.01
-"""Maximum difference, relative to the spread of the losses, that counts as equal."""
-
-
 @dataclass(frozen=True)
-class CausalModel:
+class CausalModel(TextModel):
     """A loaded causal language model.
 
     Attributes:
-        spec: Entry of the model.
-        device: A torch device.
-        network: The transformers model, in evaluation mode.
-        tokenizer: Its tokenizer.
         start: Id of its start token, or None where it has none (GPT-1).
-        window: Maximum number of tokens.
         reads_trees: Whether it applies a mask of ancestors, so that prefixes are shared.
-        fingerprint: Identifier of the weights.
     """
 
-    spec: ModelSpec
-    device: str
-    network: Any
-    tokenizer: Any
     start: int | None
-    window: int
     reads_trees: bool
-    fingerprint: str
 
     def tokenize(self, text: str) -> Tokens:
         """Return ids of a text without special tokens."""
@@ -172,7 +156,7 @@ def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
     network = network.to(device).eval()
     window = get_causal_window(network.config)
     start = tokenizer.bos_token_id
-    without_trees = CausalModel(spec, device, network, tokenizer, start, window, False, compute_fingerprint(spec))
+    without_trees = CausalModel(spec, device, network, tokenizer, window, compute_fingerprint(spec), start, False)
     with_trees = replace(without_trees, reads_trees=True)
     model = with_trees if _reads_trees(with_trees, without_trees) else without_trees
     log.info("%s: start token %s, window %d, shares prefixes: %s", spec.name, start, window, model.reads_trees)
@@ -316,17 +300,12 @@ def compute_token_losses(
     Returns:
         By sequence, float64 of its length, in nats; NaN at the first token, which has no context.
     """
-    code = digest(__file__)
+    content = model.build_cache_content(digest(__file__))
     token_losses: dict[Tokens, np.ndarray] = {}
     for trees in batch_prefix_trees(sequences, tokens_per_batch):
-        content = {
-            "code": code,
-            "model": model.fingerprint,
-            "dtype": model.spec.dtype,
-            "device": model.device.partition(":")[0],
-            "sequences": trees.sequences,
-        }
-        values = result_cache.load_or_compute(cache_folder, content, partial(compute_node_losses, model, trees))
+        values = result_cache.load_or_compute(
+            cache_folder, {**content, "sequences": trees.sequences}, partial(compute_node_losses, model, trees)
+        )
         token_losses |= {sequence: values[trees.get_path(index)] for index, sequence in enumerate(trees.sequences)}
         on_progress(len(trees.sequences))
     return token_losses

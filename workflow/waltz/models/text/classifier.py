@@ -14,9 +14,8 @@ from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint
-from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
-from waltz.models.pretrained import get_max_positions, load_pretrained
-from waltz.models.text.causal import Tokens
+from waltz.models.batches import ProgressCallback, Tokens, compute_in_batches, ignore_progress
+from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained
 
 log = logging.getLogger(__name__)
 
@@ -25,34 +24,22 @@ EncodedText = tuple[Tokens, Tokens]
 
 
 @dataclass(frozen=True)
-class Classifier:
+class Classifier(TextModel):
     """A loaded classifier.
 
     Attributes:
-        spec: Entry of the model.
-        device: A torch device.
-        network: The transformers model, in evaluation mode.
-        tokenizer: Its tokenizer.
-        window: Maximum number of positions, special tokens included.
         labels: Name of each class, in the order of the outputs, as the study or the checkpoint's config says.
-        fingerprint: Identifier of the weights.
     """
 
-    spec: ModelSpec
-    device: str
-    network: Any
-    tokenizer: Any
-    window: int
     labels: tuple[str, ...]
-    fingerprint: str
 
 
 def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
     """Load a classifier by hub id or folder.
 
     Raises:
-        UserError: The weights cannot be had, or lack parameters, such as those of the classification head,
-            or the study's `labels` are not as many as its classes.
+        UserError: The weights cannot be had, or lack those of the classification head, or the study's `labels` are
+            not as many as its classes.
     """
     network, tokenizer = load_pretrained(spec, transformers.AutoModelForSequenceClassification, "classification head")
     return wrap_classifier(spec, network, tokenizer, device.name)
@@ -75,7 +62,7 @@ def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) 
             )
         labels = configured
     window = get_max_positions(network, tokenizer)
-    return Classifier(spec, device, network.to(device).eval(), tokenizer, window, labels, compute_fingerprint(spec))
+    return Classifier(spec, device, network.to(device).eval(), tokenizer, window, compute_fingerprint(spec), labels)
 
 
 def compute_class_logits(
@@ -112,18 +99,11 @@ def compute_class_logits(
         values: np.ndarray = model.network(**inputs).logits.double().cpu().numpy()
         return values
 
-    content = {
-        "code": digest(__file__),
-        "model": model.fingerprint,
-        "dtype": model.spec.dtype,
-        "device": model.device.partition(":")[0],
-        "task": "classes",
-    }
     logits = compute_in_batches(
         encoded.values(),
         lambda row: len(row[0]),
         compute,
-        content=content,
+        content={**model.build_cache_content(digest(__file__)), "task": "classes"},
         cache_folder=cache_folder,
         on_progress=on_progress,
     )

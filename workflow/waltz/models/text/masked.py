@@ -18,9 +18,8 @@ from waltz.core.errors import UserError
 from waltz.core.files.archives import MODEL_CONFIG, extract_member
 from waltz.core.files.atomic import replace_folder
 from waltz.model_registry import ModelSpec, compute_fingerprint
-from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
-from waltz.models.pretrained import get_max_positions, load_pretrained
-from waltz.models.text.causal import Tokens
+from waltz.models.batches import ProgressCallback, Tokens, compute_in_batches, ignore_progress
+from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained
 
 Scale = Literal["logit", "log_softmax"]
 """A token's score: the logit as the network gives it, or its logarithmic probability in nats."""
@@ -30,33 +29,33 @@ MaskPosition = tuple[Tokens, int, bool]
 
 TokenQuery = tuple[Tokens, int, Tokens]
 """A sequence with a mask, the mask's position, and the tokens to score."""
+CHECKPOINT, VOCABULARY = "model.pt", "vocab.txt"
+DECODER_PREFIX = "decoder."
+REQUIRED_WEIGHTS = (
+    "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.transform.dense.weight",
+    "cls.predictions.bias",
+)
+"""Weights without which its proposals would be random."""
+USED_PREFIXES = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
+TOKENIZER_CONFIG = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+TIED_WEIGHT = "cls.predictions.decoder.weight"
+"""The word embeddings under a second name."""
 
 
 @dataclass(frozen=True)
-class MaskedModel:
+class MaskedModel(TextModel):
     """A loaded masked language model.
 
     Attributes:
-        spec: Entry of the model.
-        device: A torch device.
-        network: The transformers model, in evaluation mode.
-        tokenizer: Its tokenizer.
-        window: Maximum number of positions, special tokens included.
         special_counts: Numbers of special tokens before and after a text.
         word_prefix: Prefix of tokens that begin a word ("Ġ", "▁"); empty for word pieces.
         word_starts: Ids of the tokens with this prefix; all of them if it is empty.
-        fingerprint: Identifier of the weights.
     """
 
-    spec: ModelSpec
-    device: str
-    network: Any
-    tokenizer: Any
-    window: int
     special_counts: tuple[int, int]
     word_prefix: str
     word_starts: Tokens
-    fingerprint: str
 
     def tokenize(self, text: str) -> Tokens:
         """Return ids of a text with its special tokens, truncated at the window."""
@@ -93,10 +92,10 @@ def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
         network.to(device).eval(),
         tokenizer,
         get_max_positions(network, tokenizer),
+        compute_fingerprint(spec),
         (special.index(0), special[::-1].index(0)),
         word_prefix,
         word_starts,
-        compute_fingerprint(spec),
     )
 
 
@@ -239,27 +238,7 @@ def _compute_logits(model: MaskedModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _build_cache_content(model: MaskedModel, task: str) -> dict[str, Any]:
-    return {
-        "code": digest(__file__),
-        "model": model.fingerprint,
-        "dtype": model.spec.dtype,
-        "device": model.device.partition(":")[0],
-        "task": task,
-    }
-
-
-CHECKPOINT, VOCABULARY = "model.pt", "vocab.txt"
-DECODER_PREFIX = "decoder."
-REQUIRED_WEIGHTS = (
-    "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.transform.dense.weight",
-    "cls.predictions.bias",
-)
-"""Weights without which its proposals would be random."""
-USED_PREFIXES = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
-TOKENIZER_CONFIG = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
-TIED_WEIGHT = "cls.predictions.decoder.weight"
-"""The word embeddings under a second name."""
+    return {**model.build_cache_content(digest(__file__)), "task": task}
 
 
 def convert_spanbert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
