@@ -14,10 +14,9 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, EVALUATION, Layout
 from waltz.evaluation import decoder_tasks as module
+from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import (
     DecoderTask,
-    GenerationSettings,
-    assign_orders,
     build_task,
     build_template,
     choose_sampling,
@@ -30,7 +29,12 @@ from waltz.evaluation.decoder_tasks import (
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_family, read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
-from waltz.evaluation.prompting.questions import assign_balanced_orders, count_earlier_draws, draw_published_orders
+from waltz.evaluation.prompting.questions import (
+    assign_balanced_orders,
+    assign_orders,
+    count_earlier_draws,
+    draw_published_orders,
+)
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Sampling, Turn
 from waltz.sources.readers import QUESTIONS, TEXTS

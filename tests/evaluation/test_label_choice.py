@@ -2,7 +2,6 @@
 
 import random
 import re
-from functools import partial
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from stand_ins.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resampling
 from waltz.evaluation.decoder_rows import (
+    GenerationSettings,
     build_choice_rows,
     choose_best_label,
     compute_softmax,
@@ -240,7 +240,7 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         else build_published_template("llama2-chat")
     )
     rows = build_choice_rows(asked, score_labels(session(decoder), asked, template), profile)
-    thoughts = generate_chains_of_thought(session(decoder), asked, template, most_tokens=100, sampling=None, seed=0)
+    thoughts = generate_chains_of_thought(session(decoder), asked, template, GenerationSettings(0, cot_tokens=100))
     assert thoughts == [" I doubt it."] * 6
     rows += build_choice_rows(asked, score_labels(session(decoder), asked, template, thoughts), profile, thoughts)
     assert {row["image"] for row in rows} == {None}
@@ -267,7 +267,10 @@ def test_each_item_draws_from_its_own_seed():
     asked = select_text_questions(source, "e-snli", "equations", None, 0).questions
     decoder = scripted(lambda text: {}, says=says)
     template = build_equations_template(decoder.render_chat)
-    think = partial(generate_chains_of_thought, session(decoder), template=template, most_tokens=5, sampling=Sampling())
+
+    def think(questions, seed):
+        generate_chains_of_thought(session(decoder), questions, template, GenerationSettings(seed, Sampling(), 5))
+
     think(asked, seed=1)
     together = dict(seeds)
     think(asked[2:3], seed=1)

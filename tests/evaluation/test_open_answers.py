@@ -7,10 +7,11 @@ from PIL import Image
 
 from stand_ins.scripted_decoders import scripted
 from waltz.core.intervals import Resampling
-from waltz.evaluation.decoder_rows import answer_questions, build_questions, generate_chains_of_thought
+from waltz.evaluation.decoder_rows import GenerationSettings, answer_questions, generate_chains_of_thought
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.prompting.questions import build_open_questions
 from waltz.evaluation.vqa import compute_agreement, contains_gold_answer, normalize_answer
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import questions
@@ -35,7 +36,7 @@ def decoder_of(said=SAID):
 
 
 def test_questions_keep_the_ids_of_their_items():
-    asked = build_questions(ITEMS, "d")
+    asked = build_open_questions(ITEMS, "d")
     assert [(one.item_id, one.gold, one.labels) for one in asked] == [
         ("d:0", ("Dog", "cat"), ()),
         ("d:1", ("2",), ()),
@@ -46,10 +47,10 @@ def test_questions_keep_the_ids_of_their_items():
 def test_answers_are_right_by_either_profile():
     decoder = decoder_of()
     rows = answer_questions(
-        session(decoder), ITEMS, "d", build_equations_template(decoder.render_chat), sampling=None, seed=0
+        session(decoder), ITEMS, "d", build_equations_template(decoder.render_chat), GenerationSettings(0)
     )
     rows += answer_questions(
-        session(decoder), ITEMS, "d", build_published_template("llava-vicuna"), sampling=Sampling(), seed=0
+        session(decoder), ITEMS, "d", build_published_template("llava-vicuna"), GenerationSettings(0, Sampling())
     )
     assert [row["prediction"] for row in rows] == list(SAID.values()) * 2
     assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
@@ -68,15 +69,15 @@ def test_an_answer_after_a_chain_of_thought_and_one_that_cannot_be_asked():
     )
     template = build_equations_template(decoder.render_chat)
     thoughts = generate_chains_of_thought(
-        session(decoder), build_questions(ITEMS, "d"), template, most_tokens=50, sampling=None, seed=0
+        session(decoder), build_open_questions(ITEMS, "d"), template, GenerationSettings(0, cot_tokens=50)
     )
-    rows = answer_questions(session(decoder), ITEMS, "d", template, sampling=None, seed=0, reasonings=thoughts)
+    rows = answer_questions(session(decoder), ITEMS, "d", template, GenerationSettings(0), thoughts)
     assert {row["setting"] for row in rows} == {"answering-after-cot"}
     assert (rows[0]["prediction"], rows[0]["reasoning"]) == ("dog", " I think it is a dog")
     small = decoder_of()
     small.window = 30
     (row,) = answer_questions(
-        session(small), ITEMS[:1], "d", build_equations_template(small.render_chat), sampling=None, seed=0
+        session(small), ITEMS[:1], "d", build_equations_template(small.render_chat), GenerationSettings(0)
     )
     assert (row["prediction"], row["correct"]) == (None, None)
     assert "1 to 30 are read" in row["error"]

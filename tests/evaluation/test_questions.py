@@ -86,8 +86,7 @@ def test_published_orders_are_one_stream_through_the_pieces() -> None:
         943,
         1448,
     )
-    with pytest.raises(UserError, match="mscoco: no published order"):
-        count_earlier_draws("mscoco")
+    assert count_earlier_draws("mscoco") == 0  # none of theirs
 
 
 FILES = {
@@ -116,7 +115,7 @@ def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) 
 
 
 def row(**more: Any) -> dict[str, Any]:
-    common = {"source": "vqa", "source_id": "9", "image": "i.jpg", "question": " What is it? ", "rejected": None}
+    common = {"item_id": "vqa:9", "image": "i.jpg", "question": " What is it? "}
     return {**common, "answer": "cat", "answers": [], **more}
 
 
@@ -128,19 +127,15 @@ def test_whatever_an_annotator_said_is_right_the_commonest_first() -> None:
     )
     (alone,) = build_open_questions([row()], "gqa")
     assert alone.gold == ("cat",)
-    with pytest.raises(UserError, match="vqa: vqa:9 cannot be asked: it has no answer"):
-        build_open_questions([row(answer=None)], "vqa")
-    with pytest.raises(UserError, match="cannot be asked: no image"):
-        build_open_questions([row(rejected="no image")], "vqa")
 
 
 def test_real_questions_have_an_answer(shared_data: Path) -> None:
     rows = list(questions.read_gqa(shared_data / "gqa" / "fixture_questions_a.json", "gqa", None))
-    asked = build_open_questions(rows, "gqa")
+    asked = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "gqa")
     assert [(one.fields["question"], one.gold) for one in asked] == [(r["question"], (r["answer"],)) for r in rows]
     files = shared_data / "vqa_v2" / "questions.json", shared_data / "vqa_v2" / "annotations.json"
     rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
-    asked = build_open_questions(rows, "vqa")
+    asked = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "vqa")
     assert asked
     for one, each in zip(asked, rows, strict=True):
         assert set(one.gold) == set(each["answers"])

@@ -9,14 +9,14 @@ from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_datasets
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
+from waltz.models.encoders.vqa import AnsweringEncoder
 
 params, output = snakemake.params, snakemake.output
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
-    encoder = load_encoder(ModelSpec(**params.model), device)
+    encoder: AnsweringEncoder = load_encoder(ModelSpec(**params.model), device)
     results = answer_datasets(
         encoder,
-        encoder.answers,
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.images),
         params.profiles,
         Path(output.scores).parent / ".store",

@@ -17,10 +17,9 @@ from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.items import list_texts
 from waltz.evaluation.metrics.pair_metrics import ALIGNMENT
-from waltz.evaluation.vqa import SETTING
+from waltz.evaluation.vqa import ANSWER, ANSWERING
 from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
@@ -203,12 +202,12 @@ def compute_answer_rows(
         MM-SHAP (Parcalabescu & Frank, ACL 2023) and its released scripts; thesis 4.3 and 4.4.
     """
     content = describe_encoder(encoder)
-    setting = label_setting(encoder, SETTING)
+    setting = label_setting(encoder, ANSWERING)
     rows: list[Row] = []
     for item in items:
         row = {
             "item_id": item["item_id"],
-            "role": ROLE,
+            "role": ANSWER,
             "profile": settings.profile,
             "setting": setting,
             "image": item["image"],

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
-from waltz.evaluation.decoder_tasks import assign_orders
 from waltz.evaluation.items import select_items
+from waltz.evaluation.prompting.questions import assign_orders
 from waltz.evaluation.vqa import select_questions
 from waltz.fidelity import get_fidelity
 

@@ -11,12 +11,12 @@ from typing import Any
 from waltz.consistency.edit_tests.edits import get_left_over_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.decoder_rows import build_questions
 from waltz.evaluation.metrics.pair_metrics import CHOICE
 from waltz.evaluation.prompting.questions import (
     Question,
     SelectedQuestions,
     assign_balanced_orders,
+    build_open_questions,
     build_pairwise_questions,
     draw_published_orders,
     select_text_questions,
@@ -103,7 +103,7 @@ def _select_open_questions(
 ) -> SelectedQuestions:
     """Select open questions; `published` draws as many as the released scripts and takes the first of them."""
     if get_fidelity(profile).sampling == "rank":
-        return SelectedQuestions(tuple(build_questions(select_vqa_items(dataset, rows, n, seed)[0], dataset)), {})
+        return SelectedQuestions(tuple(build_open_questions(select_vqa_items(dataset, rows, n, seed)[0], dataset)), {})
     choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
     drawn = select_published_ids(choice, rows, min(len(rows), max(n or 0, PUBLISHED_SAMPLES[choice].n)))[:n]
     by_id = {str(row["source_id"]): row for row in rows}
@@ -114,4 +114,4 @@ def _select_open_questions(
     }
     taken = [by_id[place] for place in drawn if f"{dataset}:{place}" not in left_out]
     items = [{**row, "item_id": f"{dataset}:{row['source_id']}"} for row in taken]
-    return SelectedQuestions(tuple(build_questions(items, dataset)), left_out)
+    return SelectedQuestions(tuple(build_open_questions(items, dataset)), left_out)

@@ -7,13 +7,12 @@ labels a random choice is right half of the time. `published` takes the first of
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from waltz.core.sampling import rank
-from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.metrics.pair_metrics import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
@@ -27,21 +26,37 @@ from waltz.evaluation.prompting.decoder_outputs import (
 )
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.evaluation.prompting.questions import Question, build_open_questions
-from waltz.evaluation.vqa import SETTING, contains_gold_answer, normalize_answer
+from waltz.evaluation.vqa import ANSWER, ANSWERING, contains_gold_answer, normalize_answer
 from waltz.fidelity import get_fidelity
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
 
+Row = Mapping[str, Any]
+
 TIE = "tie"
 MOST_TOKENS = 10
 """Most tokens of a short answer, as published."""
-Row = Mapping[str, Any]
 LIKELIHOOD = "log-likelihood"
 """Setting of the mean log-probability of a text's tokens, in nats a token."""
 LIKELIHOOD_SUM = "log-likelihood-sum"
 """Setting of their sum, in nats."""
 VQASCORE = "vqascore"
 """Setting of the probability of "Yes"."""
+
+
+@dataclass(frozen=True)
+class GenerationSettings:
+    """Settings of text generation.
+
+    Attributes:
+        seed: The study's seed; each item's draws have a seed of their own.
+        sampling: Settings of sampling; None takes the likeliest tokens (`decoder_tasks.choose_sampling`).
+        cot_tokens: Most tokens of a chain of thought, 100 as published; 0 asks for no answers after one.
+    """
+
+    seed: int
+    sampling: Sampling | None = None
+    cot_tokens: int = 0
 
 
 def score_labels(
@@ -60,76 +75,69 @@ def score_labels(
     Raises:
         UserError: The family has no such prompt, or the chat template changes the item's words.
     """
-    kind = "answer" if reasonings is None else "answer-after-cot"
+    prompts = _render_prompts("answer" if reasonings is None else "answer-after-cot", questions, template, reasonings)
     queries = []
-    for index, question in enumerate(questions):
-        texts = {} if reasonings is None else {"reasoning": reasonings[index]}
+    for question, prompt in zip(questions, prompts, strict=True):
         labels = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
-        queries.append(DecoderQuery(question.image, render_prompt(kind, question, template, texts).text, labels))
+        queries.append(DecoderQuery(question.image, prompt, labels))
     find_tokens = get_label_token_finder(template.prompt_file.profile)
     outputs = score_continuations(session, queries, find_tokens, FIRST_STEP)
     return [outputs[query] for query in queries]
 
 
 def generate_chains_of_thought(
-    session: DecoderSession,
-    questions: Sequence[Question],
-    template: PromptTemplate,
-    *,
-    most_tokens: int,
-    sampling: Sampling | None,
-    seed: int,
+    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
 ) -> list[str]:
-    """Return the chain of thought about each question, whitespace included; empty where the prompt cannot be read.
-
-    Args:
-        session: The decoder.
-        questions: Questions, with labels or open ones.
-        template: Wording and markers of the prompts.
-        most_tokens: Most tokens; 100 as published.
-        sampling: Settings of sampling; None takes the likeliest tokens.
-        seed: The study's seed; each item's draws have a seed of their own.
-    """
-    return generate_texts(
-        session, questions, template, "cot", None, most_tokens=most_tokens, sampling=sampling, seed=seed
-    )[0]
+    """Return the chain of thought about each question, whitespace included; empty where the prompt cannot be read."""
+    return _generate_texts(session, questions, template, "cot", None, settings.cot_tokens, settings)[0]
 
 
-def generate_texts(
+def _generate_texts(
     session: DecoderSession,
     questions: Sequence[Question],
     template: PromptTemplate,
     kind: str,
     reasonings: Sequence[str] | None,
-    *,
     most_tokens: int,
-    sampling: Sampling | None,
-    seed: int,
+    settings: GenerationSettings,
 ) -> tuple[list[str], list[DecoderOutput]]:
-    """Generate a text for each question; return the texts and the outputs that hold their tokens.
-
-    Args:
-        session: The decoder.
-        questions: Questions.
-        template: Wording and markers of the prompts.
-        kind: Kind of prompt.
-        reasonings: The chain of thought that each prompt repeats, or None.
-        most_tokens: Most tokens.
-        sampling: Settings of sampling; None takes the likeliest tokens.
-        seed: The study's seed.
-    """
+    """Generate a text for each question; return the texts and the outputs that hold their tokens."""
     queries = []
-    for index, question in enumerate(questions):
-        texts = {} if reasonings is None else {"reasoning": reasonings[index]}
-        item_seed = rank(f"{question.item_id}:{question.role}:{kind}", seed) >> 1 if sampling else 0
-        prompt = render_prompt(kind, question, template, texts)
-        queries.append(DecoderQuery(question.image, prompt.text, seed=item_seed))
-    output_of_query = generate_tokens(session, queries, most_tokens, sampling)
+    prompts = _render_prompts(kind, questions, template, reasonings)
+    for question, prompt in zip(questions, prompts, strict=True):
+        item_seed = rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1 if settings.sampling else 0
+        queries.append(DecoderQuery(question.image, prompt, seed=item_seed))
+    output_of_query = generate_tokens(session, queries, most_tokens, settings.sampling)
     outputs = [output_of_query[query] for query in queries]
-    generations = [
-        decode_generation(session.decoder, output.token_ids or (), most_tokens, template) for output in outputs
+    texts = [decode_generation(session.decoder, output.token_ids or (), most_tokens, template) for output in outputs]
+    return texts, outputs
+
+
+def _render_prompts(
+    kind: str, questions: Sequence[Question], template: PromptTemplate, reasonings: Sequence[str] | None
+) -> list[str]:
+    """Return the prompt of each question, with the chain of thought that it repeats."""
+    if reasonings is None:
+        return [render_prompt(kind, question, template).text for question in questions]
+    return [
+        render_prompt(kind, question, template, {"reasoning": reasoning}).text
+        for question, reasoning in zip(questions, reasonings, strict=True)
     ]
-    return generations, outputs
+
+
+def _build_row(question: Question, output: DecoderOutput, profile: str, setting: str, **columns: Any) -> dict[str, Any]:
+    """Return a row of a question; score, probability, prediction and verdict are null unless they are given."""
+    return {
+        "item_id": question.item_id,
+        "role": question.role or ANSWER,
+        "profile": profile,
+        "setting": setting,
+        "image": question.image,
+        "tokens": output.tokens,
+        **dict.fromkeys(("score", "probability", "prediction", "correct")),
+        "error": output.error,
+        **columns,
+    }
 
 
 def build_choice_rows(
@@ -154,12 +162,37 @@ def build_choice_rows(
     """
     rows = []
     for index, (question, output) in enumerate(zip(questions, outputs, strict=True)):
-        build_columns = {"pairwise": _build_pairwise, "single": _build_single}.get(question.form, _build_choice)
-        columns = build_columns(question, output, profile)
+        setting = question.form if question.form in (PAIRWISE, SINGLE) else CHOICE
+        columns: dict[str, Any] = {"order": question.order}
+        if setting == PAIRWISE:
+            columns["role"] = "caption"
+        if output.scores is not None:
+            columns |= _judge_labels(question, setting, output.scores, profile)
         if reasonings is not None:
-            columns = {**columns, "setting": columns["setting"] + AFTER_COT, "reasoning": reasonings[index]}
-        rows.append({"item_id": question.item_id, "image": question.image, "profile": profile, **columns})
+            setting += AFTER_COT
+            columns["reasoning"] = reasonings[index]
+        rows.append(_build_row(question, output, profile, setting, **columns))
     return rows
+
+
+def _judge_labels(question: Question, setting: str, logits: Sequence[float], profile: str) -> dict[str, Any]:
+    """Return score, probability, prediction and verdict; see `build_choice_rows`."""
+    if setting == CHOICE:
+        prediction = choose_best_label(question.labels, logits, profile)
+        score, probability, correct = max(logits), max(compute_softmax(logits)), prediction in question.gold
+        return {"score": score, "probability": probability, "prediction": prediction, "correct": correct}
+    if setting == PAIRWISE:
+        names, right = ("caption", "foil"), "caption"
+    else:
+        names, right = ("match", "mismatch"), RIGHT_PREDICTION[str(question.role)]
+    first, second = logits
+    if question.order == "foil-first":
+        names, margin = names[::-1], second - first
+    else:
+        margin = first - second
+    prediction = choose_best_label(names, logits, profile)
+    probability = compute_softmax([margin, 0.0])[0]
+    return {"score": margin, "probability": probability, "prediction": prediction, "correct": prediction == right}
 
 
 def choose_best_label(labels: Sequence[str], logits: Sequence[float], profile: str) -> str:
@@ -170,88 +203,10 @@ def choose_best_label(labels: Sequence[str], logits: Sequence[float], profile: s
     return labels[list(logits).index(highest)]
 
 
-def count_outcomes(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Count rows by setting and order of captions, ties, rows without a score, and the most frequent errors."""
-    rows = list(rows)
-    errors = Counter(row["error"] for row in rows if row["error"] is not None)
-    orders = Counter(f"{row['profile']}, {row['order']}" for row in rows if row.get("order"))
-    return {
-        "orders": dict(sorted(orders.items())),
-        "ties": sum(row["prediction"] == TIE for row in rows),
-        "unscored": errors.total(),
-        "errors": dict(errors.most_common(10)),
-    }
-
-
-def _build_pairwise(question: Question, output: DecoderOutput, profile: str) -> dict[str, Any]:
-    columns = {"role": "caption", "setting": PAIRWISE, "order": question.order}
-    names = ("caption", "foil") if question.order == "caption-first" else ("foil", "caption")
-    return {**columns, **_compare_two_labels(names, "caption", "caption", output, profile)}
-
-
-def _build_single(question: Question, output: DecoderOutput, profile: str) -> dict[str, Any]:
-    role = str(question.role)
-    columns = {"role": role, "setting": SINGLE, "order": None}
-    names = ("match", "mismatch")
-    return {**columns, **_compare_two_labels(names, "match", RIGHT_PREDICTION[role], output, profile)}
-
-
-def _compare_two_labels(
-    names: Sequence[str], scored: str, right: str, output: DecoderOutput, profile: str
-) -> dict[str, Any]:
-    """Return the columns of two labels with names: the margin of the scored one, and whether the right one wins."""
-    if output.scores is None:
-        return _build_error_columns(output)
-    index = names.index(scored)
-    margin = output.scores[index] - output.scores[1 - index]
-    prediction = choose_best_label(names, output.scores, profile)
-    return {
-        "score": margin,
-        "tokens": output.tokens,
-        "probability": compute_softmax([margin, 0.0])[0],
-        "prediction": prediction,
-        "correct": prediction == right,
-        "error": None,
-    }
-
-
-def _build_choice(question: Question, output: DecoderOutput, profile: str) -> dict[str, Any]:
-    columns = {"role": ROLE, "setting": CHOICE, "order": None}
-    if output.scores is None:
-        return {**columns, **_build_error_columns(output)}
-    prediction = choose_best_label(question.labels, output.scores, profile)
-    return {
-        **columns,
-        "score": max(output.scores),
-        "tokens": output.tokens,
-        "probability": max(compute_softmax(output.scores)),
-        "prediction": prediction,
-        "correct": prediction in question.gold,
-        "error": None,
-    }
-
-
 def compute_softmax(logits: Sequence[float]) -> list[float]:
     """Return the softmax of the labels' logits, in double precision."""
     weights = np.exp(np.array(logits, dtype=np.float64) - max(logits))
     return [float(share) for share in weights / weights.sum()]
-
-
-def _build_error_columns(output: DecoderOutput) -> dict[str, Any]:
-    missing = dict.fromkeys(("score", "probability", "prediction", "correct"))
-    return {**missing, "tokens": output.tokens, "error": output.error}
-
-
-def build_questions(items: Sequence[Row], dataset: str) -> list[Question]:
-    """Build the questions of items, with the items' own ids.
-
-    Args:
-        items: Rows of `vqa_items.select_questions`.
-        dataset: Name of the data set in the study.
-    """
-    rows = [{**item, "source": dataset, "source_id": item["item_id"], "rejected": None} for item in items]
-    questions = build_open_questions(rows, dataset)
-    return [replace(question, item_id=item["item_id"]) for question, item in zip(questions, items, strict=True)]
 
 
 def answer_questions(
@@ -259,9 +214,7 @@ def answer_questions(
     items: Sequence[Row],
     dataset: str,
     template: PromptTemplate,
-    *,
-    sampling: Sampling | None,
-    seed: int,
+    settings: GenerationSettings,
     reasonings: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return rows of the evaluation layout, role `answer`, with the model's answer to each question.
@@ -274,39 +227,23 @@ def answer_questions(
         items: Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA).
         dataset: Name of the data set in the study.
         template: Wording and markers of the prompts.
-        sampling: Settings of sampling; None takes the likeliest tokens, as in `equations`. `published` samples.
-        seed: The study's seed; each item's draws have a seed of their own.
+        settings: Settings of text generation.
         reasonings: The chain of thought before each answer; None asks for the answer without one.
     """
-    kind, setting = ("answer", SETTING) if reasonings is None else ("answer-after-cot", SETTING + AFTER_COT)
-    questions = build_questions(items, dataset)
-    texts, outputs = generate_texts(
-        session, questions, template, kind, reasonings, most_tokens=MOST_TOKENS, sampling=sampling, seed=seed
-    )
+    kind, setting = ("answer", ANSWERING) if reasonings is None else ("answer-after-cot", ANSWERING + AFTER_COT)
+    questions = build_open_questions(items, dataset)
+    texts, outputs = _generate_texts(session, questions, template, kind, reasonings, MOST_TOKENS, settings)
     profile = template.prompt_file.profile
     rows = []
-    for index, (item, text, output) in enumerate(zip(items, texts, outputs, strict=True)):
-        answer = None if output.error is not None else text
-        row = {
-            "item_id": item["item_id"],
-            "role": ROLE,
-            "profile": profile,
-            "setting": setting,
-            "image": item["image"],
-            "score": None,
-            "tokens": output.tokens,
-            "probability": None,
-            "prediction": answer,
-            "correct": _is_correct(item, answer, profile),
-            "error": output.error,
-        }
-        rows.append(row if reasonings is None else {**row, "reasoning": reasonings[index]})
+    for index, (item, question, output) in enumerate(zip(items, questions, outputs, strict=True)):
+        columns: dict[str, Any] = {} if reasonings is None else {"reasoning": reasonings[index]}
+        if output.error is None:
+            columns |= {"prediction": texts[index], "correct": _is_correct(item, texts[index], profile)}
+        rows.append(_build_row(question, output, profile, setting, **columns))
     return rows
 
 
-def _is_correct(item: Row, answer: str | None, profile: str) -> bool | None:
-    if answer is None:
-        return None
+def _is_correct(item: Row, answer: str, profile: str) -> bool:
     if get_fidelity(profile).open_answers == "substring":
         return contains_gold_answer(answer, item)
     return normalize_answer(answer) == normalize_answer(item["answer"])
@@ -318,7 +255,8 @@ def score_likelihood(
     """Return rows of the evaluation layout: log-likelihood of each text as the description of its image, mean and sum.
 
     The text follows the prompt for a description; a space before it belongs to its first token. Its own tokens count,
-    an end mark does not. `tokens` is their number.
+    an end mark does not. `tokens` is their number. The scores rank caption and foil, so acc_r and AUROC are defined;
+    they decide no match, so p_c, p_f and acc are not.
 
     Args:
         session: The decoder.
@@ -337,11 +275,12 @@ def score_likelihood(
     rows = []
     for setting in (LIKELIHOOD, LIKELIHOOD_SUM):
         for question, query in zip(questions, queries, strict=True):
-            output = outputs[query]
-            tokens = len(output.scores or ())
-            total = None if output.scores is None else math.fsum(output.scores)
-            score = total if total is None or setting == LIKELIHOOD_SUM else total / tokens
-            rows.append(_build_row(question, output, template, setting, score, tokens))
+            scores = outputs[query].scores
+            columns: dict[str, Any] = {"tokens": len(scores or ())}
+            if scores is not None:
+                total = math.fsum(scores)
+                columns["score"] = total if setting == LIKELIHOOD_SUM else total / len(scores)
+            rows.append(_build_row(question, outputs[query], template.prompt_file.profile, setting, **columns))
     return rows
 
 
@@ -368,29 +307,25 @@ def score_vqascore(
         )
         for question in questions
     ]
-    find_tokens = get_label_token_finder(template.prompt_file.profile)
-    outputs = score_continuations(session, queries, find_tokens, "probability")
+    profile = template.prompt_file.profile
+    outputs = score_continuations(session, queries, get_label_token_finder(profile), "probability")
     rows = []
     for question, query in zip(questions, queries, strict=True):
-        output = outputs[query]
-        score = None if output.scores is None else output.scores[0]
-        rows.append(_build_row(question, output, template, VQASCORE, score, output.tokens))
+        scores = outputs[query].scores
+        rows.append(
+            _build_row(question, outputs[query], profile, VQASCORE, score=None if scores is None else scores[0])
+        )
     return rows
 
 
-def _build_row(
-    question: Question, output: DecoderOutput, template: PromptTemplate, setting: str, score: float | None, tokens: int
-) -> dict[str, Any]:
+def count_outcomes(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Count rows by setting and order of captions, ties, rows without a score, and the most frequent errors."""
+    rows = list(rows)
+    errors = Counter(row["error"] for row in rows if row["error"] is not None)
+    orders = Counter(f"{row['profile']}, {row['order']}" for row in rows if row.get("order"))
     return {
-        "item_id": question.item_id,
-        "role": question.role,
-        "profile": template.prompt_file.profile,
-        "setting": setting,
-        "image": question.image,
-        "score": score,
-        "tokens": tokens,
-        "probability": None,
-        "prediction": None,
-        "correct": None,
-        "error": output.error,
+        "orders": dict(sorted(orders.items())),
+        "ties": sum(row["prediction"] == TIE for row in rows),
+        "unscored": errors.total(),
+        "errors": dict(errors.most_common(10)),
     }

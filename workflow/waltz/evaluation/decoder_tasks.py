@@ -18,10 +18,10 @@ from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation import vqa
 from waltz.evaluation.decoder_rows import (
+    GenerationSettings,
     Row,
     answer_questions,
     build_choice_rows,
-    build_questions,
     count_outcomes,
     generate_chains_of_thought,
     score_labels,
@@ -38,13 +38,11 @@ from waltz.evaluation.prompting.prompts import (
     join_turns,
 )
 from waltz.evaluation.prompting.questions import (
-    PUBLISHED_VALID_ITEMS,
     Question,
-    assign_balanced_orders,
+    assign_orders,
+    build_open_questions,
     build_pairwise_questions,
     build_single_questions,
-    count_earlier_draws,
-    draw_published_orders,
     select_text_questions,
 )
 from waltz.fidelity import get_fidelity
@@ -60,21 +58,6 @@ PROMPTS_PER_ITEM = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
 
 
 @dataclass(frozen=True)
-class GenerationSettings:
-    """Settings of text generation.
-
-    Attributes:
-        seed: The study's seed; each item's draws have a seed of their own.
-        sampling: Settings of sampling; None takes the likeliest tokens (`choose_sampling`).
-        cot_tokens: Most tokens of a chain of thought, 100 as published; 0 asks for no answers after one.
-    """
-
-    seed: int
-    sampling: Sampling | None = None
-    cot_tokens: int = 0
-
-
-@dataclass(frozen=True)
 class DecoderTask:
     """The questions of one data set in one profile.
 
@@ -82,7 +65,7 @@ class DecoderTask:
         dataset: Name of the data set.
         profile: `equations` or `published`.
         form: `pairs`, `open` or `choice`.
-        items: Rows of the benchmark (`pairs`), or of `vqa_items.select_questions` (`open`).
+        items: Rows of the benchmark (`pairs`), or of `vqa.select_questions` (`open`).
         questions: The questions of a data set of form `choice`.
         orders: Whether each item's caption is (A), for form `pairs`.
         skipped: Number of rows of form `open` or `choice` that cannot be asked, by reason.
@@ -101,11 +84,7 @@ class DecoderTask:
         return len(self.items) + len(self.questions)
 
     def count_prompts(self, cot_tokens: int) -> int:
-        """Return the number of prompts, repeated ones included.
-
-        Args:
-            cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
-        """
+        """Return the number of prompts, repeated ones included; with `cot_tokens` 0 none asks for a chain of thought."""
         without_cot, added_by_cot = PROMPTS_PER_ITEM[self.form]
         return len(self) * (without_cot + (added_by_cot if cot_tokens else 0))
 
@@ -150,14 +129,7 @@ def build_task(
 def evaluate_task(
     session: DecoderSession, task: DecoderTask, template: PromptTemplate, settings: GenerationSettings
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout, one setting after the other, in the order of the items.
-
-    Args:
-        session: The decoder.
-        task: The questions.
-        template: Wording and markers of the prompts.
-        settings: Settings of text generation.
-    """
+    """Return rows of the evaluation layout, one setting after the other, in the order of the items."""
     if task.form == "choice":
         return evaluate_labelled_questions(session, task.questions, template, settings)
     rows: list[dict[str, Any]] = []
@@ -219,21 +191,6 @@ def choose_sampling(decoder: Decoder, profile: str) -> Sampling | None:
     return get_published_sampling(decoder)
 
 
-def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -> dict[str, bool]:
-    """Return by item whether its caption is (A) in the pairwise question.
-
-    Args:
-        items: All rows of the benchmark that may be asked about, in file order, before sampling.
-        dataset: Name of the data set; those of VALSE have their position in the released scripts' stream of draws.
-        profile: `equations` or `published`.
-        seed: The study's seed.
-    """
-    ids = [item["item_id"] for item in items]
-    if get_fidelity(profile).option_order == "balanced":
-        return assign_balanced_orders(ids, seed)
-    return draw_published_orders(ids, count_earlier_draws(dataset) if dataset in PUBLISHED_VALID_ITEMS else 0)
-
-
 def evaluate_pairs(
     session: DecoderSession,
     items: Sequence[Row],
@@ -242,16 +199,7 @@ def evaluate_pairs(
     orders: dict[str, bool],
     settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
-    """Return rows of captions and foils: `pairwise`, `single`, both after a chain of thought, and the text scores.
-
-    Args:
-        session: The decoder.
-        items: Rows of the benchmark layout.
-        dataset: Name of the data set.
-        template: Wording and markers of the prompts.
-        orders: Whether each caption stands first (`assign_orders`).
-        settings: Settings of text generation.
-    """
+    """Return rows of captions and foils: `pairwise`, `single`, both after a chain of thought, and the text scores."""
     single_questions = build_single_questions(items, dataset)
     return [
         *evaluate_labelled_questions(session, build_pairwise_questions(items, dataset, orders), template, settings),
@@ -268,7 +216,7 @@ def evaluate_labelled_questions(
     profile = template.prompt_file.profile
     rows = build_choice_rows(questions, score_labels(session, questions, template), profile)
     if settings.cot_tokens:
-        chains = _generate_chains(session, questions, template, settings)
+        chains = generate_chains_of_thought(session, questions, template, settings)
         rows += build_choice_rows(questions, score_labels(session, questions, template, chains), profile, chains)
     return rows
 
@@ -280,34 +228,12 @@ def evaluate_open_questions(
     template: PromptTemplate,
     settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
-    """Return rows of open questions, without and with a chain of thought.
-
-    Args:
-        session: The decoder.
-        items: Rows of `vqa_items.select_questions`.
-        dataset: Name of the data set.
-        template: Wording and markers of the prompts.
-        settings: Settings of text generation.
-    """
-    sampling, seed = settings.sampling, settings.seed
-    rows = answer_questions(session, items, dataset, template, sampling=sampling, seed=seed)
+    """Return rows of open questions (`vqa.select_questions`), without and with a chain of thought."""
+    rows = answer_questions(session, items, dataset, template, settings)
     if settings.cot_tokens:
-        chains = _generate_chains(session, build_questions(items, dataset), template, settings)
-        rows += answer_questions(session, items, dataset, template, sampling=sampling, seed=seed, reasonings=chains)
+        chains = generate_chains_of_thought(session, build_open_questions(items, dataset), template, settings)
+        rows += answer_questions(session, items, dataset, template, settings, chains)
     return rows
-
-
-def _generate_chains(
-    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
-) -> list[str]:
-    return generate_chains_of_thought(
-        session,
-        questions,
-        template,
-        most_tokens=settings.cot_tokens,
-        sampling=settings.sampling,
-        seed=settings.seed,
-    )
 
 
 def prompt_datasets(
@@ -321,19 +247,17 @@ def prompt_datasets(
     seed: int,
     cot_tokens: int,
 ) -> Iterator[DatasetResult]:
-    """Prompt one decoder with the questions of data sets.
+    """Prompt one decoder with the questions of data sets, and yield rows of the evaluation layout as `scores`.
 
     Args:
         decoder: The decoder.
         datasets: Files of the data sets, with their form.
-        profiles: Fidelity profiles.
+        profiles: `equations`, `published` or both.
         cache: Folder of finished generations.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
-        seed: Seed of the sample.
+        seed: Seed of samples and draws.
         cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
-    Yields:
-        Rows of the evaluation layout as `scores`.
     """
     templates = [build_template(decoder, profile) for profile in profiles]
     settings = [GenerationSettings(seed, choose_sampling(decoder, profile), cot_tokens) for profile in profiles]

@@ -1,7 +1,7 @@
 """Questions about images, answered by encoders with a vocabulary of answers (LXMERT's task checkpoints).
 
 The predicted answer is the one with the highest logit; its probability is the softmax over the vocabulary, which
-MM-SHAP explains. How right it is: `evaluation.metrics.vqa_accuracy`.
+MM-SHAP explains. How right it is: `evaluation.vqa`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,20 +12,18 @@ import pyarrow.parquet as pq
 
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.evaluation.vqa import SETTING, normalize_case, select_questions
+from waltz.evaluation.vqa import ANSWER, ANSWERING, normalize_case, select_questions
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer
-from waltz.models.encoders.encoder import Encoder
+from waltz.models.encoders.vqa import AnsweringEncoder
 from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
-
-ROLE = "answer"
 
 Row = Mapping[str, Any]
 
 
 def compute_answers(
-    encoder: Encoder,
+    encoder: AnsweringEncoder,
     items: Sequence[Row],
     images: ImageSource,
     stored: Path | None = None,
@@ -34,7 +32,7 @@ def compute_answers(
     """Return logit, index in the vocabulary and probability of the answer to each distinct question about an image.
 
     Args:
-        encoder: An encoder whose `fuse` gives a logit for each answer.
+        encoder: The encoder.
         items: Rows of image and question.
         images: Source of the images.
         stored: Folder of finished blocks.
@@ -74,9 +72,9 @@ def build_answer_rows(
             rows.append(
                 {
                     "item_id": item["item_id"],
-                    "role": ROLE,
+                    "role": ANSWER,
                     "profile": profile,
-                    "setting": SETTING,
+                    "setting": ANSWERING,
                     "image": item["image"],
                     "score": logit,
                     "tokens": result.tokens,
@@ -90,36 +88,24 @@ def build_answer_rows(
 
 
 def answer_datasets(
-    encoder: Encoder,
-    vocabulary: Sequence[str],
-    datasets: Iterable[DatasetFiles],
-    profiles: Sequence[str],
-    cache: Path,
-    *,
-    seed: int,
+    encoder: AnsweringEncoder, datasets: Iterable[DatasetFiles], profiles: Sequence[str], cache: Path, *, seed: int
 ) -> Iterator[DatasetResult]:
-    """Answer the questions of data sets with one encoder that has an answering head.
+    """Answer the questions of data sets with one encoder, and yield rows of the evaluation layout as `scores`.
 
     Args:
         encoder: The encoder.
-        vocabulary: Answers that it chooses from.
         datasets: Files of the data sets, with size and choice of the questions.
-        profiles: Fidelity profiles.
+        profiles: `equations`, `published` or both.
         cache: Folder of finished batches.
         seed: Seed of the choice of questions.
-    Yields:
-        Rows of the evaluation layout as `scores`.
     """
     for dataset in datasets:
-        source, size, choice = (
-            pq.read_table(dataset.rows).to_pylist(),
-            dataset.settings["size"],
-            dataset.settings.get("choice"),
-        )
+        source = pq.read_table(dataset.rows).to_pylist()
+        size, choice = dataset.settings["size"], dataset.settings.get("choice")
         items, unusable = select_questions(dataset.name, source, size, seed, choice)
         label = f"{encoder.spec.name} {dataset.name}"
         with open_images(dataset.images) as images, show_progress(len(items), "question", label) as bar:
             answers = compute_answers(encoder, items, images, cache, bar.update)
-        rows = build_answer_rows(items, answers, vocabulary, profiles)
+        rows = build_answer_rows(items, answers, encoder.answers, profiles)
         facts = {"unusable": dict(unusable), "unscored_texts": sum(row["error"] is not None for row in rows)}
         yield DatasetResult(dataset, {"scores": rows}, len(source), facts)

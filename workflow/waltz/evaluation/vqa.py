@@ -18,7 +18,10 @@ from waltz.core.sampling import sample
 from waltz.fidelity import get_fidelity
 from waltz.sources.published_samples import select_published_ids
 
-SETTING = "answering"
+ANSWERING = "answering"
+"""Setting of answers to questions about images."""
+ANSWER = "answer"
+"""Role of answers."""
 ARTICLES = frozenset({"a", "an", "the"})
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBERS)}}
@@ -28,7 +31,6 @@ WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 Row = Mapping[str, Any]
 FULL_AGREEMENT = 3
 """Annotators whose agreement makes an answer fully right."""
-AnswerRow = Mapping[str, Any]
 
 
 def contains_gold_answer(predicted: str, item: Row) -> bool:
@@ -99,7 +101,7 @@ def select_questions(
 
 
 def compute_vqa_accuracy(
-    items: Sequence[AnswerRow], rows: Iterable[AnswerRow], profile: str, label: str, resampling: Resampling
+    items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, resampling: Resampling
 ) -> Measure:
     """Compute the accuracy of predicted answers in percent, with the interval of resampled images.
 
@@ -118,7 +120,7 @@ def compute_vqa_accuracy(
     return compute_mean(shares, [item["image"] for item in answered], label, resampling)
 
 
-def score_answer(row: AnswerRow, item: AnswerRow, profile: str) -> float:
+def score_answer(row: Row, item: Row, profile: str) -> float:
     """Return the accuracy of one answer, between 0 and 1.
 
     Args:

@@ -39,10 +39,10 @@ from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.decoder_tasks import build_template
-from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.prompting.decoder_outputs import LoadImage
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
 from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.vqa import ANSWER
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
@@ -378,7 +378,7 @@ def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pa
     return [
         {
             "item_id": question.item_id,
-            "role": "caption" if question.form == "pairwise" else ROLE,
+            "role": "caption" if question.form == "pairwise" else ANSWER,
             "profile": setup.settings.profile,
             "setting": f"{kind}:{name}",
             "image": question.image,

@@ -11,8 +11,7 @@ from waltz.evaluation.items import list_texts
 from waltz.fidelity import get_fidelity
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
-from waltz.sources.published_samples import PUBLISHED_SAMPLES, draw_caption_first
-from waltz.sources.published_samples import select_published_ids as published_ids
+from waltz.sources.published_samples import PUBLISHED_SAMPLES, draw_caption_first, select_published_ids
 
 Row = Mapping[str, Any]
 WRONG_OPEN_ANSWER = "impossible to give"
@@ -21,9 +20,6 @@ PUBLISHED_VALID_ITEMS: Mapping[str, int] = {
     name: INSTRUMENTS[name].released_items for name in sorted(INSTRUMENTS, key=lambda name: name != "foil-it")
 }
 """Valid items by piece, in the order in which the released scripts for accuracy and T-SHAP go through the pieces."""
-TextRow = Mapping[str, Any]
-FORMS = {"esnli": "esnli", "comve": "comve"}
-"""Forms by task; every other task is BIG-Bench Hard's."""
 PUBLISHED_LABELS = {"disambiguation": 3}
 """Number of labels in the released code where it is not the number of choices, by prefix of the task."""
 
@@ -107,23 +103,30 @@ def draw_published_orders(item_ids: Sequence[str], earlier_draws: int = 0, seed:
 def count_earlier_draws(dataset: str) -> int:
     """Return the number of orders that the released scripts for accuracy and T-SHAP draw before this piece.
 
-    Raises:
-        UserError: The piece is none of theirs.
+    0 for a data set that is none of theirs.
     """
-    if dataset not in PUBLISHED_VALID_ITEMS:
-        raise UserError(f"{dataset}: no published order of captions; there are {', '.join(PUBLISHED_VALID_ITEMS)}")
     names = list(PUBLISHED_VALID_ITEMS)
-    return sum(PUBLISHED_VALID_ITEMS[name] for name in names[: names.index(dataset)])
+    earlier = names[: names.index(dataset)] if dataset in names else []
+    return sum(PUBLISHED_VALID_ITEMS[name] for name in earlier)
+
+
+def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -> dict[str, bool]:
+    """Return by item whether its caption is (A) in the pairwise question.
+
+    Args:
+        items: All rows of the benchmark that may be asked about, in file order, before sampling.
+        dataset: Name of the data set; those of VALSE have their position in the released scripts' stream of draws.
+        profile: `equations` or `published`.
+        seed: The study's seed.
+    """
+    ids = [item["item_id"] for item in items]
+    if get_fidelity(profile).option_order == "balanced":
+        return assign_balanced_orders(ids, seed)
+    return draw_published_orders(ids, count_earlier_draws(dataset))
 
 
 def build_pairwise_questions(items: Sequence[Row], dataset: str, orders: Mapping[str, bool]) -> list[Question]:
-    """Build one question per item: is caption or foil right? (A) is the text that the orders put first.
-
-    Args:
-        items: Rows of the benchmark layout.
-        dataset: Name of the data set in the study.
-        orders: Whether the caption stands first, by item.
-    """
+    """Build one question per item: is caption or foil right? (A) is the caption where the orders put it first."""
     labels = list_letters(2)
     questions = []
     for item in items:
@@ -139,12 +142,7 @@ def build_pairwise_questions(items: Sequence[Row], dataset: str, orders: Mapping
 
 
 def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]:
-    """Build one question per text: does it describe the image, (A), or not, (B)? The caption comes first.
-
-    Args:
-        items: Rows of the benchmark or of CV-Probes.
-        dataset: Name of the data set in the study.
-    """
+    """Build one question per text of an item: does it describe the image, (A), or not, (B)?"""
     labels = list_letters(2)
     questions = []
     for item in items:
@@ -157,27 +155,22 @@ def build_single_questions(items: Sequence[Row], dataset: str) -> list[Question]
     return questions
 
 
-def build_open_questions(rows: Sequence[Row], dataset: str) -> list[Question]:
+def build_open_questions(items: Sequence[Row], dataset: str) -> list[Question]:
     """Build questions that are answered in words (VQA, GQA).
 
     The answer of any annotator counts as right, the most frequent answer first, ties in the annotators' order; without
     annotators the one answer.
 
     Args:
-        rows: Selected rows of the layout `QUESTIONS`.
+        items: Rows of `vqa.select_questions`.
         dataset: Name of the data set in the study.
-    Raises:
-        UserError: A row was rejected, or has no answer.
     """
     questions = []
-    for row in rows:
-        item_id = f"{row['source']}:{row['source_id']}"
-        answers = list(row["answers"]) or [row["answer"]]
-        if row["rejected"] is not None or None in answers:
-            raise UserError(f"{dataset}: {item_id} cannot be asked: {row['rejected'] or 'it has no answer'}")
+    for item in items:
+        answers = list(item["answers"]) or [item["answer"]]
         gold = tuple(sorted(dict.fromkeys(answers), key=lambda answer: -answers.count(answer)))
-        fields = {"question": row["question"].strip()}
-        questions.append(Question(item_id, dataset, "open", row["image"], fields, (), gold, WRONG_OPEN_ANSWER))
+        fields = {"question": item["question"].strip()}
+        questions.append(Question(item["item_id"], dataset, "open", item["image"], fields, (), gold, WRONG_OPEN_ANSWER))
     return questions
 
 
@@ -195,7 +188,7 @@ class SelectedQuestions:
 
 
 def select_text_questions(
-    rows: Sequence[TextRow], dataset: str, profile: str, n: int | None, seed: int
+    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
     """Select the questions of one data set.
 
@@ -218,15 +211,18 @@ def select_text_questions(
         raise UserError(f"{dataset}: expected rows of one task, got {len(tasks)}: {', '.join(sorted(tasks))}")
     task = tasks.pop()
     by_id = {str(row["source_id"]): row for row in rows}
+    form = task if task in ("esnli", "comve") else "bbh"
+    generator = random.Random(PUBLISHED_SAMPLES[form].seed)
+    if form == "bbh":  # only its sampling draws from the generator that draws wrong labels
+        generator.shuffle(list(range(len(rows))))
     fidelity = get_fidelity(profile)
     if fidelity.sampling == "released":
-        selected = [by_id[key] for key in published_ids(FORMS.get(task, "bbh"), rows, n)]
+        selected = [by_id[key] for key in select_published_ids(form, rows, n)]
     else:
         usable = [key for key, row in by_id.items() if row["rejected"] is None]
         selected = [by_id[key] for key in sample(usable, None if n is None else min(n, len(usable)), seed)]
     questions: list[Question] = []
     skipped: dict[str, str] = {}
-    generator = _build_shuffled_generator(task, len(rows))
     for row in selected:
         item_id, labels = f"{row['source']}:{row['source_id']}", _list_labels(row, task, profile)
         reason = row["rejected"] or (
@@ -242,28 +238,19 @@ def select_text_questions(
             wrong = labels[1 - row["gold"]]
         else:
             wrong = generator.choice([label for label in labels if label != gold])
-        form = FORMS.get(task, "bbh")
         questions.append(Question(item_id, dataset, form, None, _get_fields(row, task), labels, (gold,), wrong))
     if not questions:
         raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
     return SelectedQuestions(tuple(questions), skipped)
 
 
-def _build_shuffled_generator(task: str, rows: int) -> random.Random:
-    """Return the released code's generator as sampling leaves it: only BIG-Bench Hard's sampling draws from it."""
-    generator = random.Random(PUBLISHED_SAMPLES[FORMS.get(task, "bbh")].seed)
-    if task not in FORMS:
-        generator.shuffle(list(range(rows)))
-    return generator
-
-
-def _list_labels(row: TextRow, task: str, profile: str) -> tuple[str, ...]:
+def _list_labels(row: Row, task: str, profile: str) -> tuple[str, ...]:
     published_count = next((n for name, n in PUBLISHED_LABELS.items() if task.startswith(name)), None)
     released = get_fidelity(profile).released_label_count
     return list_letters(published_count if released and published_count else len(row["choices"]))
 
 
-def _get_fields(row: TextRow, task: str) -> dict[str, str]:
+def _get_fields(row: Row, task: str) -> dict[str, str]:
     """Return the fields of a row; `text` of BIG-Bench Hard is the text of its file, with letters added to choices."""
     if task == "esnli":
         return {"premise": row["premise"], "hypothesis": row["hypothesis"]}
