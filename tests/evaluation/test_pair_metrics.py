@@ -15,7 +15,7 @@ from waltz.evaluation.metrics.pair_metrics import (
     NOT_APPLICABLE,
     ScoredPairs,
     average_measures,
-    compute_acc_r,
+    compute_accuracy,
     compute_auroc,
     compute_auroc_draws,
     compute_pair_metrics,
@@ -116,13 +116,11 @@ def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
         pair_scores(rows_of([(1.0, np.nan)]), "equations")
 
 
-def test_verdicts_on_single_texts_are_no_ranking_and_rankings_agree():
+def test_choices_and_rankings_agree():
     captions = [row for row in rows_of([(2, 1), (3, 4)]) if row["role"] == "caption"]
-    with pytest.raises(ValueError, match="judge each text by itself"):
-        compute_acc_r(captions, "d", HOW)
     ranked = [{**row, "setting": "perplexity", "correct": row["item_id"] == "i0"} for row in captions]
     scored = pair_scores(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
-    assert compute_acc_r(ranked, "d", HOW) == compute_pair_metrics(scored, "d", HOW)["acc_r"]
+    assert compute_accuracy(ranked, "d", HOW) == compute_pair_metrics(scored, "d", HOW)["acc_r"]
 
 
 def test_a_text_without_its_counterpart_is_refused():
@@ -204,14 +202,14 @@ def rows(verdicts, images=None):
 
 
 def test_acc_r_counts_unscored_items_neither_right_nor_wrong():
-    measure = compute_acc_r(rows([True, False, True, None]), "d", RESAMPLING)
+    measure = compute_accuracy(rows([True, False, True, None]), "d", RESAMPLING)
     assert measure.value == pytest.approx(200 / 3)
     assert measure.n == 3
 
 
 def test_the_interval_of_independent_items_is_the_binomial_one():
     verdicts = [place % 4 != 0 for place in range(400)]  # 75 %
-    measure = compute_acc_r(rows(verdicts), "d", RESAMPLING)
+    measure = compute_accuracy(rows(verdicts), "d", RESAMPLING)
     half = 196 * np.sqrt(0.75 * 0.25 / 400)
     assert measure.ci_low == pytest.approx(75 - half, abs=0.5)
     assert measure.ci_high == pytest.approx(75 + half, abs=0.5)
@@ -219,8 +217,8 @@ def test_the_interval_of_independent_items_is_the_binomial_one():
 
 def test_items_that_share_an_image_widen_the_interval():
     verdicts = [True] * 200 + [False] * 200
-    alone = compute_acc_r(rows(verdicts), "d", RESAMPLING)
-    shared = compute_acc_r(rows(verdicts, [f"image {place // 4}" for place in range(400)]), "d", RESAMPLING)
+    alone = compute_accuracy(rows(verdicts), "d", RESAMPLING)
+    shared = compute_accuracy(rows(verdicts, [f"image {place // 4}" for place in range(400)]), "d", RESAMPLING)
     widths = [measure.ci_high - measure.ci_low for measure in (shared, alone)]
     assert widths[0] / widths[1] == pytest.approx(2, rel=0.1)  # four items an image: the square root of four
 
@@ -234,7 +232,8 @@ def test_draws_are_the_same_again_and_others_for_another_data_set():
 
 def test_an_average_weighs_data_sets_alike_and_narrows():
     parts = [
-        compute_acc_r(rows([True] * right + [False] * (100 - right)), f"d{right}", RESAMPLING) for right in (40, 60, 80)
+        compute_accuracy(rows([True] * right + [False] * (100 - right)), f"d{right}", RESAMPLING)
+        for right in (40, 60, 80)
     ]
     mean = average_measures(parts)
     assert mean.value == pytest.approx(60)
@@ -243,7 +242,7 @@ def test_an_average_weighs_data_sets_alike_and_narrows():
 
 
 def test_an_average_with_a_hole_has_a_reason():
-    parts = [compute_acc_r(rows([True]), "a", RESAMPLING), compute_acc_r(rows([None]), "b", RESAMPLING)]
+    parts = [compute_accuracy(rows([True]), "a", RESAMPLING), compute_accuracy(rows([None]), "b", RESAMPLING)]
     assert parts[1].reason == "none of 1 items could be scored"
     assert average_measures(parts).reason == "1 of 2 data sets have no value"
 

@@ -19,7 +19,6 @@ from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.evaluation.vqa import (
     compute_agreement,
     compute_vqa_accuracy,
-    list_unreachable_items,
     normalize_case,
     score_answer,
     select_questions,
@@ -127,4 +126,3 @@ def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert normalize_case("  Two  Dogs. ") == normalize_case("two dogs")
     said = {"prediction": "no", "correct": True}
     assert score_answer(said, ITEMS[2], "equations") == score_answer(said, ITEMS[2], "published") == 1
-    assert list(list_unreachable_items(ITEMS, VOCABULARY)) == ["q1"]

@@ -75,7 +75,7 @@ def score_pairs(
         for item in items
         for role, text in list_texts(item)
     ]
-    return _score(encoder, instances, images, profiles, lambda columns, _: str(columns["prediction"]), stored, done)
+    return _score(encoder, instances, images, profiles, None, stored, done)
 
 
 def score_probes(
@@ -86,7 +86,7 @@ def score_probes(
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout: each image with its caption, in each profile, role `caption`.
+    """Return rows of the evaluation layout: each image of CV-Probes with its caption, in each profile.
 
     Args:
         encoder: A loaded encoder.
@@ -108,11 +108,11 @@ def _score(
     instances: Sequence[Instance],
     images: ImageSource,
     profiles: Sequence[str],
-    predict: Callable[[Mapping[str, Any], str], str],
+    predict: Callable[[Mapping[str, Any], str], str] | None,
     stored: Path | None,
     done: ProgressCallback,
 ) -> list[dict[str, Any]]:
-    """Return a row for each instance in each profile; `predict` decides rows that have a probability."""
+    """Return a row for each instance in each profile; `predict` replaces the prediction of rows with a probability."""
     aligned = compute_pair_scores(
         encoder,
         [(instance.image, instance.text) for instance in instances],
@@ -124,7 +124,7 @@ def _score(
     for profile in profiles:
         for instance in instances:
             columns = build_score_columns(aligned[instance.image, instance.text], encoder.probability, profile)
-            if columns["probability"] is not None:
+            if predict is not None and columns["probability"] is not None:
                 columns["prediction"] = predict(columns, profile)
             correct = None if columns["prediction"] is None else columns["prediction"] == instance.right
             names = {"item_id": instance.item_id, "role": instance.role, "image": instance.image}
@@ -137,7 +137,7 @@ def build_score_columns(pair: PairScore, with_probability: bool, profile: str) -
 
     Args:
         pair: The encoder's logit.
-        with_probability: Whether the sigmoid of its logit is a probability of a match.
+        with_probability: Whether the sigmoid of the logit is a probability of a match.
         profile: `published` or `equations`.
     """
     probability = prediction = None
@@ -179,18 +179,16 @@ def score_datasets(
     sample: int | None,
     seed: int,
 ) -> Iterator[DatasetResult]:
-    """Score the texts of data sets of captions and foils, and of CV-Probes, with one encoder.
+    """Score captions and foils, and CV-Probes, with one encoder; yield rows of the evaluation layout as `scores`.
 
     Args:
         encoder: The encoder.
         datasets: Files of the data sets.
-        profiles: Fidelity profiles.
+        profiles: `equations`, `published` or both.
         cache: Folder of finished batches.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
         seed: Seed of the sample.
-    Yields:
-        Rows of the evaluation layout as `scores`.
     """
     for dataset in datasets:
         probes = "condition" in pq.read_schema(dataset.rows).names

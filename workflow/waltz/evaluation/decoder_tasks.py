@@ -84,7 +84,7 @@ class DecoderTask:
         return len(self.items) + len(self.questions)
 
     def count_prompts(self, cot_tokens: int) -> int:
-        """Return the number of prompts, repeated ones included; with `cot_tokens` 0 none asks for a chain of thought."""
+        """Return the number of prompts, repeated ones included; `cot_tokens` 0 asks for no chain of thought."""
         without_cot, added_by_cot = PROMPTS_PER_ITEM[self.form]
         return len(self) * (without_cot + (added_by_cot if cot_tokens else 0))
 

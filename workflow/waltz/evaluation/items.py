@@ -75,8 +75,8 @@ def build_mismatched_items(
         rows: All rows of a source, of the layout `CAPTIONS` or `QUESTIONS`, in file order.
         n: Number of items; None takes one for each image.
         seed: Seed of items and foils. An item's foil depends on its id, the seed and the source, not on n.
-        choice: One of `sources.published_samples.PUBLISHED`, to take the rows of the published runs (all usable ones of
-            the first n drawn). Otherwise one row per image is taken, and n of these by seeded rank.
+        choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, to take the rows of the published runs (all
+            usable ones of the first n drawn). Otherwise one row per image is taken, and n of these by seeded rank.
     Returns:
         Rows of the benchmark layout, and the rows that cannot be used, counted by reason.
     Raises:

@@ -98,7 +98,7 @@ def score_texts(
     stored: Path,
     done: Callable[[int], object],
 ) -> dict[str, TextScore]:
-    """TextScore each distinct text; batches depend only on the set of texts and `tokens_per_batch`."""
+    """Return the score of each distinct text; batches depend only on the set of texts and `tokens_per_batch`."""
     if get_fidelity(profile).perplexity == "mean":
         return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
     ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
@@ -142,19 +142,17 @@ def score_datasets(
     seed: int,
     tokens_per_batch: int,
 ) -> Iterator[DatasetResult]:
-    """Score the captions and foils of data sets with one language model.
+    """Score captions and foils with one language model; yield rows of the evaluation layout as `scores`.
 
     Args:
         model: The language model.
         datasets: Files of the data sets.
-        profiles: Fidelity profiles.
+        profiles: `equations`, `published` or both.
         cache: Folder of finished batches.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
         seed: Seed of the sample.
         tokens_per_batch: Most tokens in one forward pass.
-    Yields:
-        Rows of the evaluation layout as `scores`.
     """
     for dataset in datasets:
         items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()

@@ -10,7 +10,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from waltz.core.intervals import Measure, Resampling, compute_mean
@@ -33,6 +33,38 @@ FULL_AGREEMENT = 3
 """Annotators whose agreement makes an answer fully right."""
 
 
+def select_questions(
+    name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Select the questions of a data set.
+
+    Args:
+        name: Name of the data set.
+        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
+        n: Number of questions; None takes all, and a smaller source is taken as a whole.
+        seed: Seed of the sample.
+        choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, to take the rows of the published runs (all
+            usable ones of the first n drawn).
+    Returns:
+        Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA), and the rows that
+        cannot be used, counted by reason.
+    """
+    unusable: Counter[str] = Counter()
+    usable: dict[str, Row] = {}
+    for row in rows:
+        if row["rejected"] is not None or row["answer"] is None:
+            unusable[row["rejected"] or "the answer is withheld"] += 1
+        else:
+            usable[row["source_id"]] = row
+    if choice is None:
+        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
+    else:
+        ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
+    columns = ("image", "question", "answer", "answers")
+    items = [{"item_id": f"{name}:{row_id}", **{key: usable[row_id][key] for key in columns}} for row_id in ids]
+    return items, unusable
+
+
 def contains_gold_answer(predicted: str, item: Row) -> bool:
     """Return whether an answer is right by the released code for decoders: a gold one is part of it, in lower case.
 
@@ -41,16 +73,10 @@ def contains_gold_answer(predicted: str, item: Row) -> bool:
 
     Args:
         predicted: The generated answer.
-        item: The question's gold `answer`, and `answers` of the annotators or an empty list.
+        item: A row of `select_questions`.
     """
     golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
     return any(gold in predicted.lower() for gold in golds)
-
-
-def list_unreachable_items(items: Iterable[Row], vocabulary: Iterable[str]) -> Iterator[str]:
-    """Yield ids of the questions whose gold answer is not in a model's vocabulary."""
-    reachable = {normalize_case(answer) for answer in vocabulary}
-    return (str(item["item_id"]) for item in items if normalize_case(item["answer"]) not in reachable)
 
 
 def normalize_case(answer: str) -> str:
@@ -69,45 +95,14 @@ def normalize_answer(answer: str) -> str:
     return " ".join([word for word in tokens if word not in ARTICLES] or tokens)
 
 
-def select_questions(
-    name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
-) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Select the questions of a data set.
-
-    Args:
-        name: Name of the data set.
-        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
-        n: Number of questions; None takes all, and a smaller source is taken as a whole.
-        seed: Seed of the sample.
-        choice: One of `sources.published_samples.PUBLISHED`, to take the rows of the published runs (all usable ones of
-            the first n drawn).
-    Returns:
-        Rows of item_id, image, question, answer and answers, and the rows that cannot be used, counted by reason.
-    """
-    unusable: Counter[str] = Counter()
-    usable: dict[str, Row] = {}
-    for row in rows:
-        if row["rejected"] is not None or row["answer"] is None:
-            unusable[row["rejected"] or "the answer is withheld"] += 1
-        else:
-            usable[row["source_id"]] = row
-    if choice is None:
-        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
-    else:
-        ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
-    columns = ("image", "question", "answer", "answers")
-    items = [{"item_id": f"{name}:{row_id}", **{key: usable[row_id][key] for key in columns}} for row_id in ids]
-    return items, unusable
-
-
 def compute_vqa_accuracy(
     items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, resampling: Resampling
 ) -> Measure:
     """Compute the accuracy of predicted answers in percent, with the interval of resampled images.
 
     Args:
-        items: Rows of item_id, image, answer and answers (those of the annotators; empty for GQA).
-        rows: Rows of `encoder_vqa.build_answer_rows` or `open_answers.answer_questions`, of one setting.
+        items: Rows of `select_questions`.
+        rows: Rows of `encoder_vqa.build_answer_rows` or `decoder_rows.answer_questions`, of one setting.
         profile: `published` or `equations`.
         label: Name of the data set.
         resampling: Resamples, coverage and seed of intervals.
@@ -125,7 +120,7 @@ def score_answer(row: Row, item: Row, profile: str) -> float:
 
     Args:
         row: A row with `prediction`, the answer, and `correct`, the verdict by the gold answer.
-        item: Its question's gold `answer`, and `answers` of the annotators or an empty list.
+        item: Its question, a row of `select_questions`.
         profile: `published` takes the verdict, `equations` the annotators' answers where there are any.
     """
     if not get_fidelity(profile).annotators:

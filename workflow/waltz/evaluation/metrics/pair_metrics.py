@@ -265,34 +265,15 @@ def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray
     return np.concatenate(draws)
 
 
-def compute_acc_r(rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling) -> Measure:
-    """Compute acc_r of rows with the preferred text of each item (settings `perplexity`, `pairwise`).
-
-    Args:
-        rows: Rows of the evaluation layout, one per item (role `caption`).
-        label: Name of the data set, which separates its bootstrap draws from others'.
-        resampling: Resamples, coverage, seed.
-    Returns:
-        Percent of the scored items; the same as in `compute_pair_metrics`.
-    Raises:
-        ValueError: The rows judge each text by itself, so that `correct` would give p_c.
-    """
-    if any(row.get("setting") in (ALIGNMENT, SINGLE) for row in rows):
-        raise ValueError("rows that judge each text by itself: take acc_r from `compute_pair_metrics`")
-    return compute_accuracy(rows, label, resampling)
-
-
 def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling) -> Measure:
-    """Compute the share of rows that are correct.
+    """Compute the share of rows that are correct, in percent of those with a score.
 
-    Rows without a score (`correct` is null) are skipped, and counted in the reason where no row remains.
+    Of rows that choose between caption and foil (`pairwise`, `perplexity`) it is acc_r.
 
     Args:
         rows: Rows of the evaluation layout, one per item; rows without an image are resampled individually.
         label: Name of the data set, which separates its bootstrap draws from others'.
         resampling: Resamples, coverage, seed.
-    Returns:
-        Percent of the scored items.
     """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
@@ -303,11 +284,7 @@ def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resamplin
 
 
 def average_measures(parts: Sequence[Measure]) -> Measure:
-    """Return the mean over data sets with equal weights; data sets are independent.
-
-    Returns:
-        The mean; without a value where one part has none.
-    """
+    """Return the mean over independent data sets with equal weights; without a value where one part has none."""
     n = sum(part.n for part in parts)
     values = [part.value for part in parts if part.value is not None]
     if not parts or len(values) < len(parts):

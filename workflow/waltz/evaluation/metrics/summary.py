@@ -15,7 +15,6 @@ from waltz.evaluation.metrics.pair_metrics import (
     PERPLEXITY,
     SINGLE,
     average_measures,
-    compute_acc_r,
     compute_accuracy,
     compute_pair_metrics,
     pair_choices,
@@ -145,5 +144,5 @@ def _compute_metrics(
     if kind == CHOICE:
         return {"accuracy": compute_accuracy(profile_rows, dataset, resampling)}
     if kind == PAIRWISE:
-        return {"acc_r": compute_acc_r(profile_rows, dataset, resampling)}
+        return {"acc_r": compute_accuracy(profile_rows, dataset, resampling)}
     return compute_pair_metrics(pair_scores(rows, profile), dataset, resampling)
