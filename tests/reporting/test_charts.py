@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 from matplotlib.colors import to_hex
 
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
-from waltz.reporting.figures.charts import CHANCE_MODEL, MARKERS, draw_chart, select_cells
-from waltz.reporting.figures.figure_files import WORDS, draw_frequencies, save_figure
+from waltz.reporting.figures.charts import CHANCE_MODEL, MARKERS, WORDS, draw_chart, draw_frequencies, select_cells
+from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
@@ -54,10 +54,10 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
 
 def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
     cells = [cell("a", "m", "x", 50.0, 55.0), cell("a", "n", "x", None, 60.0), cell("a", "n", "y", 40.0)]
-    figure = draw_chart(CHART, cells, "published", lambda field, name: f"<{name}>")
+    figure = draw_chart(CHART, cells, "published")
     (panel,) = [axes for axes in figure.axes if axes.axison]
-    assert panel.get_title(loc="left") == "<a>"
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["<x>", "<y>"]
+    assert panel.get_title(loc="left") == "a"
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["x", "y"]
     marks = [line for line in panel.lines if line.get_marker() in MARKERS]
     filled = {line.get_xdata()[0] for line in marks if line.get_markerfacecolor() != "none"}
     hollow = {line.get_xdata()[0] for line in marks if line.get_markerfacecolor() == "none"}
@@ -65,13 +65,13 @@ def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
     assert {tuple(line.get_xdata()) for line in panel.lines if len(set(line.get_xdata())) == 2} >= {(49.0, 52.0)}
     same_model = [line for line in marks if line.get_xdata()[0] in (50.0, 55.0)]
     assert len({(line.get_marker(), to_hex(line.get_color()), line.get_ydata()[0]) for line in same_model}) == 1
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["<m>", "<n>", "hollow: paper value"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["m", "n", "hollow: paper value"]
 
 
 def test_every_column_of_panels_has_numbers_under_it():
     metrics = tuple("abcdef")
     chart = replace(CHART, selection={"metric": metrics, "setting": ("",)})
-    figure = draw_chart(chart, [cell(name, "m", "x", 1.0) for name in metrics], "published", lambda _, name: name)
+    figure = draw_chart(chart, [cell(name, "m", "x", 1.0) for name in metrics], "published")
     figure.canvas.draw()
     numbered = [panel.xaxis.get_tick_params()["labelbottom"] for panel in figure.axes]
     assert numbered[:6] == [False, False, True, True, True, True]  # four columns, of which two hold two panels
@@ -80,12 +80,12 @@ def test_every_column_of_panels_has_numbers_under_it():
 def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     cells = [cell("a", f"m{place}", f"d{place % 3}", float(place)) for place in range(12)]
     for name in ("one", "other"):
-        save_figure(draw_chart(CHART, cells, "published", lambda field, name: name), [tmp_path / f"{name}.svg"])
+        save_figure(draw_chart(CHART, cells, "published"), [tmp_path / f"{name}.svg"])
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
-    empty = draw_chart(CHART, [], "published", lambda field, name: name)
+    empty = draw_chart(CHART, [], "published")
     assert any("no cell" in text.get_text() for text in empty.texts)
     absent = replace(cell("a", "m", "x", None), reason="too few items")
-    figure = draw_chart(CHART, [absent], "published", lambda field, name: name)
+    figure = draw_chart(CHART, [absent], "published")
     assert any(text.get_text().endswith(":\ntoo few items") for text in figure.texts)
 
 
@@ -100,7 +100,7 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
         *(cell("a", "m", "x", value, setting=f"cot, seed {seed}") for seed, value in ((1, 46.0), (2, 54.0))),
         cell("b", "m", "x", 0.5, setting="cot"),
     ]
-    figure = draw_chart(chart, cells, "published", lambda field, name: name)
+    figure = draw_chart(chart, cells, "published")
     first, second = (axes for axes in figure.axes if axes.axison)
     assert (first.get_xlabel(), second.get_xlabel()) == ("percent", "other unit")
     assert first.get_xlim()[1] > 50 > 2 > second.get_xlim()[1]
@@ -110,7 +110,7 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     assert {len(line.get_xdata()) for line in second.lines} == {1}  # one seed has no bar
     assert "thesis X.1, decoders paper figure 7" in figure.get_suptitle()
     assert "one standard deviation" in figure.legends[0].get_title().get_text()
-    alone = draw_chart(chart, [cells[-1]], "published", lambda field, name: name)
+    alone = draw_chart(chart, [cells[-1]], "published")
     assert "no deviation" in alone.legends[0].get_title().get_text()
 
 

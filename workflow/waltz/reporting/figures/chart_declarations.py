@@ -5,9 +5,11 @@ same numbers (resources/published/README.md).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from waltz.instruments import INSTRUMENTS
+from waltz.reporting.tables.declaration import AVERAGE
+from waltz.reporting.tables.declarations import CC_SHAPS, COT_TESTS, POST_HOC_TESTS
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Chart:
     id: str
     title: str
     tables: tuple[str, ...]
-    panels: tuple[str, ...]
-    rows: str
-    series: str
+    panels: tuple[str, ...] = ("metric",)
+    rows: str = "dataset"
+    series: str = "model"
     selection: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str = "percent"
     units: Mapping[str, str] = field(default_factory=dict)
@@ -49,28 +51,33 @@ class Chart:
         return ", ".join(name.replace("-", " ") for name in (self.id, *self.further_figures))
 
 
-AVERAGE = "average"
-POST_HOC, COT = ("post-hoc",), ("cot",)
 T_SHAPS = ("t_shap", "t_shap_r", "t_shap_c", "t_shap_f")
-TESTS = (
-    "counterfactual_edits",
-    "input_from_explanation",
-    "biasing_features",
-    "early_answering",
-    "filler_tokens",
-    "adding_mistakes",
-    "paraphrasing",
-)
-CC_SHAPS = ("cc_shap_posthoc", "cc_shap_cot")
-OPEN = ("vqa", "gqa", "gqa-balanced", "mscoco")
-
+TESTS = (*POST_HOC_TESTS, *COT_TESTS)
 CC_SHAP_UNIT = "CC-SHAP, -1 to 1"
+VALSE = (*INSTRUMENTS, AVERAGE)
+VISION_TASKS = ("vqa", "gqa", "gqa-balanced", "mscoco")
+
+TESTS_BY_DATASET = Chart(
+    "thesis-5.2",
+    "VL decoders: self-consistency tests by data set",
+    ("thesis-C.25", "thesis-5.5"),
+    panels=("dataset",),
+    rows="metric",
+    selection={"dataset": (AVERAGE, *VISION_TASKS), "metric": TESTS},
+    note="“average” is that of VALSE's pieces.",
+)
+CC_SHAP_ON_VALSE = Chart(
+    "thesis-5.3",
+    "VL decoders: CC-SHAP on VALSE",
+    ("thesis-C.25",),
+    selection={"metric": CC_SHAPS, "dataset": VALSE},
+    unit=CC_SHAP_UNIT,
+)
 CHARTS = (
     Chart(
         "thesis-3.2",
         "Accuracy on captions and foils, averages over VALSE",
         ("thesis-3.4", "thesis-3.5"),
-        panels=("metric",),
         rows="model",
         series="table",
         selection={"metric": ("acc_r", "acc"), "dataset": (AVERAGE,)},
@@ -79,16 +86,16 @@ CHARTS = (
         "thesis-4.4",
         "Accuracy and share of text of answers",
         ("thesis-5.5",),
-        panels=("metric",),
-        rows="dataset",
-        series="model",
-        selection={"metric": ("accuracy", "t_shap_prediction"), "setting": POST_HOC, "dataset": OPEN},
+        selection={
+            "metric": ("accuracy", "t_shap_prediction"),
+            "setting": ("post-hoc",),
+            "dataset": VISION_TASKS,
+        },
     ),
     Chart(
         "thesis-4.5",
         "Accuracy and share of text, averages over VALSE",
         ("thesis-4.2", "thesis-4.3"),
-        panels=("metric",),
         rows="model",
         series="table",
         selection={"metric": ("acc_r", "acc", *T_SHAPS), "dataset": (AVERAGE,)},
@@ -97,36 +104,14 @@ CHARTS = (
         "thesis-4.6",
         "Share of text of decoders' answers, pairwise and with one text",
         ("thesis-4.3",),
-        panels=("metric",),
-        rows="dataset",
-        series="model",
-        selection={"metric": T_SHAPS, "dataset": (*INSTRUMENTS, AVERAGE)},
+        selection={"metric": T_SHAPS, "dataset": VALSE},
     ),
-    Chart(
-        "thesis-5.2",
-        "VL decoders: self-consistency tests by data set",
-        ("thesis-C.25", "thesis-5.5"),
-        panels=("dataset",),
-        rows="metric",
-        series="model",
-        selection={"dataset": (AVERAGE, *OPEN), "metric": TESTS},
-        note="“average” is that of VALSE's pieces.",
-    ),
-    Chart(
-        "thesis-5.3",
-        "VL decoders: CC-SHAP on VALSE",
-        ("thesis-C.25",),
-        panels=("metric",),
-        rows="dataset",
-        series="model",
-        selection={"metric": CC_SHAPS, "dataset": (*INSTRUMENTS, AVERAGE)},
-        unit=CC_SHAP_UNIT,
-    ),
+    TESTS_BY_DATASET,
+    CC_SHAP_ON_VALSE,
     Chart(
         "thesis-C.1",
         "Language models: average over tests and CC-SHAP of all text tasks",
         ("thesis-C.1",),
-        panels=("metric",),
         rows="model",
         series="metric",
     ),
@@ -134,7 +119,6 @@ CHARTS = (
         "thesis-C.2",
         "Language models: tests and CC-SHAP on ComVE over seeds",
         ("seeds-texts",),
-        panels=("metric",),
         rows="model",
         series="dataset",
         selection={"dataset": ("comve",), "metric": (*TESTS, *CC_SHAPS)},
@@ -145,7 +129,6 @@ CHARTS = (
         "thesis-C.3",
         "Language models: CC-SHAP by data set",
         ("thesis-5.2", "thesis-C.2"),
-        panels=("metric",),
         rows="model",
         series="dataset",
         selection={"metric": CC_SHAPS},
@@ -155,7 +138,6 @@ CHARTS = (
         "thesis-C.3-bars",
         "Correlation of each test with CC-SHAP",
         ("thesis-C.3",),
-        panels=("metric",),
         rows="model",
         series="dataset",
         selection={"metric": TESTS},
@@ -165,9 +147,6 @@ CHARTS = (
         "thesis-C.4",
         "VL decoders: tests and CC-SHAP over seeds",
         ("seeds-images",),
-        panels=("metric",),
-        rows="dataset",
-        series="model",
         selection={"metric": (*TESTS, *CC_SHAPS)},
         units=dict.fromkeys(CC_SHAPS, CC_SHAP_UNIT),
         over_seeds=True,
@@ -178,8 +157,6 @@ CHARTS = (
         "VL decoders: T-SHAP of answers and explanations over seeds",
         ("seeds-images",),
         panels=("metric", "setting"),
-        rows="dataset",
-        series="model",
         selection={"metric": ("t_shap_prediction", "t_shap_explanation")},
         over_seeds=True,
         further_figures=("decoders-paper-figure-8",),
@@ -188,28 +165,10 @@ CHARTS = (
         "decoders-paper-figure-1",
         "Accuracy of decoders on captions and foils, averages over VALSE",
         ("decoders-paper-1",),
-        panels=("metric",),
         rows="model",
         series="table",
         selection={"metric": ("acc_r", "acc", "p_c", "p_f"), "dataset": (AVERAGE,)},
     ),
-    Chart(
-        "decoders-paper-figure-4",
-        "VL decoders: self-consistency tests by data set",
-        ("decoders-paper-3", "decoders-paper-2"),
-        panels=("dataset",),
-        rows="metric",
-        series="model",
-        selection={"dataset": (AVERAGE, *OPEN), "metric": TESTS},
-    ),
-    Chart(
-        "decoders-paper-figure-5",
-        "VL decoders: CC-SHAP on VALSE",
-        ("decoders-paper-3",),
-        panels=("metric",),
-        rows="dataset",
-        series="model",
-        selection={"metric": CC_SHAPS, "dataset": (*INSTRUMENTS, AVERAGE)},
-        unit=CC_SHAP_UNIT,
-    ),
+    replace(TESTS_BY_DATASET, id="decoders-paper-figure-4", tables=("decoders-paper-3", "decoders-paper-2"), note=""),
+    replace(CC_SHAP_ON_VALSE, id="decoders-paper-figure-5", tables=("decoders-paper-3",)),
 )

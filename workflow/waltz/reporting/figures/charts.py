@@ -4,10 +4,11 @@ A chart shows only what is in a table's CSV. Series differ in shape and colour, 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,7 +16,7 @@ from matplotlib.lines import Line2D
 from waltz.reporting.figures.chart_declarations import Chart
 from waltz.reporting.figures.figure_files import STYLE
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.declaration import SETTING_SEPARATOR
+from waltz.reporting.tables.declaration import SETTING_SEPARATOR, STYLES
 
 MARKERS = "osD^vP*Xh<>8"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
@@ -55,14 +56,13 @@ def select_cells(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell
     return sorted(selected, key=lambda cell: [order[getattr(cell, name)] for name, order in orders])
 
 
-def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, get_label: Callable[[str, str], str]) -> Figure:
+def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str) -> Figure:
     """Draw a chart; without any cell, the figure says why it is empty.
 
     Args:
         chart: The chart.
         cells: Cells of its tables.
         profile: The fidelity profile that is drawn.
-        get_label: Returns the text that stands for a value of a field.
     Returns:
         A figure without a window; save it with `save_figure`.
     """
@@ -86,26 +86,27 @@ def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, get_label: Cal
             )
             _draw_panel(panel, in_panel, dots, chart, rows, series)
             values = dict(zip(chart.panels, name, strict=True))
-            panel.set_title(", ".join(get_label(field, value) for field, value in values.items()))
+            panel.set_title(", ".join(map(_get_label, name)))
             unit = chart.units.get(values.get("metric", ""), chart.unit)
             panel.set_xlabel(unit)
             if panel is not first_by_unit.setdefault(unit, panel) and chart.units:
                 panel.sharex(first_by_unit[unit])
-            panel.set_yticks(range(len(rows)), [get_label(chart.rows, row) for row in rows])
+            panel.set_yticks(range(len(rows)), list(map(_get_label, rows)))
             panel.set_ylim(len(rows) - 0.5, -0.5)
         for position in range(len(panels), len(axes)):
             axes[position].set_axis_off()
             axes[position - columns].tick_params(labelbottom=True)
         if not panels:
             figure.text(0.5, 0.4, _explain_empty(chart, cells, profile), ha="center", fontsize=8, wrap=True)
-        elif handles := _draw_legend(averages, chart, series, get_label):
-            look: dict[str, Any] = {
-                "loc": "outside lower left",
-                "ncols": min(4, len(handles)),
-                "alignment": "left",
-            }
+        elif handles := _draw_legend(averages, chart, series):
+            look: dict[str, Any] = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
             figure.legend(handles=handles, title=_format_note(chart, averages) or None, title_fontsize=8, **look)
     return figure
+
+
+def _get_label(value: str) -> str:
+    """Return the text that stands for a value of a field."""
+    return STYLES[value].heading if value in STYLES else value.replace("_", " ")
 
 
 def _split_by_seed(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
@@ -185,14 +186,12 @@ def _compute_error_bar(cell: Cell, chart: Chart) -> tuple[float | None, float | 
     return cell.value - cell.sd, cell.value + cell.sd
 
 
-def _draw_legend(
-    cells: Sequence[Cell], chart: Chart, series: Sequence[str], get_label: Callable[[str, str], str]
-) -> list[Line2D]:
+def _draw_legend(cells: Sequence[Cell], chart: Chart, series: Sequence[str]) -> list[Line2D]:
     """Return the legend's entries: one for each series, and one for paper values."""
     handles = []
     for number, name in enumerate(() if chart.series in chart.panels else series):
         marker, colour = _select_marker(number)
-        handles.append(Line2D([], [], marker=marker, color=colour, linestyle="", label=get_label(chart.series, name)))
+        handles.append(Line2D([], [], marker=marker, color=colour, linestyle="", label=_get_label(name)))
     if any(cell.paper_value is not None for cell in cells):
         handles.append(
             Line2D(
@@ -205,3 +204,52 @@ def _draw_legend(
 def _select_marker(number: int) -> tuple[str, str]:
     """Return the marker and colour of a series."""
     return MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
+
+
+# Word frequencies
+
+CAPTION, FOIL = "#0072b2", "#e69f00"
+"""Blue and orange that colour-blind readers can distinguish; they differ in grey, too."""
+WORDS = 20
+"""Largest number of words in one figure."""
+
+
+def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
+    """Draw how often each word occurs in captions and in foils, before and after validation.
+
+    Args:
+        counts: Rows of the frequencies layout, of one data set and one kind.
+        title: Heading.
+    Returns:
+        Two panels of horizontal bars: all items, valid items. Words are those most frequent in all items.
+    """
+    frame = pd.DataFrame(list(counts), columns=["items", "side", "word", "count"])
+    table = frame.pivot_table(index="word", columns=["items", "side"], values="count", aggfunc="sum", fill_value=0)
+    columns = pd.MultiIndex.from_product([["all", "valid"], ["caption", "foil"]])
+    table = table.reindex(columns=columns, fill_value=0)
+    order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
+    words = order[:WORDS]
+    with style.context(STYLE):
+        figure = Figure(figsize=(8, 0.9 + 0.24 * max(len(words), 3)))
+        axes = figure.subplots(1, 2, sharey=True, sharex=True)
+        for panel, items, heading in zip(
+            axes, ("all", "valid"), ("before validation", "after validation"), strict=True
+        ):
+            _draw_bars(panel, table.loc[words].xs(items, axis="columns"), heading)
+        axes[0].set_yticks(range(len(words)), words)
+        axes[0].invert_yaxis()
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="upper right", ncols=2)
+        rest = f" ({len(words)} of {len(order)} words)" if len(order) > len(words) else ""
+        figure.suptitle(f"{title}{rest}", x=0.01, ha="left", fontsize=11)
+        figure.tight_layout()
+    return figure
+
+
+def _draw_bars(panel: Any, counts: Any, heading: str) -> None:
+    """Draw the counts of captions and foils as horizontal bars."""
+    for offset, side, colour in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
+        positions = [row + offset for row in range(len(counts))]
+        panel.barh(positions, counts[side], height=0.4, color=colour, label=f"{side}s")
+    panel.set_title(heading)
+    panel.set_xlabel("count")

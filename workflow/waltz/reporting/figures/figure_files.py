@@ -2,57 +2,27 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib import style
 from matplotlib.figure import Figure
+from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.sampling import sample
+from waltz.sources.images import load_image, open_images
 
 STYLE = Path(__file__).with_name("waltz.mplstyle")
-CAPTION, FOIL = "#0072b2", "#e69f00"
-"""Blue and orange that colour-blind readers can distinguish; they differ in grey, too."""
-WORDS = 20
-"""Largest number of words in one figure."""
-
-
-def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
-    """Draw how often each word occurs in captions and in foils, before and after validation.
-
-    Args:
-        counts: Rows of the frequencies layout, of one data set and one kind.
-        title: Heading.
-    Returns:
-        Two panels of horizontal bars: all items, valid items. Words are those most frequent in all items.
-    """
-    frame = pd.DataFrame(list(counts), columns=["items", "side", "word", "count"])
-    table = frame.pivot_table(index="word", columns=["items", "side"], values="count", aggfunc="sum", fill_value=0)
-    columns = pd.MultiIndex.from_product([["all", "valid"], ["caption", "foil"]])
-    table = table.reindex(columns=columns, fill_value=0)
-    order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
-    words = order[:WORDS]
-    with style.context(STYLE):
-        figure = Figure(figsize=(8, 0.9 + 0.24 * max(len(words), 3)))
-        axes = figure.subplots(1, 2, sharey=True, sharex=True)
-        for panel, items, heading in zip(
-            axes, ("all", "valid"), ("before validation", "after validation"), strict=True
-        ):
-            _draw_bars(panel, table.loc[words].xs(items, axis="columns"), heading)
-        axes[0].set_yticks(range(len(words)), words)
-        axes[0].invert_yaxis()
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="upper right", ncols=2)
-        rest = f" ({len(words)} of {len(order)} words)" if len(order) > len(words) else ""
-        figure.suptitle(f"{title}{rest}", x=0.01, ha="left", fontsize=11)
-        figure.tight_layout()
-    return figure
+NamedFigure = tuple[str, str, Figure]
+"""Name of a file without its suffix, title, and the figure."""
+LoadImage = Callable[[str, str], Image.Image]
+"""Returns an image of a data set by their names."""
+INDEX = "index.json"
 
 
 def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = False) -> None:
@@ -70,20 +40,6 @@ def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = F
         with replace_file(path) as temporary, style.context([STYLE, options]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # drawn as an empty box
             figure.savefig(temporary, format=form, metadata=metadata)
-
-
-def _draw_bars(panel: Any, counts: Any, heading: str) -> None:
-    """Draw the counts of captions and foils as horizontal bars."""
-    for offset, side, colour in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
-        positions = [row + offset for row in range(len(counts))]
-        panel.barh(positions, counts[side], height=0.4, color=colour, label=f"{side}s")
-    panel.set_title(heading)
-    panel.set_xlabel("count")
-
-
-NamedFigure = tuple[str, str, Figure]
-"""Name of a file without its suffix, title, and the figure."""
-INDEX = "index.json"
 
 
 def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int) -> list[tuple[str, str]]:
@@ -105,13 +61,22 @@ def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
     return [items[key] for key in sample(list(items), min(n, len(items)), seed)]
 
 
-def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
-    """Write figures into a new folder, each as SVG and PNG, with their titles in `index.json`.
+@contextmanager
+def open_dataset_images(datasets: Iterable[str], folders: Iterable[str]) -> Iterator[LoadImage]:
+    """Yield a function that loads an image of a data set, by their names.
 
     Args:
-        folder: The folder.
-        figures: The figures.
+        datasets: Names of data sets.
+        folders: Their folders or archives of images; none for text tasks.
     """
+    with ExitStack() as stack:
+        by_dataset = dict(zip(datasets, folders, strict=False))
+        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(by_dataset.values())}
+        yield lambda dataset, name: load_image(sources[by_dataset[dataset]], name)
+
+
+def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
+    """Write figures into a new folder, each as SVG and PNG, with their titles in `index.json`."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     titles = {}

@@ -276,7 +276,9 @@ VERB_SHARES = tuple(
 # Self-consistency: thesis 5.1, 5.2, 5.5, C.1 to C.3, C.25, the decoders paper's 2 and 3, and single seeds, whose
 # numbers the papers only plot (thesis C.2, C.4, C.5; decoders paper 7, 8)
 
+POST_HOC_TESTS = ("counterfactual_edits", "input_from_explanation")
 COT_TESTS = ("biasing_features", "early_answering", "filler_tokens", "adding_mistakes", "paraphrasing")
+CC_SHAPS = ("cc_shap_posthoc", "cc_shap_cot")
 ANSWER_SETTINGS = ("choice", "answering", "open")
 """Settings of answers to questions."""
 ACCURACY = (
@@ -300,12 +302,12 @@ def _locate_consistency(*metrics: str) -> dict[str, tuple[NumberSource, ...]]:
 
 TEXT_METRICS = {
     "accuracy": ACCURACY,
-    **_locate_consistency("counterfactual_edits", "input_from_explanation", "cc_shap_posthoc"),
+    **_locate_consistency(*POST_HOC_TESTS, "cc_shap_posthoc"),
     "accuracy_cot": ACCURACY_AFTER_COT,
     **_locate_consistency(*COT_TESTS, "cc_shap_cot"),
 }
 VISION_METRICS = _locate_consistency(
-    *("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
+    *("t_shap_prediction", "t_shap_explanation", *CC_SHAPS),
     *("counterfactual_edits", *COT_TESTS),
 )
 
@@ -423,10 +425,7 @@ SEEDS = (
         "images",
         "VL decoders: tests, CC-SHAP and T-SHAP",
         VISION,
-        (
-            *("counterfactual_edits", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
-            *("t_shap_prediction", "t_shap_explanation"),
-        ),
+        ("counterfactual_edits", *COT_TESTS, *CC_SHAPS, "t_shap_prediction", "t_shap_explanation"),
         rows=("metric", "setting", "model"),
         columns="dataset",
     ),
@@ -434,7 +433,7 @@ SEEDS = (
         "texts",
         "Language models: tests and CC-SHAP",
         LANGUAGE,
-        ("counterfactual_edits", "input_from_explanation", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
+        (*POST_HOC_TESTS, *COT_TESTS, *CC_SHAPS),
         rows=("dataset", "metric", "setting"),
         columns="model",
     ),
