@@ -29,7 +29,7 @@ from waltz.reporting.figures.explanations import (
     draw_edits,
     draw_encoder_example,
     draw_explanations,
-    make_image_loader,
+    make_image_renderer,
     select_example_items,
 )
 from waltz.reporting.figures.figure_files import save_figure
@@ -137,7 +137,7 @@ def shown(figure):
 
 
 def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
-    figures = list(draw_explanations({"own": spoken}, "m", "equations", 5, 0, make_image_loader(None, photo)))
+    figures = list(draw_explanations({"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo)))
     assert [name for name, *_ in figures] == ["own-equations-1-post-hoc", "own-equations-1-cot"]
     rows = spoken.contributions.to_pylist()
     for (_, title, figure), shap, row in zip(figures, spoken.cc_shap.to_pylist(), rows[::2], strict=False):
@@ -148,11 +148,11 @@ def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
         words = len(row["tokens"])
         np.testing.assert_allclose(shown(figure)[:words], percents(row, slice(words)), atol=0.51)
         assert len(figure.axes) == 1
-    assert list(draw_explanations({"own": spoken}, "m", "published", 5, 0, make_image_loader(None, photo))) == []
+    assert list(draw_explanations({"own": spoken}, "m", ["published"], 5, 0, make_image_renderer(None, photo))) == []
 
 
 def test_an_edit_stands_below_what_it_was_made_from(spoken):
-    ((name, title, figure),) = draw_edits({"own": spoken}, "m", "equations", 5, 0, make_image_loader(None, photo))
+    ((name, title, figure),) = draw_edits({"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo))
     (moved,) = spoken.edited.to_pylist()
     assert name == "own-equations-1-edit"
     assert f"moved: answer {moved['answer']:.3f}, explanation {moved['explanation']:.3f}" in title
@@ -162,24 +162,24 @@ def test_an_edit_stands_below_what_it_was_made_from(spoken):
     assert [heading for heading in headings if heading in sides] == sides
     assert written(figure).count("red") >= 4  # once in either column of either side
     unedited = {"own": ExplanationTables(spoken.contributions, spoken.cc_shap)}
-    assert list(draw_edits(unedited, "m", "equations", 5, 0, make_image_loader(None, photo))) == []
+    assert list(draw_edits(unedited, "m", ["equations"], 5, 0, make_image_renderer(None, photo))) == []
 
 
 def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     decoder, found = pictured
-    see = make_image_loader(decoder, photo)
+    see = make_image_renderer(decoder, photo)
     row = found.contributions.to_pylist()[0]
     image, cells = see("own", row)
     assert image.shape == (24, 24, 3)
     assert sorted(set(cells.ravel())) == list(range(row["grid"] ** 2))
     assert see("own", {**row, "image": None}) is None
-    _, _, figure = next(iter(draw_explanations({"own": found}, "m", "equations", 1, 0, see)))
+    _, _, figure = next(iter(draw_explanations({"own": found}, "m", ["equations"], 1, 0, see)))
     assert len([axes for axes in figure.axes if axes.images]) == 6
     assert f"answer, T-SHAP {100 * row['t_shap']:.1f}" in " ".join(written(figure))
     patches = percents(row, slice(len(row["tokens"]), None))
     drawn = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].texts]
     np.testing.assert_allclose(drawn, patches, atol=0.51)
-    _, _, edited = next(iter(draw_edits({"own": found}, "m", "equations", 1, 0, see)))
+    _, _, edited = next(iter(draw_edits({"own": found}, "m", ["equations"], 1, 0, see)))
     assert len([axes for axes in edited.axes if axes.images]) == 12
 
 

@@ -106,11 +106,11 @@ def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
         return np.zeros((4, 4, 3), dtype=np.uint8)
 
     tables = {"d": pa.Table.from_pylist([*rows, *failed, *pictured])}
-    ((name, title, figure),) = draw_traces(tables, "m", "equations", 5, 0, load)
+    ((name, title, figure),) = draw_traces(tables, "m", ["equations"], 5, 0, load)
     assert (name, title) == ("d-equations-1", "m, d, equations: i, tests of self-consistency")
     shown_texts = texts(figure)
     assert shown_texts.count("counterfactual edits") == shown_texts.count("filler tokens") == 1
     assert shown_texts.index("counterfactual edits") < shown_texts.index("filler tokens")
     assert loaded == []
-    assert len(list(draw_traces(tables, "m", "published", 5, 0, load))) == 1
+    assert len(list(draw_traces(tables, "m", ["published"], 5, 0, load))) == 1
     assert loaded == [("d", "k.png")]

@@ -19,14 +19,16 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
+from waltz.core.files.group_files import read_runs
 from waltz.core.sampling import sample
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.core.text_diff import Span
 from waltz.models.decoders.coalitions import Players, build_equations_players, build_published_players
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.visible_image import render_decoder_view, render_encoder_view
-from waltz.reporting.figures.figure_files import STYLE, NamedFigure, select_items
+from waltz.reporting.figures.figure_files import STYLE, LoadImage, NamedFigure, select_items_of_profiles
 from waltz.reporting.figures.heatmaps import (
     GAP,
     IMAGE,
@@ -44,8 +46,10 @@ from waltz.reporting.figures.heatmaps import (
     write_text_at,
 )
 
+Row = Mapping[str, Any]
 
-def select_example_items(rows: Sequence[Mapping[str, Any]], n: int, seed: int) -> list[str]:
+
+def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
     """Return the ids of the items to show: a seeded sample of those without an error, in that order.
 
     Args:
@@ -58,7 +62,31 @@ def select_example_items(rows: Sequence[Mapping[str, Any]], n: int, seed: int) -
     return sample(ids, min(n, len(ids)), seed)
 
 
-def draw_encoder_example(encoder: Encoder, rows: Sequence[Mapping[str, Any]], image: Image.Image, title: str) -> Figure:
+def draw_encoder_examples(
+    tables: Mapping[str, pa.Table], encoder: Encoder, profiles: Sequence[str], n: int, seed: int, load_image: LoadImage
+) -> Iterator[NamedFigure]:
+    """Yield a figure of each of a few items of every data set.
+
+    Args:
+        tables: Rows of the layout ATTRIBUTION by data set.
+        encoder: The encoder that was attributed.
+        profiles: Fidelity profiles.
+        n: Largest number of items of a data set and profile.
+        seed: The study's seed.
+        load_image: Returns an image of a data set by its name.
+    """
+    for dataset, table in tables.items():
+        rows = table.to_pylist()
+        for profile in profiles:
+            of_profile = [row for row in rows if row["profile"] == profile]
+            for number, item_id in enumerate(select_example_items(of_profile, n, seed), 1):
+                texts = [row for row in of_profile if row["item_id"] == item_id]
+                title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
+                figure = draw_encoder_example(encoder, texts, load_image(dataset, texts[0]["image"]), title)
+                yield f"{dataset}-{profile}-{number}", title, figure
+
+
+def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
     """Draw the texts of one item with its image and the contributions in its rows.
 
     Args:
@@ -80,16 +108,11 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Mapping[str, Any]], im
                 cells=players.cells.cpu().numpy(),
                 phi=np.array(row["phi"], dtype=np.float64)[:, 0],
                 score=row["score"],
-                t_shap=_fill_missing(row["t_shap"]),
-                t_shap_se=_fill_missing(row["t_shap_se"]),
+                t_shap=math.nan if row["t_shap"] is None else row["t_shap"],
+                t_shap_se=math.nan if row["t_shap_se"] is None else row["t_shap_se"],
             )
         )
     return draw_heatmaps(render_encoder_view(encoder, image), panels, title)
-
-
-def _fill_missing(value: float | None) -> float:
-    """Return a value, NaN for None."""
-    return math.nan if value is None else value
 
 
 COLUMN = 5.6
@@ -205,10 +228,9 @@ def _make_panel(side: ExplainedText) -> HeatmapPanel:
     return HeatmapPanel(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)
 
 
-Row = Mapping[str, Any]
 ImageWithPatches = tuple[np.ndarray, np.ndarray]
 """The image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel."""
-LoadImage = Callable[[str, Row], ImageWithPatches | None]
+RenderImage = Callable[[str, Row], ImageWithPatches | None]
 """Returns the image as the model sees it, by data set and row of contributions; None without an image."""
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
@@ -236,21 +258,47 @@ class ExplanationTables:
     edited_contributions: pa.Table | None = None
 
 
+def read_explanation_tables(
+    files: Mapping[str, Sequence[str]], model: str, datasets: Sequence[str]
+) -> dict[str, ExplanationTables]:
+    """Read the tables of one decoder by data set.
+
+    Args:
+        files: Files of the consistency stage by the names of the fields of `ExplanationTables`.
+        model: Name of the decoder.
+        datasets: Names of the data sets.
+    """
+    layouts = {
+        "contributions": ATTRIBUTION,
+        "cc_shap": CC_SHAP,
+        "edited": EDITED,
+        "edited_contributions": ATTRIBUTION,
+    }
+    runs = [(model, dataset) for dataset in datasets]
+    tables = {name: read_runs(files[name], layout, runs) for name, layout in layouts.items() if files.get(name)}
+    return {run[1]: ExplanationTables(**{name: by_run[run] for name, by_run in tables.items()}) for run in runs}
+
+
 def draw_explanations(
-    tables: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, load_image: LoadImage
+    tables: Mapping[str, ExplanationTables],
+    model: str,
+    profiles: Sequence[str],
+    n: int,
+    seed: int,
+    render_image: RenderImage,
 ) -> Iterator[NamedFigure]:
     """Yield a figure for each kind of explanation of a few items.
 
     Args:
         tables: Tables by data set.
         model: Name of the decoder.
-        profile: The fidelity profile.
-        n: Largest number of items.
+        profiles: Fidelity profiles.
+        n: Largest number of items of a profile.
         seed: The study's seed.
-        load_image: Returns the image as the decoder sees it.
+        render_image: Returns the image as the decoder sees it.
     """
     contributions = {dataset: entry.contributions for dataset, entry in tables.items()}
-    for number, (dataset, item_id) in enumerate(select_items(contributions, profile, n, seed), 1):
+    for profile, number, dataset, item_id in select_items_of_profiles(contributions, profiles, n, seed):
         rows = _index_by_setting(tables[dataset].contributions, item_id, profile)
         shaps = _select_rows(tables[dataset].cc_shap, item_id, profile)
         for kind in dict.fromkeys(setting.partition(":")[0] for setting in rows):
@@ -260,12 +308,17 @@ def draw_explanations(
             yield (
                 f"{dataset}-{profile}-{number}-{kind}",
                 title,
-                _draw_item(dataset, title, [("", sides, shap)], load_image),
+                _draw_item(dataset, title, [("", sides, shap)], render_image),
             )
 
 
 def draw_edits(
-    tables: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, load_image: LoadImage
+    tables: Mapping[str, ExplanationTables],
+    model: str,
+    profiles: Sequence[str],
+    n: int,
+    seed: int,
+    render_image: RenderImage,
 ) -> Iterator[NamedFigure]:
     """Yield figures of a few items before and after an edit; the arguments are those of `draw_explanations`."""
     edited_contributions = {
@@ -273,7 +326,7 @@ def draw_edits(
         for dataset, entry in tables.items()
         if entry.edited_contributions is not None
     }
-    for number, (dataset, item_id) in enumerate(select_items(edited_contributions, profile, n, seed), 1):
+    for profile, number, dataset, item_id in select_items_of_profiles(edited_contributions, profiles, n, seed):
         after = _index_by_setting(edited_contributions[dataset], item_id, profile)
         before = _index_by_setting(tables[dataset].contributions, item_id, profile)
         seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
@@ -296,54 +349,50 @@ def draw_edits(
             f"{model}, {dataset}, {profile}: {item_id}, “{edit['inserted']}” inserted,"
             f" CC-SHAP {before_edit} → {after_edit}; moved: answer {answer}, explanation {explanation}"
         )
-        yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, load_image)
+        yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, render_image)
 
 
-def make_image_loader(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) -> LoadImage:
+def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> RenderImage:
     """Return a function that renders images as a decoder sees them.
 
     Args:
         decoder: The decoder; None for a language model.
-        load: Returns an image of a data set by its name.
+        load_image: Returns an image of a data set by its name.
     """
 
-    def load_image(dataset: str, row: Row) -> ImageWithPatches | None:
+    def render_image(dataset: str, row: Row) -> ImageWithPatches | None:
         if decoder is None or row["image"] is None or not row["grid"]:
             return None
-        prepared = decoder.prepare_image(load(dataset, row["image"]))
+        prepared = decoder.prepare_image(load_image(dataset, row["image"]))
         players = PLAYERS[row["profile"]](decoder, decoder.build_prompt(row["text"]), prepared, grid=row["grid"])
         return render_decoder_view(decoder, prepared, players)
 
-    return load_image
+    return render_image
 
 
 def _draw_item(
-    dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], load_image: LoadImage
+    dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], render_image: RenderImage
 ) -> Figure:
     """Draw answers and explanations; each part has a suffix of its names, rows, and generated texts."""
     sides, image = [], None
     for suffix, rows, generated_texts in parts:
         for name, row in zip(SIDES, rows, strict=True):
-            view = load_image(dataset, row)
-            image = view[0] if view is not None else image
+            view = render_image(dataset, row)
+            image, cells = view or (image, None)
             sides.append(
-                _make_explained_text(name + suffix, generated_texts[name], row, None if view is None else view[1])
+                ExplainedText(
+                    name=name + suffix,
+                    generated_text=generated_texts[name],
+                    prompt=row["text"],
+                    tokens=row["tokens"],
+                    spans=row["spans"],
+                    phi=np.array(row["phi"], dtype=np.float64),
+                    cells=cells,
+                    t_shap=None if cells is None else row["t_shap"],
+                    t_shap_se=None if cells is None else row["t_shap_se"],
+                )
             )
     return draw_answer_and_explanation(sides, title, image)
-
-
-def _make_explained_text(name: str, generated_text: str, row: Row, cells: np.ndarray | None) -> ExplainedText:
-    return ExplainedText(
-        name=name,
-        generated_text=generated_text,
-        prompt=row["text"],
-        tokens=row["tokens"],
-        spans=row["spans"],
-        phi=np.array(row["phi"], dtype=np.float64),
-        cells=cells,
-        t_shap=None if cells is None else row["t_shap"],
-        t_shap_se=None if cells is None else row["t_shap_se"],
-    )
 
 
 def _select_rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, Any]]:

@@ -61,6 +61,15 @@ def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
     return [items[key] for key in sample(list(items), min(n, len(items)), seed)]
 
 
+def select_items_of_profiles(
+    tables: Mapping[str, pa.Table], profiles: Iterable[str], n: int, seed: int
+) -> Iterator[tuple[str, int, str, str]]:
+    """Yield profile, number from 1, data set and id of the items to show; the arguments are those of `select_items`."""
+    for profile in profiles:
+        for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
+            yield profile, number, dataset, item_id
+
+
 @contextmanager
 def open_dataset_images(datasets: Iterable[str], folders: Iterable[str]) -> Iterator[LoadImage]:
     """Yield a function that loads an image of a data set, by their names.

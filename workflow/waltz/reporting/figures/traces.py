@@ -4,7 +4,7 @@ Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 show such tra
 """
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.metrics import COT, SETTING_OF_TEST
-from waltz.reporting.figures.figure_files import STYLE, NamedFigure, select_items
+from waltz.reporting.figures.figure_files import STYLE, LoadImage, NamedFigure, select_items_of_profiles
 from waltz.reporting.figures.heatmaps import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
@@ -125,30 +125,31 @@ def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None)
 def draw_traces(
     tables: Mapping[str, pa.Table],
     model: str,
-    profile: str,
+    profiles: Sequence[str],
     n: int,
     seed: int,
-    load: Callable[[str, str], np.ndarray],
+    load_image: LoadImage,
 ) -> Iterator[NamedFigure]:
     """Yield the traces of a few items: a seeded sample over all data sets of those without an error.
 
     Args:
         tables: Tables of the layout CONSISTENCY by data set.
         model: Name of the decoder.
-        profile: The fidelity profile.
-        n: Largest number of items.
+        profiles: Fidelity profiles.
+        n: Largest number of items of a profile.
         seed: The study's seed.
-        load: Returns an image of a data set by its name, as pixels.
+        load_image: Returns an image of a data set by its name.
     """
     order = list(SETTING_OF_TEST)
-    for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
+    for profile, number, dataset, item_id in select_items_of_profiles(tables, profiles, n, seed):
         of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
         rows = tables[dataset].filter(of_item).to_pylist()
         first_seed = sorted(
             (row for row in rows if row["seed"] == rows[0]["seed"]), key=lambda row: order.index(row["test"])
         )
         title = f"{model}, {dataset}, {profile}: {item_id}"
-        image = None if first_seed[0]["image"] is None else load(dataset, first_seed[0]["image"])
+        name = first_seed[0]["image"]
+        image = None if name is None else np.asarray(load_image(dataset, name))
         yield (
             f"{dataset}-{profile}-{number}",
             f"{title}, tests of self-consistency",

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,9 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.vqa import select_questions
+from waltz.reporting.figures.figure_files import open_dataset_images
 from waltz.reporting.page.embedded import inline_image
 from waltz.reporting.page.plain_tables import Row
-from waltz.sources.images import load_image, open_images
 
 STEPS, DETAIL_STEPS = 999, 99
 """Number of steps that a column's largest magnitude is divided into, for one output and for each of many."""
@@ -150,14 +150,13 @@ def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str],
     Args:
         folders: Folder or archive of images by data set; other data sets have no images.
     """
-    with ExitStack() as stack:
-        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(folders.values())}
+    with open_dataset_images(folders, folders.values()) as load_image:
 
         def load_thumbnail(dataset: str, name: str) -> tuple[str | None, str]:
             if dataset not in folders:
                 return None, "this study has no images of the data set"
             try:
-                return inline_image(load_image(sources[folders[dataset]], name), SIDE), ""
+                return inline_image(load_image(dataset, name), SIDE), ""
             except UserError as error:
                 return None, str(error)
 
