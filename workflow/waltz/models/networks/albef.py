@@ -425,9 +425,10 @@ def load_matching_network(
             checkpoint for answering has no matching head.
     """
     weights, config, where = _open_checkpoint(file, config, name)
+    vision = _read_vision_size(weights, config, where)
     text = _read_text_config(weights, _get_bert_settings(config, where), where)
     with torch.device("meta"):
-        network = MatchingNetwork(_read_vision_size(weights, config, where), text)
+        network = MatchingNetwork(vision, text)
     checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
     return network.eval()
 
@@ -437,13 +438,13 @@ def load_answering_network(
 ) -> AnsweringNetwork:
     """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
     weights, config, where = _open_checkpoint(file, config, name)
-    bert = _get_bert_settings(config, where)
+    vision, bert = _read_vision_size(weights, config, where), _get_bert_settings(config, where)
     text = _read_text_config(weights, bert, where)
     settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
     settings |= {"fusion_layer": 0, "encoder_width": text.hidden_size}
     decoder = _read_text_config(weights, settings, where, "text_decoder.bert.")
     with torch.device("meta"):
-        network = AnsweringNetwork(_read_vision_size(weights, config, where), text, decoder)
+        network = AnsweringNetwork(vision, text, decoder)
     checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
     return network.eval()
 
