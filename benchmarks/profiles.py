@@ -27,17 +27,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
 import numpy as np
 import torch
-
-from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
-from waltz.consistency.cc_shap.dialogue import POST_HOC, Dialogue, generate_pairs
-from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
-from waltz.consistency.fidelity_differences import (
+from fidelity_differences import (
     Difference,
     ExplainedItem,
     FidelityComparison,
     compare_profiles,
     compute_mean_difference,
 )
+
+from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
+from waltz.consistency.cc_shap.dialogue import POST_HOC, Dialogue, generate_pairs
+from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
 from waltz.consistency.item_selection import select_questions
 from waltz.core.devices import Device
 from waltz.core.files import parquet

@@ -1,14 +1,22 @@
 """Both profiles on one item: how far they lie apart, and why."""
 
+import importlib.util
 import math
 
 import numpy as np
 import pytest
 
+from conftest import ROOT
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
-from waltz.consistency.fidelity_differences import Difference, ExplainedItem, compare_profiles, compute_mean_difference
 from waltz.core.intervals import Resampling
+
+SPEC = importlib.util.spec_from_file_location("fidelity_differences", ROOT / "benchmarks" / "fidelity_differences.py")
+fidelity_differences = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(fidelity_differences)
+Difference, ExplainedItem = fidelity_differences.Difference, fidelity_differences.ExplainedItem
+compare_profiles = fidelity_differences.compare_profiles
+compute_mean_difference = fidelity_differences.compute_mean_difference
 
 
 def side(phi, shared, parts=None, exact=False):

@@ -92,8 +92,7 @@ def compare_profiles(
         contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
         measured = measure_t_shap_of_outputs(contributions.estimate, text, profile, least)
-        reason = measured.reason or measured.standard_error_reason
-        return _Number(_replace_nan(measured.value), _replace_nan(measured.standard_error), reason)
+        return _Number(_replace_nan(measured.value), _replace_nan(measured.standard_error), measured.reason)
 
     def measure_consistency(game: ExplainedItem, profile: Profile) -> _Number:
         measured = compute_cc_shap(game.answer, game.explanation, profile, least)
