@@ -31,7 +31,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from waltz.attribution.mm_shap import attribute_texts, choose_outcome
 from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
-from waltz.attribution.shapley.late_fusion import compute_exact_factorised, compute_factorised_permutations
+from waltz.attribution.shapley.late_fusion import compute_factorised
 from waltz.core.devices import Device
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec
@@ -214,7 +214,7 @@ def error(arguments: argparse.Namespace) -> None:
     image = trained.prepare_image(picture())
     for text in ("a dog.", "two cats on the table."):
         game = build_published_players(trained, trained.tokenize(text), image)
-        (exact,), wall, _ = timed(partial(compute_exact_factorised, trained, image, [game]))
+        (exact,), wall, _ = timed(partial(compute_factorised, trained, image, [game]))
         truth = exact.estimate.phi[:, 0]
         print(
             f"{text} {len(game.text_input.ids)} tokens, grid {game.grid}: exact in {exact.passes} passes, {wall:.1f} s"
@@ -227,7 +227,7 @@ def error(arguments: argparse.Namespace) -> None:
             passes = found.requested
         print(f"  10 permutations: median error {np.median(errors):.4f}, {passes} coalitions, {2 * passes} passes")
         for budget in (40, 60, 80, 100, 120, 140, 160, 200, 240, 320, 400, 480):
-            many = [compute_factorised_permutations(trained, image, [game], budget, seed)[0] for seed in range(10)]
+            many = [compute_factorised(trained, image, [game], budget, seed)[0] for seed in range(10)]
             middle = np.median([_relative(one.estimate.phi[:, 0], truth) for one in many])
             print(f"  either side by itself: median error {middle:.4f}, {max(one.passes for one in many)} passes")
             if middle <= np.median(errors):
@@ -237,7 +237,7 @@ def error(arguments: argparse.Namespace) -> None:
     for name in arguments.items:
         games = [build_published_players(encoder, encoder.tokenize(text), image) for text in ITEMS[name]]
         if all(game.grid == 3 for game in games):
-            found, wall, cpu = timed(partial(compute_exact_factorised, encoder, image, games))
+            found, wall, cpu = timed(partial(compute_factorised, encoder, image, games))
             passes = sum(one.passes for one in found)
             print(
                 f"CLIP's shape, {name}: exact values of 2 texts in {passes} passes, {wall:.1f} s wall, {cpu:.1f} s CPU"

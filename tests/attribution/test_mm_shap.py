@@ -11,9 +11,9 @@ from PIL import Image
 
 from waltz.attribution.companions import compute_companion_measures
 from waltz.attribution.encoder_rows import compute_text_rows
-from waltz.attribution.mm_shap import build_ablated_rows, build_masks, compute_ablated_values
+from waltz.attribution.mm_shap import build_ablation_masks, compute_ablated_values
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.summary import build_share_rows
+from waltz.attribution.summary import build_ablated_rows, build_share_rows
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -119,7 +119,6 @@ def test_words_count_for_or_against():
     assert np.all(phi[2:] == 0)
 
 
-torch.set_num_threads(1)
 RED_IMAGE = Image.new("RGB", (50, 40), "red")
 TEXTS = ["b b b", "b a"]  # 98 is even and counts for a match, 97 against
 
@@ -142,7 +141,7 @@ def test_a_ruler_is_left_with_its_other_share(profile, share):
 
 def test_masks_leave_out_one_modality_whole():
     game = coalitions(0.5, "equations").players[0]
-    everything, patches, words = build_masks(game)
+    everything, patches, words = build_ablation_masks(game)
     assert everything.all()
     assert patches.tolist() == [False] * 3 + [True] * 4
     assert words.tolist() == [True] * 3 + [False] * 4
@@ -150,7 +149,7 @@ def test_masks_leave_out_one_modality_whole():
 
 def test_special_tokens_stay_in_the_published_profile():
     table = coalitions(0.5, "published", ["b"])
-    _, patches, _ = build_masks(table.players[0])
+    _, patches, _ = build_ablation_masks(table.players[0])
     assert table.players[0].mask_text(patches[None, :3]).tolist() == [[1, 0, 2]]
 
 
@@ -163,29 +162,30 @@ def test_what_is_known_is_not_computed_again():
     assert (table.looks, table.readings) == (looks, readings)
 
 
-ITEM = {"item_id": "one", "image": "one.png"}
-
-
-def rows(caption, foil, probability=False):
-    values = [np.array(values) for values in (caption, foil)]
-    return build_ablated_rows(ITEM, ["caption", "foil"], "published", values, probability)
+def ablated_rows(without_text, without_image, explained="logit", profile="published"):
+    """Rows of one item from the ablated scores of its caption, and of its foil."""
+    rows = []
+    for role, text, image in zip(("caption", "foil"), without_text, without_image, strict=False):
+        common = {"item_id": "one", "image": "one.png", "role": role, "profile": profile, "explained": explained}
+        rows += build_ablated_rows({**common, "without_text": [text], "without_image": [image]})
+    return rows
 
 
 def test_rows_of_the_evaluation_layout():
-    found = rows([0.9, 0.2, 0.8], [0.7, 0.6, 0.1], probability=True)
+    found = ablated_rows([0.2, 0.6], [0.8, 0.1], "probability")
     assert [(row["setting"], row["role"], row["score"], row["probability"], row["correct"]) for row in found] == [
         ("without text", "caption", 0.2, 0.2, False),
-        ("without text", "foil", 0.6, 0.6, False),
         ("without image", "caption", 0.8, 0.8, True),
+        ("without text", "foil", 0.6, 0.6, False),
         ("without image", "foil", 0.1, 0.1, True),
     ]
     assert [row["prediction"] for row in found] == ["mismatch", "match", "match", "mismatch"]
-    assert all(row["probability"] is None for row in rows([1, 1, 1], [0, 0, 0]))
+    assert all(row["probability"] is None for row in ablated_rows([1, 0], [1, 0]))
 
 
 def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
     values = compute_ablated_values(coalitions(0.5, "equations", ["b b", "b a"]))
-    found = build_ablated_rows(ITEM, ["caption", "foil"], "equations", values, False)
+    found = ablated_rows([text for _, text, _ in values], [image for *_, image in values], profile="equations")
     how = Resampling(resamples=10, confidence=0.95, seed=0)
     ranked = {
         setting: compute_pair_metrics(
@@ -198,7 +198,7 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
 
 
 def test_a_single_text_is_a_match_or_not():
-    found = build_ablated_rows(ITEM, ["caption"], "published", [np.array([1.0, 0.5, 0.2])], True)
+    found = ablated_rows([0.5], [0.2], "probability")
     assert [row["prediction"] for row in found] == ["match", "mismatch"]
     assert [row["correct"] for row in found] == [True, False]
 

@@ -1,5 +1,6 @@
 """Text shares and rank correlations of a data set."""
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -11,11 +12,10 @@ from waltz.attribution.item_selection import select_published_sample
 from waltz.attribution.summary import (
     _compute_rho,
     _draw_resamples,
-    compute_mean_t_shap,
     correlate_correctness_with_t_shap,
     summarize_attributions,
 )
-from waltz.core.intervals import Resampling, bootstrap_means
+from waltz.core.intervals import Measure, Resampling, bootstrap_means
 from waltz.evaluation.metrics.pair_metrics import average_measures
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
@@ -34,6 +34,11 @@ def row(share, se=None, image="one", role="caption", profile="published", **more
         "error": None,
         **more,
     }
+
+
+def mean_t_shap(rows, label, how):
+    (summary,) = summarize_attributions(rows, label, how)
+    return Measure(**{field.name: summary[field.name] for field in dataclasses.fields(Measure)})
 
 
 def test_a_summary_worked_by_hand():
@@ -78,16 +83,16 @@ def test_nothing_to_sum_up_says_so():
 
 def test_items_of_one_image_are_drawn_together():
     noise = np.random.default_rng(0).normal(0.5, 0.1, 50)
-    alone = compute_mean_t_shap([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
+    alone = mean_t_shap([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
     four = [row(share, image=str(place)) for place, share in enumerate(noise) for _ in range(4)]
-    shared = compute_mean_t_shap(four, "d", HOW)
+    shared = mean_t_shap(four, "d", HOW)
     assert (shared.ci_low, shared.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
     half = 1.96 * 100 * noise.std() / np.sqrt(50)
     assert (alone.ci_high - alone.ci_low) / 2 == pytest.approx(half, rel=0.1)
 
 
 def test_means_average_over_data_sets():
-    parts = [compute_mean_t_shap([row(0.2)], "a", HOW), compute_mean_t_shap([row(0.6), row(0.8)], "b", HOW)]
+    parts = [mean_t_shap([row(0.2)], "a", HOW), mean_t_shap([row(0.6), row(0.8)], "b", HOW)]
     assert average_measures(parts).value == pytest.approx(45)
 
 

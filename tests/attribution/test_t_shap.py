@@ -11,6 +11,7 @@ from stand_ins.games import play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.estimators import begin_exact, begin_permutations
 from waltz.attribution.t_shap import (
+    MIN_CONTRIBUTION,
     ROUNDING,
     classify_skew,
     compute_contribution_ratios,
@@ -26,7 +27,13 @@ PHI = np.array([[1.0, 8.0], [-1.0, 0.0], [2.0, -8.0]])
 
 
 def build_estimate(phi, parts=None, exact=False):
+    phi = np.asarray(phi, dtype=np.float64)
+    parts = None if parts is None else np.asarray(parts, dtype=np.float64)
     return Estimate(phi, np.zeros(phi.shape[1]), phi.sum(axis=0), 1, parts, exact)
+
+
+def t_shap_of_outputs(phi, text, profile, min_contribution=MIN_CONTRIBUTION):
+    return compute_t_shap_of_outputs(phi, text, profile, find_contributing_outputs(phi, min_contribution))
 
 
 def test_ratios_worked_by_hand():
@@ -48,30 +55,28 @@ def test_what_contributes_next_to_nothing():
 
 def test_t_shap_of_two_tokens_worked_by_hand():
     # mean ratios 3/8, -1/8, 0: the third player cancels
-    assert compute_t_shap_of_outputs(PHI, slice(0, 1), "equations") == pytest.approx(3 / 4)
+    assert t_shap_of_outputs(PHI, slice(0, 1), "equations") == pytest.approx(3 / 4)
     # sums of magnitudes 9, 1, 10
-    assert compute_t_shap_of_outputs(PHI, slice(0, 1), "published") == pytest.approx(9 / 20)
-    assert compute_t_shap_of_outputs(PHI, slice(0, 1), "published") == compute_t_shap(PHI, 1)
-    assert compute_t_shap_of_outputs(PHI, slice(1, None), "equations") == pytest.approx(1 / 4)
-    assert compute_t_shap_of_outputs(PHI, np.array([0, 2]), "published") == pytest.approx(19 / 20)
+    assert t_shap_of_outputs(PHI, slice(0, 1), "published") == pytest.approx(9 / 20)
+    assert t_shap_of_outputs(PHI, slice(0, 1), "published") == compute_t_shap(PHI, 1)
+    assert t_shap_of_outputs(PHI, slice(1, None), "equations") == pytest.approx(1 / 4)
+    assert t_shap_of_outputs(PHI, np.array([0, 2]), "published") == pytest.approx(19 / 20)
 
 
 def test_a_single_token_has_the_t_shap_of_both_profiles():
     for profile in ("equations", "published"):
-        assert compute_t_shap_of_outputs(PHI[:, :1], slice(0, 2), profile) == pytest.approx(
-            compute_t_shap(PHI[:, :1], 2)
-        )
+        assert t_shap_of_outputs(PHI[:, :1], slice(0, 2), profile) == pytest.approx(compute_t_shap(PHI[:, :1], 2))
 
 
 def test_a_weak_token_counts_in_full_unless_left_out():
     phi = np.hstack([PHI[:, :1], 1e-5 * np.array([[0.0], [0.0], [1.0]])])
-    assert compute_t_shap_of_outputs(phi, slice(0, 2), "equations") == pytest.approx(1 / 2)
-    assert compute_t_shap_of_outputs(phi, slice(0, 2), "equations", least=0) == pytest.approx(1 / 4)
+    assert t_shap_of_outputs(phi, slice(0, 2), "equations") == pytest.approx(1 / 2)
+    assert t_shap_of_outputs(phi, slice(0, 2), "equations", 0) == pytest.approx(1 / 4)
 
 
 def test_nothing_has_no_share():
     for profile in ("equations", "published"):
-        assert math.isnan(compute_t_shap_of_outputs(np.zeros((3, 2)), slice(0, 1), profile))
+        assert math.isnan(t_shap_of_outputs(np.zeros((3, 2)), slice(0, 1), profile))
         found = measure_t_shap_of_outputs(build_estimate(np.zeros((3, 2)), exact=True), slice(0, 1), profile)
         assert "no share" in found.reason
 
@@ -99,13 +104,6 @@ def test_a_jackknife_of_two_tokens_worked_by_hand():
     assert found.standard_error == pytest.approx(math.sqrt(((shares - shares.mean()) ** 2).sum() / 2))
 
 
-def estimate(phi, parts=None, exact=False):
-    phi = np.asarray(phi, dtype=np.float64)
-    ends = np.zeros(phi.shape[1]), phi.sum(axis=0)
-    parts = None if parts is None else np.asarray(parts, dtype=float)
-    return Estimate(phi, *ends, requested=1, parts=parts, exact=exact)
-
-
 def test_a_share_worked_by_hand():
     # text |1| + |-2| = 3, image |4| + |-1| = 5
     phi = np.array([[1.0], [-2.0], [4.0], [-1.0]])
@@ -116,11 +114,10 @@ def test_a_share_worked_by_hand():
 
 
 def test_no_share_of_nothing():
-    found = measure_t_shap(estimate(np.zeros((3, 1)), exact=True), 1)
+    found = measure_t_shap(build_estimate(np.zeros((3, 1)), exact=True), 1)
     assert math.isnan(found.value)
     assert math.isnan(found.standard_error)
     assert "every Shapley value is 0" in found.reason
-    assert found.standard_error_reason == found.reason
 
 
 def test_a_jackknife_worked_by_hand():
@@ -129,22 +126,23 @@ def test_a_jackknife_worked_by_hand():
     shares = np.array([1 / 2, 1 / 3, 5 / 7])
     by_hand = math.sqrt(2 / 3 * ((shares - shares.mean()) ** 2).sum())
     assert compute_t_shap_error(parts, 1) == pytest.approx(by_hand)
-    with pytest.raises(ValueError, match="no standard error"):
-        compute_t_shap_error(parts[:1], 1)
 
 
 def test_reasons_stand_where_there_is_no_standard_error():
     phi = [[1.0], [1.0]]
-    assert measure_t_shap(estimate(phi, exact=True), 1).standard_error == 0
-    assert measure_t_shap(estimate(phi, parts=[phi, phi]), 1).standard_error == 0
-    for poor, reason in ((estimate(phi), "no independent parts"), (estimate(phi, parts=[phi]), "needs two")):
+    assert measure_t_shap(build_estimate(phi, exact=True), 1).standard_error == 0
+    assert measure_t_shap(build_estimate(phi, parts=[phi, phi]), 1).standard_error == 0
+    for poor, reason in (
+        (build_estimate(phi), "no independent parts"),
+        (build_estimate(phi, parts=[phi]), "needs two"),
+    ):
         found = measure_t_shap(poor, 1)
         assert found.value == 0.5
         assert math.isnan(found.standard_error)
-        assert reason in found.standard_error_reason
-    gone = measure_t_shap(estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
+        assert reason in found.reason
+    gone = measure_t_shap(build_estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
     assert math.isnan(gone.standard_error)
-    assert "without one permutation" in gone.standard_error_reason
+    assert "without one permutation" in gone.reason
 
 
 def test_the_skew_fits_print():
@@ -167,8 +165,6 @@ def test_five_points_are_no_skew():
         "visual",
         "textual",
     ]
-    with pytest.raises(ValueError, match="no skew"):
-        classify_skew(math.nan)
 
 
 def test_the_standard_error_covers():

@@ -253,9 +253,9 @@ def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
     with pytest.raises(
         UserError, match=r"evaluations: too small for one permutation of 26 players .got 52, expected at least 53."
     ):
-        begin_permutations(26, 52, 0)
+        next(begin_permutations(26, 52, 0))
     with pytest.raises(UserError, match=r"seed: -1"):
-        begin_permutations(3, 70, -1)
+        next(begin_permutations(3, 70, -1))
 
 
 def test_sampling_stops_at_the_wanted_standard_error():
@@ -373,7 +373,7 @@ def test_it_agrees_with_shapiq_and_with_all_permutations_of_the_sampler():
 
 def test_thirteen_players_are_refused():
     with pytest.raises(UserError, match=r"got 13 players, expected at most 12"):
-        begin_exact(13)
+        next(begin_exact(13))
 
 
 EXACT_IF_ADDITIVE = ("KernelSHAP", "PermutationSamplingSV", "StratifiedSamplingSV", "OwenSamplingSV")
@@ -454,9 +454,9 @@ def test_few_players_and_few_evaluations():
     one, _ = play(begin_shapiq("SVARM", 1, 2, 0), additive(np.array([2.0])))
     assert (one.phi.item(), one.exact) == (2.0, True)
     with pytest.raises(UserError, match=r"too small for KernelSHAP and 20 players \(got 79, expected at least 80\)"):
-        begin_shapiq("KernelSHAP", 20, 79, 0)
+        next(begin_shapiq("KernelSHAP", 20, 79, 0))
     with pytest.raises(UserError, match=r"StratifiedSamplingSV and 18 players \(got 370, expected at least 614\)"):
-        begin_shapiq("StratifiedSamplingSV", 18, 370, 0)
+        next(begin_shapiq("StratifiedSamplingSV", 18, 370, 0))
 
 
 def test_a_regression_that_its_coalitions_do_not_determine_is_refused(monkeypatch):

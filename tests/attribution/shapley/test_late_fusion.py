@@ -16,8 +16,7 @@ from waltz.attribution.shapley.late_fusion import (
     average_all_orders,
     average_sampled_orders,
     choose_estimator,
-    compute_exact_factorised,
-    compute_factorised_permutations,
+    compute_factorised,
     compute_interleaving,
     compute_shapley_values,
 )
@@ -46,7 +45,7 @@ def brute_force(encoder, image, players) -> np.ndarray:
 def test_exact_values_are_those_of_brute_force(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS, profile=profile)
-    (found,) = compute_exact_factorised(encoder, image, [players])
+    (found,) = compute_factorised(encoder, image, [players])
     expected = brute_force(encoder, image, players)
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(found.estimate.phi[:, 0], expected, rtol=0, atol=1e-14)
@@ -60,7 +59,7 @@ def test_exact_values_are_those_of_brute_force(profile):
 def test_the_values_at_both_ends_are_those_of_the_encoder():
     encoder, image = Toy(scale=3.0, bias=-2.0), picture(1)
     players = game(encoder, image, *IDS)
-    (found,) = compute_exact_factorised(encoder, image, [players])
+    (found,) = compute_factorised(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
     expected = Coalitions(encoder, image, [players], choose_outcome(encoder)).values([ends])[0]
     np.testing.assert_allclose([found.estimate.base_value, found.estimate.value], expected, rtol=0, atol=1e-14)
@@ -70,11 +69,11 @@ def test_texts_with_one_grid_share_the_image_side():
     encoder, image = Toy(), picture()
     games = [game(encoder, image, *IDS), game(encoder, image, 2, 5, 6, 3), game(encoder, image, 2, 5, 4, 4, 8, 6, 3)]
     assert [players.grid for players in games] == [3, 2, 3]
-    compute_exact_factorised(encoder, image, games)
+    compute_factorised(encoder, image, games)
     assert sum(encoder.passes["see"]) == 2**9 + 2**4
     assert sum(encoder.passes["read"]) == 2**3 + 2**2 + 2**5
-    for players, found in zip(games, compute_exact_factorised(encoder, image, games), strict=True):
-        (alone,) = compute_exact_factorised(encoder, image, [players])
+    for players, found in zip(games, compute_factorised(encoder, image, games), strict=True):
+        (alone,) = compute_factorised(encoder, image, [players])
         np.testing.assert_array_equal(found.estimate.phi, alone.estimate.phi)
 
 
@@ -137,13 +136,13 @@ def test_one_order_of_each_side_is_averaged_over_all_interleavings():
 
 
 def sampled(encoder, image, players, passes, seeds):
-    return [compute_factorised_permutations(encoder, image, [players], passes, seed)[0] for seed in seeds]
+    return [compute_factorised(encoder, image, [players], passes, seed)[0] for seed in seeds]
 
 
 def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
     encoder, image = Toy(width=6), picture()
     players = game(encoder, image, *range(2, 12))  # 8 free tokens and 16 patches
-    expected = compute_exact_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
+    expected = compute_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
     rows = 4 * (2 * len(players) + 1)
     ours, plain = [], []
     for seed in range(12):
@@ -152,7 +151,7 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
         (estimate,) = run_in_step(
             [begin_estimation("permutation", len(players), players.words, settings)], table.values
         )
-        (found,) = compute_factorised_permutations(encoder, image, [players], table.looks + table.readings, seed)
+        (found,) = compute_factorised(encoder, image, [players], table.looks + table.readings, seed)
         assert found.passes <= table.looks + table.readings
         plain.append(((estimate.phi[:, 0] - expected) ** 2).sum())
         ours.append(((found.estimate.phi[:, 0] - expected) ** 2).sum())
@@ -163,7 +162,7 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
 def test_the_standard_error_of_t_shap_covers_the_truth(ids):
     encoder, image = Toy(width=8, seed=3), picture()
     players = game(encoder, image, *ids)
-    truth = compute_t_shap(compute_exact_factorised(encoder, image, [players])[0].estimate.phi, players.words)
+    truth = compute_t_shap(compute_factorised(encoder, image, [players])[0].estimate.phi, players.words)
     found = sampled(encoder, image, players, 400 if len(ids) < 10 else 900, range(60))
     errors = np.array([(compute_t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in found])
     assert np.isfinite(errors).all()
@@ -174,21 +173,19 @@ def test_the_standard_error_of_t_shap_covers_the_truth(ids):
 def test_parts_are_there_where_one_side_alone_is_sampled():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 9))
-    (found,) = compute_factorised_permutations(encoder, image, [players], 200, 0)
+    (found,) = compute_factorised(encoder, image, [players], 200, 0)
     assert not found.estimate.exact
     np.testing.assert_allclose(found.estimate.parts.mean(axis=0), found.estimate.phi, atol=1e-12)
-    (single,) = compute_factorised_permutations(encoder, image, [players], 64, 0)
+    (single,) = compute_factorised(encoder, image, [players], 64, 0)
     assert math.isnan(single.t_shap_se)
 
 
 def test_a_budget_for_all_subsets_gives_exact_values():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS)
-    (found,) = compute_factorised_permutations(encoder, image, [players], 2**3 + 2**9, 0)
+    (found,) = compute_factorised(encoder, image, [players], 2**3 + 2**9, 0)
     assert found.estimate.exact
-    np.testing.assert_array_equal(
-        found.estimate.phi, compute_exact_factorised(encoder, image, [players])[0].estimate.phi
-    )
+    np.testing.assert_array_equal(found.estimate.phi, compute_factorised(encoder, image, [players])[0].estimate.phi)
 
 
 def test_the_estimator_follows_from_the_budget():
@@ -206,9 +203,9 @@ def test_the_estimator_follows_from_the_budget():
 def test_a_grid_of_sixteen_is_summed_as_it_comes():
     encoder, image = Toy(images_per_batch=256), picture()
     players = game(encoder, image, *range(2, 12))
-    compute_exact_factorised(encoder, image, [game(encoder, image, *IDS)])
+    compute_factorised(encoder, image, [game(encoder, image, *IDS)])
     tracemalloc.start()
-    (found,) = compute_exact_factorised(encoder, image, [players])
+    (found,) = compute_factorised(encoder, image, [players])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(encoder.passes["see"]) == 2**9 + 2**16
@@ -220,7 +217,7 @@ def test_a_grid_of_sixteen_is_summed_as_it_comes():
 def test_a_text_without_players_leaves_the_patches():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3)
-    (found,) = compute_exact_factorised(encoder, image, [players])
+    (found,) = compute_factorised(encoder, image, [players])
     np.testing.assert_allclose(found.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
     assert found.estimate.phi[:2].tolist() == [[0.0], [0.0]]
 

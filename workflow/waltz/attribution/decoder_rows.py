@@ -1,12 +1,12 @@
 """MM-SHAP of decoders' answers: rows of the attribution layout, item after item (thesis 4.3)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from waltz.attribution.encoder_rows import StoredCoalitions, count_outcomes
+from waltz.attribution.encoder_rows import count_outcomes, keep_coalitions
 from waltz.attribution.item_selection import select_decoder_items
 from waltz.attribution.prompt_attribution import (
     LOG_PROBABILITY,
@@ -118,7 +118,6 @@ def compute_decoder_rows(
             }
             for question in questions
         ]
-        columns: Sequence[Mapping[str, Any]]
         try:
             columns = _load_or_attribute_item(attribution, questions, load)
         except UserError as error:
@@ -129,11 +128,7 @@ def compute_decoder_rows(
 
 
 def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Question], load: LoadImage) -> list[Row]:
-    """Return the columns of each question of one item, computed or stored.
-
-    Values of coalitions are stored without the number of evaluations, so that a larger one begins where a smaller one
-    ended.
-    """
+    """Return the columns of each question of one item, computed or stored."""
     decoder, settings = attribution.decoder, attribution.settings
     image = load(str(questions[0].image))
     prompts = [render_prompt(KIND, question, attribution.template) for question in questions]
@@ -155,23 +150,20 @@ def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Ques
             for question, prompt in zip(questions, prompts, strict=True)
         ]
         usable = [game for game in games if isinstance(game, PromptGame)]
-        coalitions = StoredCoalitions(
-            attribution.stored,
-            {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed},
-        )
-        stored_values = coalitions.load(len(usable))
-        attributions = iter(
-            attribute_prompts(decoder, picture, usable, attribution.prompt_settings, stored_values, ablate=True)
-            if usable
-            else []
-        )
-        coalitions.save(stored_values)
-        return [
-            {**build_columns(decoder, next(attributions), settings.seed)}
-            if isinstance(game, PromptGame)
-            else {"error": game}
-            for game in games
-        ]
+        columns: dict[PromptGame, Row] = {}
+        if usable:
+            coalitions = {
+                **content,
+                "profile": settings.profile,
+                "estimator": settings.estimator,
+                "seed": settings.seed,
+            }
+            with keep_coalitions(attribution.stored, coalitions, len(usable)) as known_values:
+                attributions = attribute_prompts(
+                    decoder, picture, usable, attribution.prompt_settings, known_values, ablate=True
+                )
+            columns = {own.game: build_columns(decoder, own, settings.seed) for own in attributions}
+        return [columns[game] if isinstance(game, PromptGame) else {"error": game} for game in games]
 
     rows: list[Row] = result_cache.load_or_compute_json(
         attribution.stored, {**content, "settings": asdict(settings)}, compute

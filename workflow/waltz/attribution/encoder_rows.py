@@ -1,6 +1,7 @@
 """MM-SHAP of encoders: rows of the attribution layout, item after item, each stored as soon as it is computed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,215 +31,6 @@ from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import ImageSource, load_image, open_images
 
 Row = dict[str, Any]
-EXPLAINED_ANSWER = "probability"
-"""The explained value of an answer: its probability among all answers, for the one given to the whole input."""
-
-
-def compute_text_rows(
-    encoder: Encoder,
-    items: Iterable[Mapping[str, Any]],
-    images: ImageSource,
-    settings: AttributionSettings,
-    stored: Path,
-    done: Callable[[int], object],
-) -> list[Row]:
-    """Return rows of the attribution layout for every text of every item; those whose image is missing have an error.
-
-    A finished item is stored by its content, the model and the settings; the values of its coalitions without the
-    number of evaluations, so that a larger one begins where a smaller one ended.
-
-    Args:
-        encoder: A loaded encoder.
-        items: Rows of the benchmark or of CV-Probes.
-        images: Their images.
-        settings: How Shapley values are estimated.
-        stored: Folder of stored results.
-        done: Called with 1 after each item, for a progress bar.
-    """
-    content = describe_encoder(encoder)
-    rows: list[Row] = []
-    for item in items:
-        rows += _compute_item_rows(encoder, item, images, settings, stored, content)
-        done(1)
-    return rows
-
-
-def _compute_item_rows(
-    encoder: Encoder,
-    item: Mapping[str, Any],
-    images: ImageSource,
-    settings: AttributionSettings,
-    stored: Path,
-    content: Mapping[str, Any],
-) -> list[Row]:
-    role_texts = dict(list_texts(item))
-    common = [
-        {
-            "item_id": item["item_id"],
-            "role": role,
-            "profile": settings.profile,
-            "setting": label_setting(encoder, ALIGNMENT),
-            "image": item["image"],
-            "text": text,
-            "explained": name_explained_value(encoder),
-        }
-        for role, text in role_texts.items()
-    ]
-    try:
-        image = load_image_or_regions(encoder, item["image"], lambda: load_image(images, item["image"]))
-        columns = load_or_attribute_texts(encoder, image, list(role_texts.values()), settings, stored, content)
-    except UserError as error:
-        return [{**row, "error": str(error)} for row in common]
-    return [{**row, **own} for row, own in zip(common, columns, strict=True)]
-
-
-def describe_encoder(encoder: Encoder) -> dict[str, Any]:
-    """Return what a key of stored results holds of an encoder."""
-    return {
-        "model": compute_fingerprint(encoder.spec),
-        "entry": _select_entry(encoder),
-        "code": digest(mm_shap.__file__),
-    }
-
-
-def load_or_attribute_texts(
-    encoder: Encoder,
-    image: ImageOrRegions,
-    texts: Sequence[str],
-    settings: AttributionSettings,
-    stored: Path,
-    encoder_content: Mapping[str, Any],
-    outcome: Outcome | None = None,
-) -> list[Row]:
-    """Return columns of the attribution layout of each text with one image, computed or stored.
-
-    Args:
-        encoder: A loaded encoder.
-        image: An RGB image, or the regions of one.
-        texts: Texts of the image.
-        settings: How Shapley values are estimated.
-        stored: Folder of stored results.
-        encoder_content: `describe_encoder`, and what else decides the result.
-        outcome: As of `mm_shap.attribute_texts`.
-    Raises:
-        UserError: They cannot be attributed.
-    """
-    content = {
-        "texts": list(texts),
-        "image": result_cache.compute_array_key(image.tobytes(), image.size),
-        **encoder_content,
-    }
-
-    def compute() -> list[Row]:
-        # Other estimators ask for other coalitions together, and what is computed together can differ in its last
-        # digits.
-        coalitions = StoredCoalitions(
-            stored, {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed}
-        )
-        stored_values = coalitions.load(len(texts))
-        attributions = attribute_texts(encoder, image, texts, settings, stored_values, outcome)
-        coalitions.save(stored_values)
-        return [_build_columns(attribution) for attribution in attributions]
-
-    rows: list[Row] = result_cache.load_or_compute_json(stored, {**content, "settings": asdict(settings)}, compute)
-    return rows
-
-
-def _select_entry(encoder: Encoder) -> list[str]:
-    return [encoder.spec.kind, encoder.spec.weights, encoder.spec.dtype, encoder.spec.masked_token]
-
-
-def _build_columns(attribution: Attribution) -> Row:
-    """Return the columns of one attribution; NaN becomes null, its reason stays."""
-    return {
-        "score": attribution.score,
-        "tokens": list(attribution.tokens),
-        "spans": [dict(span) for span in attribution.spans],
-        "grid": attribution.grid,
-        "phi": attribution.phi.tolist(),
-        "base_value": attribution.base_value.tolist(),
-        "value": attribution.value.tolist(),
-        "t_shap": to_null(attribution.t_shap),
-        "t_shap_se": to_null(attribution.t_shap_se),
-        "reason": attribution.reason,
-        "estimator": attribution.estimator,
-        "budget": attribution.requested,
-        "evaluated": attribution.evaluated,
-        "residual": attribution.residual,
-        "without_text": attribution.without_text.tolist(),
-        "without_image": attribution.without_image.tolist(),
-        "seed": attribution.seed,
-    }
-
-
-def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
-    """Return counts of evaluations and failures of a data set, for its run record."""
-    return {
-        "budget": sum(row.get("budget") or 0 for row in rows),
-        "evaluations": sum(row.get("evaluated") or 0 for row in rows),
-        "rows_with_error": sum(row.get("error") is not None for row in rows),
-        "rows_without_t_shap": sum(row.get("t_shap") is None for row in rows),
-    }
-
-
-def compute_answer_rows(
-    encoder: AnsweringEncoder,
-    items: Iterable[Mapping[str, Any]],
-    images: ImageSource,
-    settings: AttributionSettings,
-    stored: Path,
-    done: Callable[[int], object],
-) -> list[Row]:
-    """Return rows of the attribution layout for the answers that an encoder gives: role `answer`, setting `answering`.
-
-    Args:
-        encoder: A loaded encoder with an answering head.
-        items: Rows of item_id, image and question.
-        images: Their images.
-        settings: How Shapley values are estimated.
-        stored: Folder of stored results.
-        done: Called with 1 after each item, for a progress bar.
-    Source:
-        MM-SHAP (Parcalabescu & Frank, ACL 2023) and its released scripts; thesis 4.3 and 4.4.
-    """
-    content = describe_encoder(encoder)
-    setting = label_setting(encoder, ANSWERING)
-    rows: list[Row] = []
-    for item in items:
-        row = {
-            "item_id": item["item_id"],
-            "role": ANSWER,
-            "profile": settings.profile,
-            "setting": setting,
-            "image": item["image"],
-            "text": item["question"],
-            "explained": EXPLAINED_ANSWER,
-        }
-        try:
-            rows.append(row | _attribute_answer(encoder, item, images, settings, stored, content))
-        except UserError as error:
-            rows.append({**row, "error": str(error)})
-        done(1)
-    return rows
-
-
-def _attribute_answer(
-    encoder: AnsweringEncoder,
-    item: Mapping[str, Any],
-    images: ImageSource,
-    settings: AttributionSettings,
-    stored: Path,
-    encoder_content: Mapping[str, Any],
-) -> Row:
-    """Return the columns of the answer that an encoder gives to one question."""
-    name, question = item["image"], item["question"]
-    image = load_image_or_regions(encoder, name, lambda: load_image(images, name))
-    answer = answer_question(encoder, encoder.prepare_image(image), question)
-    content = {**encoder_content, "answer": answer.index}
-    (columns,) = load_or_attribute_texts(
-        encoder, image, [question], settings, stored, content, build_answer_probability(answer)
-    )
-    return {"outputs": [answer.text], **columns}
 
 
 def attribute_datasets(
@@ -321,25 +113,193 @@ def attribute_questions(
         yield DatasetResult(dataset, {"rows": rows}, total, count_outcomes(rows))
 
 
-class StoredCoalitions:
-    """The coalitions of one item's games in a folder of stored results."""
+def compute_text_rows(
+    encoder: Encoder,
+    items: Iterable[Mapping[str, Any]],
+    images: ImageSource,
+    settings: AttributionSettings,
+    stored: Path,
+    done: Callable[[int], object],
+) -> list[Row]:
+    """Return rows of the attribution layout for every text of every item; those whose image is missing have an error.
 
-    def __init__(self, folder: Path, content: Mapping[str, Any]) -> None:
-        """Name the item.
+    Args:
+        encoder: A loaded encoder.
+        items: Rows of the benchmark or of CV-Probes.
+        images: Their images.
+        settings: How Shapley values are estimated.
+        stored: Folder of stored results.
+        done: Called with 1 after each item, for a progress bar.
+    """
+    content = _describe_encoder(encoder)
+    rows: list[Row] = []
+    for item in items:
+        role_texts = dict(list_texts(item))
+        common = [
+            {
+                "item_id": item["item_id"],
+                "role": role,
+                "profile": settings.profile,
+                "setting": label_setting(encoder, ALIGNMENT),
+                "image": item["image"],
+                "text": text,
+                "explained": name_explained_value(encoder),
+            }
+            for role, text in role_texts.items()
+        ]
+        try:
+            image = _load_image(encoder, item["image"], images)
+            columns = _load_or_attribute_texts(encoder, image, list(role_texts.values()), settings, stored, content)
+        except UserError as error:
+            columns = [{"error": str(error)}] * len(common)
+        rows += [{**row, **own} for row, own in zip(common, columns, strict=True)]
+        done(1)
+    return rows
 
-        Args:
-            folder: Folder of stored results.
-            content: Everything that decides the values but the number of evaluations; see `result_cache`.
-        """
-        self._folder, self._key = folder, result_cache.compute_key(**content)
 
-    def load(self, games: int) -> list[dict[bytes, np.ndarray]]:
-        """Return the stored values of each game by coalition; none where none are stored."""
-        packed = [result_cache.load(self._folder, f"{self._key}-{game}") for game in range(games)]
-        return [{} if values is None else unpack_values(values) for values in packed]
+def compute_answer_rows(
+    encoder: AnsweringEncoder,
+    items: Iterable[Mapping[str, Any]],
+    images: ImageSource,
+    settings: AttributionSettings,
+    stored: Path,
+    done: Callable[[int], object],
+) -> list[Row]:
+    """Return rows of the attribution layout for the answers that an encoder gives: role `answer`, setting `answering`.
 
-    def save(self, known_values: Sequence[Mapping[bytes, np.ndarray]]) -> None:
-        """Store the values of each game that has any."""
-        for game, values in enumerate(known_values):
-            if values:
-                result_cache.save(self._folder, f"{self._key}-{game}", pack_values(values))
+    What is explained is the probability among all answers of the one that is given to the whole input.
+
+    Args:
+        encoder: A loaded encoder with an answering head.
+        items: Rows of item_id, image and question.
+        images: Their images.
+        settings: How Shapley values are estimated.
+        stored: Folder of stored results.
+        done: Called with 1 after each item, for a progress bar.
+    Source:
+        MM-SHAP (Parcalabescu & Frank, ACL 2023) and its released scripts; thesis 4.3 and 4.4.
+    """
+    content = _describe_encoder(encoder)
+    rows: list[Row] = []
+    for item in items:
+        question = item["question"]
+        row = {
+            "item_id": item["item_id"],
+            "role": ANSWER,
+            "profile": settings.profile,
+            "setting": label_setting(encoder, ANSWERING),
+            "image": item["image"],
+            "text": question,
+            "explained": "probability",
+        }
+        try:
+            image = _load_image(encoder, item["image"], images)
+            answer = answer_question(encoder, encoder.prepare_image(image), question)
+            (columns,) = _load_or_attribute_texts(
+                encoder,
+                image,
+                [question],
+                settings,
+                stored,
+                {**content, "answer": answer.index},
+                build_answer_probability(answer),
+            )
+            rows.append({**row, "outputs": [answer.text], **columns})
+        except UserError as error:
+            rows.append({**row, "error": str(error)})
+        done(1)
+    return rows
+
+
+def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
+    """Return counts of evaluations and failures of a data set, for its run record."""
+    return {
+        "budget": sum(row.get("budget") or 0 for row in rows),
+        "evaluations": sum(row.get("evaluated") or 0 for row in rows),
+        "rows_with_error": sum(row.get("error") is not None for row in rows),
+        "rows_without_t_shap": sum(row.get("t_shap") is None for row in rows),
+    }
+
+
+@contextmanager
+def keep_coalitions(folder: Path, content: Mapping[str, Any], games: int) -> Iterator[list[dict[bytes, np.ndarray]]]:
+    """Yield the stored values of each game by coalition, and store them with the values that the block adds.
+
+    Args:
+        folder: Folder of stored results.
+        content: Everything that decides the values but the number of evaluations, so that a larger one begins where a
+            smaller one ended.
+        games: Number of games.
+    """
+    key = result_cache.compute_key(**content)
+    packed = [result_cache.load(folder, f"{key}-{game}") for game in range(games)]
+    known_values = [{} if values is None else unpack_values(values) for values in packed]
+    yield known_values
+    for game, values in enumerate(known_values):
+        if values:
+            result_cache.save(folder, f"{key}-{game}", pack_values(values))
+
+
+def _describe_encoder(encoder: Encoder) -> dict[str, Any]:
+    """Return what a key of stored results holds of an encoder."""
+    spec = encoder.spec
+    return {
+        "model": compute_fingerprint(spec),
+        "entry": [spec.kind, spec.weights, spec.dtype, spec.masked_token],
+        "code": digest(mm_shap.__file__),
+    }
+
+
+def _load_image(encoder: Encoder, name: str, images: ImageSource) -> ImageOrRegions:
+    return load_image_or_regions(encoder, name, lambda: load_image(images, name))
+
+
+def _load_or_attribute_texts(
+    encoder: Encoder,
+    image: ImageOrRegions,
+    texts: Sequence[str],
+    settings: AttributionSettings,
+    stored: Path,
+    encoder_content: Mapping[str, Any],
+    outcome: Outcome | None = None,
+) -> list[Row]:
+    """Return columns of the attribution layout of each text with one image, computed or stored."""
+    content = {
+        "texts": list(texts),
+        "image": result_cache.compute_array_key(image.tobytes(), image.size),
+        **encoder_content,
+    }
+
+    def compute() -> list[Row]:
+        # Other estimators request other coalitions together, and what is computed together can differ in its last
+        # digits.
+        coalitions = {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed}
+        with keep_coalitions(stored, coalitions, len(texts)) as known_values:
+            attributions = attribute_texts(encoder, image, texts, settings, known_values, outcome)
+        return [_build_columns(attribution) for attribution in attributions]
+
+    rows: list[Row] = result_cache.load_or_compute_json(stored, {**content, "settings": asdict(settings)}, compute)
+    return rows
+
+
+def _build_columns(attribution: Attribution) -> Row:
+    """Return the columns of one attribution; NaN becomes null, its reason stays."""
+    return {
+        "score": attribution.score,
+        "tokens": list(attribution.tokens),
+        "spans": [dict(span) for span in attribution.spans],
+        "grid": attribution.grid,
+        "phi": attribution.phi.tolist(),
+        "base_value": attribution.base_value.tolist(),
+        "value": attribution.value.tolist(),
+        "t_shap": to_null(attribution.t_shap),
+        "t_shap_se": to_null(attribution.t_shap_se),
+        "reason": attribution.reason,
+        "estimator": attribution.estimator,
+        "budget": attribution.requested,
+        "evaluated": attribution.evaluated,
+        "residual": attribution.residual,
+        "without_text": attribution.without_text.tolist(),
+        "without_image": attribution.without_image.tolist(),
+        "seed": attribution.seed,
+    }

@@ -6,7 +6,7 @@ The tokens of the prompt and patches of the image are the players, by the rules 
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from waltz.attribution.shapley.estimators import (
     MAX_EXACT_PLAYERS,
     begin_estimation,
     begin_permutations,
+    check_profile_estimator,
 )
 from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
 from waltz.attribution.t_shap import MIN_CONTRIBUTION, TShap, measure_t_shap_of_outputs
@@ -24,7 +25,7 @@ from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.coalitions import Coalitions, Game, Players, build_equations_players, build_published_players
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets_in_batches
-from waltz.models.decoders.decoder import UNDERSCORE, Decoder, PreparedImage, Prompt
+from waltz.models.decoders.decoder import UNDERSCORE, Decoder, PreparedImage
 
 LOG_PROBABILITY = "log-probability"
 """The explained value of a token in `equations` where a study names no other."""
@@ -163,30 +164,6 @@ class PromptAttribution:
         return [self.players.prompt.ids[position] for position in self.players.positions]
 
 
-class AttributionColumns(TypedDict, total=False):
-    """Columns of the layout `ATTRIBUTION` that a prompt's attribution fills; NaN becomes null."""
-
-    text: str
-    outputs: list[str]
-    score: float | None
-    tokens: list[str]
-    spans: list[dict[str, int]]
-    grid: int
-    phi: list[list[float]]
-    base_value: list[float]
-    value: list[float]
-    t_shap: float | None
-    t_shap_se: float | None
-    reason: str | None
-    estimator: str
-    budget: int
-    evaluated: int
-    residual: float
-    seed: int
-    without_text: list[float]
-    without_image: list[float]
-
-
 def attribute_prompts(
     decoder: Decoder,
     picture: PreparedImage | None,
@@ -219,16 +196,14 @@ def attribute_prompts(
     coalitions = Coalitions(
         decoder, picture, [Game(own, game.targets, value) for own, game in zip(players, games, strict=True)]
     )
-    for values, stored_values in zip(coalitions.known, known_values or [], strict=known_values is not None):
-        values.update(stored_values)
+    if known_values is not None:
+        coalitions.known = list(known_values)
     estimations = [begin_prompt_estimation(own, settings) for own in players]
     estimates = run_in_step([estimation for _, estimation in estimations], coalitions.values)
     evaluated = [len(requested) for requested in coalitions.requested]
     halves: Sequence[Sequence[np.ndarray | None]] = [(None, None)] * len(games)
     if ablate:
         halves = [list(values) for values in coalitions.values([_build_halves(own) for own in players])]
-    for values, stored_values in zip(coalitions.known, known_values or [], strict=known_values is not None):
-        stored_values.update(values)
     return [
         PromptAttribution(
             game=game,
@@ -260,15 +235,18 @@ def build_players(
     prompt = decoder.build_prompt(game.text)
     if not settings.fidelity.special_tokens_play:
         return build_equations_players(decoder, prompt, picture, positions=game.positions, grid=game.grid)
-    masked_id = settings.masked_id
+    masked_id, unmasked_ids = settings.masked_id, settings.unmasked_ids
     if masked_id is None:
         masked_id = decoder.masked_id if decoder.spec.masked_token else decoder.build_prompt(UNDERSCORE).ids[-1]
+    if unmasked_ids is None:
+        tokens = zip(prompt.ids, prompt.tokens, prompt.special, strict=True)
+        unmasked_ids = tuple(token_id for token_id, token, special in tokens if special or token == SPACE)
     return build_published_players(
         decoder,
         prompt,
         picture,
         masked_id=masked_id,
-        unmasked_ids=_find_unmasked_ids(prompt) if settings.unmasked_ids is None else settings.unmasked_ids,
+        unmasked_ids=unmasked_ids,
         grid=game.grid,
         raw=picture is not None and (picture.pixels.ndim != 4 or len(picture.pixels) != 1),
     )
@@ -284,13 +262,8 @@ def begin_prompt_estimation(players: Players, settings: PromptSettings) -> tuple
         UserError: The estimator does not fit the profile or a decoder, or the evaluations do not suffice.
     """
     count, name = len(players), settings.estimator
-    allowed = settings.fidelity.estimators
-    if allowed and name not in allowed:
-        raise UserError(
-            f"attribution.estimator: does not fit the profile {settings.profile} (got {name!r}, expected"
-            f" {' or '.join(allowed)}); take another profile"
-        )
-    if allowed:
+    if settings.fidelity.estimators:
+        check_profile_estimator(name, settings.profile)
         return "permutation", begin_permutations(count, choose_budget(count, settings.budgets), settings.seed)
     if name in FACTORISED_ESTIMATORS:
         raise UserError(
@@ -323,16 +296,10 @@ def choose_budget(count: int, budgets: Sequence[int] = BUDGETS) -> int:
     return budget
 
 
-def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -> AttributionColumns:
-    """Return the columns of an attribution: text players before patches, whatever their order in the game.
-
-    Args:
-        decoder: The decoder, which spells the targets.
-        attribution: Shapley values of a prompt.
-        seed: Seed of the estimator.
-    """
+def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -> dict[str, Any]:
+    """Return columns of the layout `ATTRIBUTION`: text players before patches, whatever their order in the game."""
     estimate, text, t_shap = attribution.estimate, attribution.text, attribution.t_shap
-    columns: AttributionColumns = {
+    columns = {
         "outputs": [decoder.decode_text([token]) for token in attribution.game.targets],
         "score": float(estimate.value[0]) if len(estimate.value) == 1 else None,
         "tokens": list(attribution.tokens),
@@ -343,7 +310,7 @@ def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -
         "value": estimate.value.tolist(),
         "t_shap": to_null(t_shap.value),
         "t_shap_se": to_null(t_shap.standard_error),
-        "reason": t_shap.reason or t_shap.standard_error_reason,
+        "reason": t_shap.reason,
         "estimator": attribution.estimator,
         "budget": estimate.requested,
         "evaluated": attribution.evaluated,
@@ -389,12 +356,6 @@ def _attribute_pieces(decoder: Decoder, game: PromptGame, settings: PromptSettin
         t_shap=measure_t_shap_of_outputs(pieces.estimate, text, settings.profile, settings.min_contribution),
         evaluated=pieces.evaluated,
     )
-
-
-def _find_unmasked_ids(prompt: Prompt) -> set[int]:
-    """Return the ids of special tokens and of a space by itself."""
-    tokens = zip(prompt.ids, prompt.tokens, prompt.special, strict=True)
-    return {token_id for token_id, token, special in tokens if special or token == SPACE}
 
 
 def _build_halves(players: Players) -> np.ndarray:

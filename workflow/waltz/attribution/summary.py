@@ -8,36 +8,56 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from waltz.attribution.mm_shap import build_ablated_rows
 from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Measure, Resampling, compute_interval, compute_mean, resample
 from waltz.core.schema import OF_REGIONS
-from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
+from waltz.evaluation.metrics.pair_metrics import (
+    RIGHT_PREDICTION,
+    THRESHOLD,
+    compute_pair_metrics,
+    pair_scores,
+    predict_pair_text,
+)
 
 Row = Mapping[str, Any]
+
+GROUP_COLUMNS = ("role", "profile", "setting")
+DECIMALS = 9
+"""Decimal places of T-SHAP that are ranked: shares that differ by rounding alone tie."""
+MOST_WEIGHTS = 1 << 22
+"""Largest number of weights in memory at once."""
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """A rank correlation.
+
+    Attributes:
+        rho: Spearman's rho, -1 to 1, on items that have both numbers.
+        p: Two-sided p value for no correlation (Student's t, items taken as independent); None without a rho.
+    """
+
+    rho: Measure
+    p: float | None
 
 
 def build_share_rows(
     model: str, dataset: str, rows: Sequence[Row], scores: Sequence[Row], how: Resampling
 ) -> list[dict[str, Any]]:
-    """Build rows of the layout `SHARES` of one model on one data set.
+    """Build rows of the layout `SHARES` from rows of the attribution layout and of the evaluation layout.
 
     Correctness, for the correlation, is that of the evaluation in the same setting: of the text itself where the model
     has a probability of a match or answers, else whether the caption ranks above the foil.
-
-    Args:
-        model: The model.
-        dataset: The data set.
-        rows: Rows of the attribution layout.
-        scores: Rows of the evaluation layout.
-        how: Resamples, coverage, seed.
     """
     right = _collect_correctness(scores)
     share_rows = []
     for summary in summarize_attributions(rows, dataset, how):
-        group = [row for row in rows if all(row[name] == summary[name] for name in GROUP_COLUMNS)]
-        joined = [{**row, "correct": right.get(_get_score_key(row))} for row in group]
+        joined = [
+            {**row, "correct": right.get(_get_score_key(row))}
+            for row in rows
+            if all(row[name] == summary[name] for name in GROUP_COLUMNS)
+        ]
         correlation = correlate_correctness_with_t_shap(joined, f"{dataset} {summary['role']}", how)
         rho = {
             "rho": correlation.rho.value,
@@ -61,27 +81,47 @@ def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], how: Resa
     """
     metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
-        items: dict[str, list[Row]] = {}
+        masked: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
             if row["profile"] == profile and row["error"] is None:
-                items.setdefault(row["item_id"], []).append(row)
-        masked: dict[str, list[dict[str, Any]]] = {}
-        for item_rows in items.values():
-            values = [np.array([row["value"][0], row["without_text"][0], row["without_image"][0]]) for row in item_rows]
-            for row in build_ablated_rows(
-                item_rows[0],
-                [row["role"] for row in item_rows],
-                profile,
-                values,
-                item_rows[0]["explained"] == "probability",
-            ):
-                masked.setdefault(row["setting"], []).append(row)
+                for ablated_row in build_ablated_rows(row):
+                    masked.setdefault(ablated_row["setting"], []).append(ablated_row)
         for setting, ablated_rows in masked.items():
             for metric, measure in compute_pair_metrics(pair_scores(ablated_rows, profile), dataset, how).items():
                 metric_row = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
                 metric_row["setting"] = setting + _get_setting_suffix(rows)
                 metric_rows.append({**metric_row, **vars(measure)})
     return metric_rows
+
+
+def build_ablated_rows(row: Row) -> list[dict[str, Any]]:
+    """Build rows of the evaluation layout from an attribution: the scores without the text and without the image.
+
+    The metrics of whole inputs apply to them. A caption and a foil of equal length are the same once their texts are
+    masked: they tie, which is wrong in acc_r.
+    """
+    ablated_rows = []
+    for masked in ("text", "image"):
+        score, prediction = float(row[f"without_{masked}"][0]), None
+        probability = score if row["explained"] == "probability" else None
+        if probability is not None:
+            prediction = predict_pair_text(score - THRESHOLD, score, row["profile"])
+        ablated_rows.append(
+            {
+                "item_id": row["item_id"],
+                "role": row["role"],
+                "profile": row["profile"],
+                "setting": f"without {masked}",
+                "image": row["image"],
+                "score": score,
+                "tokens": None,
+                "probability": probability,
+                "prediction": prediction,
+                "correct": None if prediction is None else prediction == RIGHT_PREDICTION[row["role"]],
+                "error": None,
+            }
+        )
+    return ablated_rows
 
 
 def build_verb_rows(
@@ -111,59 +151,7 @@ def build_verb_rows(
     return metric_rows
 
 
-def _get_setting_suffix(rows: Sequence[Row]) -> str:
-    """Return the suffix of the settings of a model's attributions of regions, else an empty string."""
-    return OF_REGIONS if any(row["setting"].endswith(OF_REGIONS) for row in rows) else ""
-
-
-def _get_score_key(row: Row) -> tuple[str, ...]:
-    """Return the key of an attributed text among the evaluation's scores."""
-    return (row["item_id"], row["role"], row["profile"], row["setting"].removesuffix(OF_REGIONS))
-
-
-def _collect_correctness(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:
-    """Collect the correctness of each text by item, role, profile and setting."""
-    right: dict[tuple[str, ...], bool | None] = {}
-    ranked: dict[tuple[str, ...], dict[str, float | None]] = {}
-    for row in scores:
-        ranked.setdefault((row["item_id"], row["profile"], row["setting"]), {})[row["role"]] = row["score"]
-    for row in scores:
-        key = tuple(row[name] for name in ("item_id", *GROUP_COLUMNS))
-        right[key] = row["correct"]
-        if row["correct"] is None:
-            role_scores = ranked[row["item_id"], row["profile"], row["setting"]]
-            both = [
-                role_scores.get("caption"),
-                role_scores.get("foil", role_scores.get("mismatched")),
-            ]
-            right[key] = None if None in both else both[0] > both[1]  # type: ignore[operator]
-    return right
-
-
-GROUP_COLUMNS = ("role", "profile", "setting")
-
-
-def compute_mean_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Measure:
-    """Compute mean T-SHAP of one role of a data set, with an interval that draws images.
-
-    Args:
-        rows: Attributions; those without a T-SHAP are skipped.
-        label: Name of the data set, which separates its bootstrap draws from others'.
-        how: Resamples, coverage, seed.
-    Returns:
-        Percent.
-    Source:
-        MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
-    """
-    defined_rows = [row for row in rows if row["t_shap"] is not None]
-    if not defined_rows:
-        return Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
-    return compute_mean(
-        [100.0 * row["t_shap"] for row in defined_rows], [str(row["image"]) for row in defined_rows], label, how
-    )
-
-
-def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
+def summarize_attributions(rows: Sequence[Row], label: str, how: Resampling) -> list[dict[str, Any]]:
     """Return a row for each role, profile and setting of a model's attributions of one data set.
 
     The interval covers both the variation between images and the estimator's sampling noise, since it resamples the
@@ -171,16 +159,18 @@ def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: R
 
     Args:
         rows: Rows of the attribution layout.
-        label: Name of the data set.
-        how: Resamples, coverage, seed.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed; images are drawn.
     Returns:
         Rows of role, profile, setting; items; value, n, ci_low, ci_high and reason of mean T-SHAP in percent; sd, the
         population standard deviation over items, in percentage points; standard_error, the root of the mean squared
         standard error of an item's T-SHAP, in percentage points, over standard_error_n items that have one (0 for exact
         values); noise, the share of the variance over those items that it makes up, 0 to 1; mm_skew; missing, how many
         items have no T-SHAP for which reason.
+    Source:
+        MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
     """
-    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in GROUP_COLUMNS), []).append(row)
     return [
@@ -189,9 +179,12 @@ def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: R
     ]
 
 
-def _summarize_group(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
-    measure = compute_mean_t_shap(rows, label, how)
+def _summarize_group(rows: Sequence[Row], label: str, how: Resampling) -> dict[str, Any]:
     defined_rows = [row for row in rows if row["t_shap"] is not None]
+    measure = Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
+    if defined_rows:
+        percents = [100.0 * row["t_shap"] for row in defined_rows]
+        measure = compute_mean(percents, [str(row["image"]) for row in defined_rows], label, how)
     sampled = [row for row in defined_rows if row["t_shap_se"] is not None]
     squares = float(np.mean([row["t_shap_se"] ** 2 for row in sampled])) if sampled else None
     variance = float(np.var([row["t_shap"] for row in sampled])) if sampled else 0.0
@@ -209,28 +202,7 @@ def _summarize_group(rows: Sequence[Mapping[str, Any]], label: str, how: Resampl
     }
 
 
-DECIMALS = 9
-"""Decimal places of T-SHAP that are ranked."""
-MOST_WEIGHTS = 1 << 22
-"""Largest number of weights in memory at once."""
-
-
-@dataclass(frozen=True)
-class RankCorrelation:
-    """A rank correlation.
-
-    Attributes:
-        rho: Spearman's rho, -1 to 1, on items that have both numbers.
-        p: Two-sided p value for no correlation (Student's t, items taken as independent); None without a rho.
-    """
-
-    rho: Measure
-    p: float | None
-
-
-def correlate_correctness_with_t_shap(
-    rows: Sequence[Mapping[str, Any]], label: str, how: Resampling
-) -> RankCorrelation:
+def correlate_correctness_with_t_shap(rows: Sequence[Row], label: str, how: Resampling) -> RankCorrelation:
     """Compute Spearman's correlation of correctness and T-SHAP over the items of one role.
 
     The interval draws images and ranks each resample anew; resamples in which all items are right, wrong or equal have
@@ -247,9 +219,8 @@ def correlate_correctness_with_t_shap(
     """
     complete_rows = [row for row in rows if row["correct"] is not None and row["t_shap"] is not None]
     correct = np.array([bool(row["correct"]) for row in complete_rows])
-    # Shares that differ by rounding alone tie.
     shares = np.round(np.array([row["t_shap"] for row in complete_rows], dtype=np.float64), DECIMALS)
-    reason = _explain_undefined_correlation(correct, shares, len(rows))
+    reason = _explain_undefined(correct, shares, len(rows))
     if reason:
         return RankCorrelation(Measure(None, len(complete_rows), reason=reason), None)
     correlation = spearmanr(correct, shares)
@@ -259,7 +230,7 @@ def correlate_correctness_with_t_shap(
     return RankCorrelation(Measure(float(correlation.statistic), len(complete_rows), *ends), float(correlation.pvalue))
 
 
-def _explain_undefined_correlation(correct: np.ndarray, shares: np.ndarray, item_count: int) -> str | None:
+def _explain_undefined(correct: np.ndarray, shares: np.ndarray, item_count: int) -> str | None:
     if len(correct) < 3:
         return f"{len(correct)} of {item_count} items have both correctness and T-SHAP; three are needed"
     if correct.all() or not correct.any():
@@ -293,3 +264,29 @@ def _compute_rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) ->
     rho: np.ndarray = np.full(len(counts), np.nan)
     rho[defined] = covariance[defined] / np.sqrt(variance[defined])
     return rho
+
+
+def _get_setting_suffix(rows: Sequence[Row]) -> str:
+    """Return the suffix of the settings of a model's attributions of regions, else an empty string."""
+    return OF_REGIONS if any(row["setting"].endswith(OF_REGIONS) for row in rows) else ""
+
+
+def _get_score_key(row: Row) -> tuple[str, ...]:
+    """Return the key of an attributed text among the evaluation's scores."""
+    return (row["item_id"], row["role"], row["profile"], row["setting"].removesuffix(OF_REGIONS))
+
+
+def _collect_correctness(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:
+    """Collect the correctness of each text by item, role, profile and setting."""
+    right: dict[tuple[str, ...], bool | None] = {}
+    ranked: dict[tuple[str, ...], dict[str, float | None]] = {}
+    for row in scores:
+        ranked.setdefault((row["item_id"], row["profile"], row["setting"]), {})[row["role"]] = row["score"]
+    for row in scores:
+        key = tuple(row[name] for name in ("item_id", *GROUP_COLUMNS))
+        right[key] = row["correct"]
+        if row["correct"] is None:
+            role_scores = ranked[row["item_id"], row["profile"], row["setting"]]
+            caption, foil = role_scores.get("caption"), role_scores.get("foil", role_scores.get("mismatched"))
+            right[key] = None if caption is None or foil is None else caption > foil
+    return right

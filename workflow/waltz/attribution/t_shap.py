@@ -14,6 +14,23 @@ MIN_CONTRIBUTION = 0.01
 """Share of an average token's total contribution below which a token counts as weak."""
 ROUNDING = 1e-6
 """Mean |phi| of a player, in the unit of the value, that single precision leaves where nothing contributes."""
+MAX_BALANCED_POINTS = 5.0
+"""Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
+
+
+@dataclass(frozen=True)
+class TShap:
+    """The share of text in one attribution.
+
+    Attributes:
+        value: T-SHAP, between 0 (image only) and 1 (text only); NaN where every Shapley value is 0.
+        standard_error: What the draw of permutations adds to it, as a share.
+        reason: Why one of them is NaN.
+    """
+
+    value: float
+    standard_error: float
+    reason: str | None = None
 
 
 def compute_contribution_ratios(phi: np.ndarray) -> np.ndarray:
@@ -32,7 +49,7 @@ def compute_contribution_ratios(phi: np.ndarray) -> np.ndarray:
 
 
 def find_contributing_outputs(phi: np.ndarray, min_contribution: float = MIN_CONTRIBUTION) -> np.ndarray:
-    """Return the outputs to which players contribute more than next to nothing.
+    """Return the outputs to which players contribute more than next to nothing: bool of shape (outputs,).
 
     Where a token follows from the tokens before it, as the rest of a word does, the prompt hardly counts, and ratios
     would give the remainder the weight of any other token. The thesis says that such tokens are caught, not how.
@@ -40,8 +57,6 @@ def find_contributing_outputs(phi: np.ndarray, min_contribution: float = MIN_CON
     Args:
         phi: Shape (players, outputs).
         min_contribution: Share of the mean over outputs of the sums of |phi|; with 0 only rounding counts as nothing.
-    Returns:
-        Bool of shape (outputs,).
     """
     total = np.abs(phi).sum(axis=0)
     contributing: np.ndarray = total > ROUNDING * len(phi)
@@ -50,28 +65,7 @@ def find_contributing_outputs(phi: np.ndarray, min_contribution: float = MIN_CON
     return contributing
 
 
-MAX_BALANCED_POINTS = 5.0
-"""Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
-
-
-@dataclass(frozen=True)
-class TShap:
-    """The share of text in one attribution.
-
-    Attributes:
-        value: T-SHAP, between 0 (image only) and 1 (text only); NaN where every Shapley value is 0.
-        standard_error: What the draw of permutations adds to it, as a share; NaN with a reason.
-        reason: Why the value is NaN.
-        standard_error_reason: Why the standard error is NaN.
-    """
-
-    value: float
-    standard_error: float
-    reason: str | None = None
-    standard_error_reason: str | None = None
-
-
-def compute_t_shap(phi: np.ndarray, text_players: int) -> float:
+def compute_t_shap(phi: np.ndarray, text_players: int) -> np.ndarray:
     """Return the sum of |phi| over text tokens and outputs, divided by the sum over all players and outputs.
 
     Noise adds to |phi| whatever its sign, most where phi is small, so that few permutations pull T-SHAP towards the
@@ -81,98 +75,67 @@ def compute_t_shap(phi: np.ndarray, text_players: int) -> float:
         phi: Shapley values, shape (..., players, outputs), text players first.
         text_players: Number of text players.
     Returns:
-        Between 0 and 1; NaN where every value is 0, since no share is defined.
+        Between 0 and 1, shape (...); NaN where every value is 0, since no share is defined.
     Source:
         T-SHAP, MM-SHAP paper (ACL 2023) and thesis 4.3; without the ratios per output of the thesis's longer outputs.
     """
-    return float(_compute_shares(phi, text_players))
+    return _compute_text_share(np.abs(phi).sum(axis=-1), slice(0, text_players))
 
 
 def compute_t_shap_of_outputs(
-    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
-) -> float:
-    """T-SHAP of an output of several tokens; of a single one, both profiles give what `t_shap` gives.
+    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, contributing: np.ndarray
+) -> np.ndarray:
+    """Return T-SHAP of an output of several tokens; of a single one, both profiles give what `compute_t_shap` gives.
 
     Args:
-        phi: Shapley values, shape (players, outputs).
-        text: Places of the text players.
+        phi: Shapley values, shape (..., players, outputs).
+        text: Positions of the text players.
         profile: `equations` takes each token's ratios, averages them over the tokens, then takes magnitudes, so that a
             player for one token and against another counts less; `published` adds up magnitudes as they are, so that
             tokens with large values count more.
-        least: For `equations`, which tokens are skipped: see `ratios.contributed`.
+        contributing: For `equations`, tokens that count, bool of shape (outputs,).
     Returns:
-        Between 0 and 1; NaN where nothing contributes, or contributions cancel.
+        Between 0 and 1, shape (...); NaN where nothing contributes, or contributions cancel.
     Source:
         Thesis 5.2 (`equations`); the scripts of CC-SHAP-VLM (`published`).
     """
-    return float(_compute_shares_of_outputs(phi, text, profile, find_contributing_outputs(phi, least)))
-
-
-def measure_t_shap_of_outputs(
-    estimate: Estimate, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
-) -> TShap:
-    """Return T-SHAP of several outputs with its standard error, which skips the same tokens as T-SHAP itself."""
-    contributing = find_contributing_outputs(estimate.phi, least)
-    return _measure(estimate, lambda phi: _compute_shares_of_outputs(phi, text, profile, contributing))
+    if get_fidelity(profile).output_weights == "magnitudes":
+        return _compute_text_share(np.abs(phi).sum(axis=-1), text)
+    if not contributing.any():
+        return np.full(phi.shape[:-2], np.nan)
+    return _compute_text_share(np.abs(compute_contribution_ratios(phi[..., contributing]).mean(axis=-1)), text)
 
 
 def measure_t_shap(estimate: Estimate, text_players: int) -> TShap:
     """Return T-SHAP of an estimate with its standard error: 0 without sampling, else the jackknife over its parts."""
-    return _measure(estimate, lambda phi: _compute_shares(phi, text_players))
+    return _measure(estimate, lambda phi: compute_t_shap(phi, text_players))
 
 
-def _measure(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) -> TShap:
-    """Return a share of Shapley values, of shape (..., players, outputs), with its standard error."""
-    value = float(shares(estimate.phi))
-    if math.isnan(value):
-        reason = _explain_undefined(estimate.phi)
-        return TShap(value, math.nan, reason, reason)
-    if estimate.exact:
-        return TShap(value, 0.0)
-    if estimate.parts is None:
-        return TShap(value, math.nan, None, "the estimator gives no independent parts")
-    if len(estimate.parts) < 2:
-        return TShap(value, math.nan, None, "one permutation with its reverse; a standard error needs two")
-    error = compute_jackknife_error(shares(average_leaving_one_out(estimate.parts)))
-    return TShap(value, error, None, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
-
-
-def _explain_undefined(phi: np.ndarray) -> str:
-    if not np.isfinite(phi).all():
-        return "the model's score is not a number"
-    if phi.any():
-        return "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
-    return "every Shapley value is 0, so no share is defined"
+def measure_t_shap_of_outputs(
+    estimate: Estimate, text: slice | np.ndarray, profile: Profile, min_contribution: float = MIN_CONTRIBUTION
+) -> TShap:
+    """Return T-SHAP of several outputs with its standard error, which skips the same tokens as T-SHAP itself."""
+    contributing = find_contributing_outputs(estimate.phi, min_contribution)
+    return _measure(estimate, lambda phi: compute_t_shap_of_outputs(phi, text, profile, contributing))
 
 
 def compute_t_shap_error(parts: np.ndarray, text_players: int) -> float:
-    """Return the standard error of T-SHAP from independent estimates of the Shapley values, leaving out one at a time.
+    """Return the standard error of T-SHAP by the jackknife over independent estimates of the Shapley values.
 
-    It covers what the draw of permutations adds, not the bias that `t_shap` tells of.
+    It covers what the draw of permutations adds, not the bias that `compute_t_shap` describes.
 
     Args:
         parts: float64 of shape (parts, players, outputs), at least two.
         text_players: Number of text players.
     Returns:
         A share; NaN where T-SHAP is undefined without one part.
-    Raises:
-        ValueError: There are fewer than two parts.
     """
-    return compute_jackknife_error(_compute_shares(average_leaving_one_out(parts), text_players))
+    return compute_jackknife_error(compute_t_shap(average_leaving_one_out(parts), text_players))
 
 
 def average_leaving_one_out(parts: np.ndarray) -> np.ndarray:
-    """Return for each part the mean of all others: the shape stays.
-
-    Args:
-        parts: Independent estimates, at least two, along the first axis.
-    Raises:
-        ValueError: There are fewer than two parts.
-    """
-    count = len(parts)
-    if count < 2:
-        raise ValueError(f"{count} parts give no standard error")
-    means: np.ndarray = (parts.sum(axis=0) - parts) / (count - 1)
+    """Return for each of at least two parts, along the first axis, the mean of all others; the shape stays."""
+    means: np.ndarray = (parts.sum(axis=0) - parts) / (len(parts) - 1)
     return means
 
 
@@ -185,32 +148,35 @@ def compute_jackknife_error(left_out: np.ndarray) -> float:
 def classify_skew(share: float) -> Literal["textual", "visual", "balanced"]:
     """Return the modality that a model leans to, by a mean T-SHAP between 0 and 1: more than 5 points from 50.
 
-    Raises:
-        ValueError: The share is NaN.
     Source:
         MM skew, thesis Tables 4.2 and B.1, which state no rule; their models lie at most 0.7 and at least 6 points off.
     """
-    if math.isnan(share):
-        raise ValueError("no skew without a T-SHAP")
     if round(abs(100 * share - 50), 9) <= MAX_BALANCED_POINTS:
         return "balanced"
     return "textual" if share > 0.5 else "visual"
 
 
-def _compute_shares(phi: np.ndarray, text_players: int) -> np.ndarray:
-    """Return T-SHAP of each of several attributions, shape (..., players, outputs)."""
-    return _compute_text_share(np.abs(phi).sum(axis=-1), slice(0, text_players))
+def _measure(estimate: Estimate, compute_share: Callable[[np.ndarray], np.ndarray]) -> TShap:
+    """Return a share of Shapley values, of shape (..., players, outputs), with its standard error."""
+    value = float(compute_share(estimate.phi))
+    if math.isnan(value):
+        return TShap(value, math.nan, _explain_undefined(estimate.phi))
+    if estimate.exact:
+        return TShap(value, 0.0)
+    if estimate.parts is None:
+        return TShap(value, math.nan, "the estimator gives no independent parts")
+    if len(estimate.parts) < 2:
+        return TShap(value, math.nan, "one permutation with its reverse; a standard error needs two")
+    error = compute_jackknife_error(compute_share(average_leaving_one_out(estimate.parts)))
+    return TShap(value, error, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
 
 
-def _compute_shares_of_outputs(
-    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, contributing: np.ndarray
-) -> np.ndarray:
-    """Return T-SHAP of each of several attributions of several tokens, some of which are skipped in `equations`."""
-    if get_fidelity(profile).output_weights == "magnitudes":
-        return _compute_text_share(np.abs(phi).sum(axis=-1), text)
-    if not contributing.any():
-        return np.full(phi.shape[:-2], np.nan)
-    return _compute_text_share(np.abs(compute_contribution_ratios(phi[..., contributing]).mean(axis=-1)), text)
+def _explain_undefined(phi: np.ndarray) -> str:
+    if not np.isfinite(phi).all():
+        return "the model's score is not a number"
+    if phi.any():
+        return "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
+    return "every Shapley value is 0, so no share is defined"
 
 
 def _compute_text_share(weight: np.ndarray, text: slice | np.ndarray) -> np.ndarray:

@@ -66,7 +66,7 @@ def build_verb_table(
     Args:
         rows: Attributions of one model and profile: item_id, image, spans, phi, t_shap, error, and `matched`, whether
             the model predicts a match (None where it has no match probability).
-        items: Rows of CV-Probes that the attributions belong to.
+        items: Rows of CV-Probes.
         how: Resamples, coverage, seed; intervals draw images.
     Returns:
         Rows of metric, condition, setting (`match`, `non-match`, `all`), value, n, ci_low, ci_high and reason. T-SHAP

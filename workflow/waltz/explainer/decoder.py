@@ -163,7 +163,7 @@ def _record_side(side: SideAttribution, text: str) -> dict[str, Any]:
         "tail": attribution.game.query_suffix,
         "t_shap": to_null(attribution.t_shap.value),
         "t_shap_se": to_null(attribution.t_shap.standard_error),
-        "reason": attribution.t_shap.reason or attribution.t_shap.standard_error_reason,
+        "reason": attribution.t_shap.reason,
         "estimator": attribution.estimator,
         "evaluations": estimate.requested,
         "base_value": [to_null(value) for value in estimate.base_value],

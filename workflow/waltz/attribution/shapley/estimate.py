@@ -39,8 +39,7 @@ class Estimate:
         parts: Independent unbiased estimates whose mean `phi` is, float64 of shape (parts, players, outputs): one a
             permutation with its reverse. None where the estimator has no such parts.
         exact: Whether nothing was sampled.
-        stopped_by: Why an estimation with a target standard error of T-SHAP ended: `standard error` where it was
-            reached, `evaluations` where these were used up first. None without a target.
+        stopped_by: Why an estimation with a target standard error of T-SHAP ended; None without a target.
     """
 
     phi: np.ndarray
@@ -73,16 +72,17 @@ def run_in_step(
             (k, outputs).
     """
     estimates: dict[int, Estimate] = {}
-    coalitions: list[np.ndarray | None] = [next(estimation) for estimation in estimations]
-    none = [np.zeros((0, masks.shape[1]), dtype=bool) for masks in coalitions if masks is not None]
+    coalitions = [next(estimation) for estimation in estimations]
     while len(estimates) < len(estimations):
-        values = compute_values([none[game] if masks is None else masks for game, masks in enumerate(coalitions)])
+        values = compute_values(coalitions)
         for game, estimation in enumerate(estimations):
-            if coalitions[game] is not None:
-                try:
-                    coalitions[game] = estimation.send(values[game])
-                except StopIteration as finished:
-                    estimates[game], coalitions[game] = finished.value, None
+            if game in estimates:
+                continue
+            try:
+                coalitions[game] = estimation.send(values[game])
+            except StopIteration as finished:
+                estimates[game] = finished.value
+                coalitions[game] = np.zeros((0, coalitions[game].shape[1]), dtype=bool)
     return [estimates[game] for game in range(len(estimations))]
 
 

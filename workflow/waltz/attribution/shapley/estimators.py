@@ -7,20 +7,74 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waltz.attribution import t_shap
-from waltz.attribution.shapley.estimate import Estimate, Estimation
+from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, Estimation
+from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.core.errors import UserError
+from waltz.fidelity import get_fidelity
 
 if TYPE_CHECKING:
     from shapiq import InteractionValues
-from functools import partial
-
-from waltz.attribution.shapley.estimate import AttributionSettings
 
 PUBLISHED_PERMUTATIONS = 10
 """Permutations of one explanation in the fork of `shap` that MM-SHAP was released with, whatever the budget."""
 MIN_PERMUTATIONS = 5
 """Permutations before a standard error is trusted to stop the sampling."""
+MAX_EXACT_PLAYERS = 12
+"""4,096 coalitions."""
+CoalitionValue = Callable[[np.ndarray], np.ndarray]
+"""From coalitions, bool of shape (k, players) or (players,), to values of shape (k,)."""
+MIN_SHAPIQ_EVALUATIONS: dict[str, Callable[[int], int]] = {
+    "KernelSHAP": lambda players: 4 * players,
+    "UnbiasedKernelSHAP": lambda players: 4 * players,
+    "SVARM": lambda players: 4 * players,
+    "PermutationSamplingSV": lambda players: 4 * players,
+    "StratifiedSamplingSV": lambda players: max(4 * players, 2 * players * (players - 1) + 2),
+    "OwenSamplingSV": lambda players: 20 * players + 2,
+}
+"""Classes of shapiq 1.4.1 that estimate the index SV for any value function, with the fewest evaluations that are
+accepted for a number of players. The last two skip strata that they have not drawn, which moves T-SHAP by up to 0.2:
+they need each stratum, or each of ten points, of each player once."""
+COALITION_ESTIMATORS = ("permutation", "exact", *MIN_SHAPIQ_EVALUATIONS)
+"""Estimators of any game, which need the values of coalitions."""
+FACTORISED_ESTIMATORS = ("exact-factorised", "factorised-permutation")
+"""Estimators of games of late fusion, which need vectors of each side: see `shapley.late_fusion`."""
+ESTIMATORS = ("auto", *COALITION_ESTIMATORS, *FACTORISED_ESTIMATORS)
+"""Every name that a study or a command can give."""
+
+
+def begin_estimation(name: str, players: int, text_players: int, settings: AttributionSettings) -> Estimation:
+    """Return an estimation by name; without a number of evaluations its budget is 10 * (2 * players + 1).
+
+    Args:
+        name: A name in `COALITION_ESTIMATORS`.
+        players: Number of players, text first.
+        text_players: Number of text players.
+        settings: Evaluations, seed and target standard error; `exact` uses none of them.
+    Raises:
+        UserError: There is no such estimator, or it does not fit the settings or the number of players.
+    """
+    if name not in COALITION_ESTIMATORS:
+        raise UserError(f"attribution.estimator: unknown name (got {name!r}); take one of {', '.join(ESTIMATORS)}")
+    if name == "exact":
+        return begin_exact(players)
+    evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
+    if name == "permutation":
+        return begin_permutations(players, evaluations, settings.seed, text_players, settings.standard_error)
+    if settings.standard_error is not None:
+        raise UserError(
+            f"attribution.standard_error: {name} has no standard error to stop at; leave it out or take permutation"
+        )
+    return begin_shapiq(name, players, evaluations, settings.seed)
+
+
+def check_profile_estimator(estimator: str, profile: str) -> None:
+    """Refuse an estimator that a profile of fixed estimators does not have."""
+    allowed = get_fidelity(profile).estimators
+    if estimator not in allowed:
+        raise UserError(
+            f"attribution.estimator: does not fit the profile {profile} (got {estimator!r}, expected"
+            f" {' or '.join(allowed)}); take another profile"
+        )
 
 
 def count_published_evaluations(players: int) -> int:
@@ -31,7 +85,7 @@ def count_published_evaluations(players: int) -> int:
 def begin_permutations(
     players: int, evaluations: int, seed: int, text_players: int = 0, standard_error: float | None = None
 ) -> Estimation:
-    """Return an estimation by permutation sampling; a round evaluates one permutation.
+    """Estimate Shapley values by permutation sampling; a round evaluates one permutation.
 
     A permutation adds the players one by one to the empty coalition and removes them in the same order: 2 * players + 1
     coalitions, and two differences for each player, whose mean is exact where no three players interact. A larger
@@ -59,34 +113,36 @@ def begin_permutations(
             f"attribution.evaluations: too small for one permutation of {players} players (got {evaluations}, expected"
             f" at least {least}); set at least {least}"
         )
-    if not 0 <= seed < 2**32:
-        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
+    check_numpy_seed(seed)
     if players == 0:
-        return _estimate_without_players()
-    return _estimate_by_permutations(players, evaluations // least, seed, text_players, standard_error)
-
-
-def _estimate_by_permutations(
-    players: int, permutations: int, seed: int, text_players: int, standard_error: float | None
-) -> Estimation:
-    values: list[np.ndarray] = []
+        values = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
+        return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], requested=1, exact=True)
+    requested, reached = 0, False
     parts: list[np.ndarray] = []
-    reached = False
-    for order in _draw_orders(players, permutations, seed):
-        values.append(np.asarray((yield _build_walk(order)), dtype=np.float64))
-        parts.append(_compute_part(order, values[-1]))
+    for order in _draw_orders(players, evaluations // least, seed):
+        values = np.asarray((yield _build_walk(order)), dtype=np.float64)
+        requested += len(values)
+        if not parts:
+            base_value, value = values[0], values[players]
+        parts.append(_compute_part(order, values))
         if standard_error is not None and len(parts) >= MIN_PERMUTATIONS:
-            reached = t_shap.compute_t_shap_error(np.stack(parts), text_players) <= standard_error
+            reached = compute_t_shap_error(np.stack(parts), text_players) <= standard_error
             if reached:
                 break
     return Estimate(
         phi=np.mean(parts, axis=0),
-        base_value=values[0][0],
-        value=values[0][players],
-        requested=sum(map(len, values)),
+        base_value=base_value,
+        value=value,
+        requested=requested,
         parts=np.stack(parts),
         stopped_by=None if standard_error is None else "standard error" if reached else "evaluations",
     )
+
+
+def check_numpy_seed(seed: int) -> None:
+    """Refuse what is no seed of numpy's global generator."""
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
 
 
 def _draw_orders(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
@@ -114,25 +170,13 @@ def _compute_part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
     return part
 
 
-def _estimate_without_players() -> Estimation:
-    """Return the estimation of a game without players."""
-    values = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
-    return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], requested=1, exact=True)
-
-
-MAX_EXACT_PLAYERS = 12
-"""4,096 coalitions."""
-
-
 def begin_exact(players: int) -> Estimation:
-    """Return an estimation of Shapley values by their definition, in one round of all 2**players coalitions.
+    """Compute Shapley values by their definition, in one round of all 2**players coalitions.
 
     phi_i = sum over coalitions S without i of s! (n - s - 1)! / n! * (v(S and i) - v(S)), with s players in S.
 
-    Args:
-        players: Number of players, at most 12.
     Raises:
-        UserError: There are more players.
+        UserError: There are more than 12 players.
     Source:
         Shapley (1953).
     """
@@ -141,10 +185,6 @@ def begin_exact(players: int) -> Estimation:
             f"attribution.estimator: exact needs 2**{players} coalitions (got {players} players, expected at most"
             f" {MAX_EXACT_PLAYERS}); take permutation, or exact-factorised for encoders of late fusion"
         )
-    return _estimate_exactly(players)
-
-
-def _estimate_exactly(players: int) -> Estimation:
     numbers = np.arange(2**players)
     masks = (numbers[:, None] >> np.arange(players) & 1).astype(bool)
     values = np.asarray((yield masks.copy()), dtype=np.float64)
@@ -157,31 +197,15 @@ def _estimate_exactly(players: int) -> Estimation:
     return Estimate(phi, values[0], values[-1], requested=len(masks), exact=True)
 
 
-CoalitionValue = Callable[[np.ndarray], np.ndarray]
-"""From coalitions, bool of shape (k, players) or (players,), to values of shape (k,)."""
-
-MIN_SHAPIQ_EVALUATIONS: dict[str, Callable[[int], int]] = {
-    "KernelSHAP": lambda players: 4 * players,
-    "UnbiasedKernelSHAP": lambda players: 4 * players,
-    "SVARM": lambda players: 4 * players,
-    "PermutationSamplingSV": lambda players: 4 * players,
-    "StratifiedSamplingSV": lambda players: max(4 * players, 2 * players * (players - 1) + 2),
-    "OwenSamplingSV": lambda players: 20 * players + 2,
-}
-"""Classes of shapiq 1.4.1 that estimate the index SV for any value function, with the fewest evaluations that are
-accepted for a number of players. The last two skip strata that they have not drawn, which moves T-SHAP by up to 0.2:
-they need each stratum, or each of ten points, of each player once."""
-
-
 def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
-    """Return an estimation by an approximator of shapiq, in one round.
+    """Estimate Shapley values by an approximator of shapiq, in one round.
 
     Its coalitions depend on the seed alone, so that a first run records them and a second takes their values. There
     are no independent parts, hence no standard error; the values of SVARM, StratifiedSamplingSV and OwenSamplingSV
     need not sum to v(all) - v(none); the residual says by how much. KernelSHAP draws coalitions with their complements.
 
     Args:
-        name: A name in `MIN_EVALUATIONS`.
+        name: A name in `MIN_SHAPIQ_EVALUATIONS`.
         players: Number of players; below two the values are exact.
         evaluations: Most coalitions.
         seed: Seed of the approximator.
@@ -189,17 +213,15 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
         UserError: The evaluations are too few, or those that were drawn do not determine KernelSHAP's regression.
     """
     if players < 2:
-        return begin_exact(players)
+        return (yield from begin_exact(players))
     least = MIN_SHAPIQ_EVALUATIONS[name](players)
     if evaluations < least:
         raise UserError(
             f"attribution.evaluations: too small for {name} and {players} players (got {evaluations}, expected at least"
             f" {least}); set at least {least}"
         )
-    return _estimate_by_shapiq(name, players, evaluations, seed)
-
-
-def _estimate_by_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+    # both ends are evaluated always, and OwenSamplingSV may request one of them only
+    budget = evaluations - (name == "OwenSamplingSV")
     ends = np.array([[False] * players, [True] * players])
     recorded: list[np.ndarray] = []
 
@@ -207,8 +229,7 @@ def _estimate_by_shapiq(name: str, players: int, evaluations: int, seed: int) ->
         recorded.append(np.array(masks, dtype=bool, ndmin=2))
         return np.zeros(len(recorded[-1]))
 
-    # both ends are evaluated always, and OwenSamplingSV may request one of them only
-    _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, record)
+    _approximate(name, players, budget, seed, record)
     masks = np.concatenate(recorded)
     missing = ends[[not (masks == end).all(axis=1).any() for end in ends]]
     masks = np.concatenate([masks, missing])
@@ -218,10 +239,7 @@ def _estimate_by_shapiq(name: str, players: int, evaluations: int, seed: int) ->
             f" {players} players; set more"
         )
     values = np.asarray((yield masks.copy()), dtype=np.float64)
-    outputs = [
-        _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, _replay(masks, column))
-        for column in values.T
-    ]
+    outputs = [_approximate(name, players, budget, seed, _replay(masks, column)) for column in values.T]
     return Estimate(
         phi=np.array([[output[(player,)] for output in outputs] for player in range(players)]),
         base_value=values[(masks == ends[0]).all(axis=1).argmax()],
@@ -255,56 +273,3 @@ def _replay(masks: np.ndarray, values: np.ndarray) -> CoalitionValue:
         return values[rows]
 
     return value
-
-
-EstimationBuilder = Callable[[int, int, AttributionSettings], Estimation]
-"""From the numbers of players and of text players to an estimation."""
-
-
-def _begin_named_permutations(players: int, text_players: int, settings: AttributionSettings) -> Estimation:
-    evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
-    return begin_permutations(players, evaluations, settings.seed, text_players, settings.standard_error)
-
-
-def _begin_named_exact(players: int, text_players: int, settings: AttributionSettings) -> Estimation:
-    return begin_exact(players)
-
-
-def _begin_named_shapiq(name: str, players: int, text_players: int, settings: AttributionSettings) -> Estimation:
-    if settings.standard_error is not None:
-        raise UserError(
-            f"attribution.standard_error: {name} has no standard error to stop at; leave it out or take permutation"
-        )
-    evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
-    return begin_shapiq(name, players, evaluations, settings.seed)
-
-
-COALITION_ESTIMATORS: dict[str, EstimationBuilder] = {
-    "permutation": _begin_named_permutations,
-    "exact": _begin_named_exact,
-    **{name: partial(_begin_named_shapiq, name) for name in MIN_SHAPIQ_EVALUATIONS},
-}
-"""Estimators of any game, which need the values of coalitions."""
-
-
-FACTORISED_ESTIMATORS = ("exact-factorised", "factorised-permutation")
-"""Estimators of games of late fusion, which need vectors of each side: see `shapley.factorised`."""
-
-ESTIMATORS = ("auto", *COALITION_ESTIMATORS, *FACTORISED_ESTIMATORS)
-"""Every name that a study or a command can give."""
-
-
-def begin_estimation(name: str, players: int, text_players: int, settings: AttributionSettings) -> Estimation:
-    """Return an estimation by name; without a number of evaluations its budget is 10 * (2 * players + 1).
-
-    Args:
-        name: A name in `COALITION_ESTIMATORS`.
-        players: Number of players, text first.
-        text_players: Number of text players.
-        settings: Evaluations, seed and target standard error; `exact` uses none of them.
-    Raises:
-        UserError: There is no such estimator, or it does not fit the settings or the number of players.
-    """
-    if name not in COALITION_ESTIMATORS:
-        raise UserError(f"attribution.estimator: unknown name (got {name!r}); take one of {', '.join(ESTIMATORS)}")
-    return COALITION_ESTIMATORS[name](players, text_players, settings)

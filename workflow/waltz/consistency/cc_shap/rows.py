@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from waltz.attribution.prompt_attribution import (
     LOG_PROBABILITY,
-    AttributionColumns,
     PromptSettings,
     build_columns,
 )
@@ -79,7 +78,7 @@ class StoredSide(TypedDict):
         names: Identities of the shared players: token ids or pieces; [row, column] of patches.
     """
 
-    columns: AttributionColumns
+    columns: dict[str, Any]
     shared: list[int]
     names: list[Any]
 
