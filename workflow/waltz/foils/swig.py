@@ -148,13 +148,7 @@ class RolePosition:
 
 @dataclass(frozen=True)
 class Abstract:
-    """The parts of an abstract.
-
-    Attributes:
-        subject: The role before the verb, in lower case.
-        verb: The verb as the abstract writes it.
-        positions: The roles after the verb, in order.
-    """
+    """An abstract: the role before its verb, in lower case, the verb as it is written, and the roles after it."""
 
     subject: str
     verb: str
@@ -163,14 +157,7 @@ class Abstract:
 
 @dataclass(frozen=True)
 class OrderedFrame:
-    """The frame of one annotator, as its verb's abstract orders it.
-
-    Attributes:
-        verb: The verb.
-        verb_form: The verb as the abstract writes it.
-        agent: Filler of the role before the verb.
-        complements: The filled roles after it, in order.
-    """
+    """The frame of one annotator, as its verb's abstract orders it: the role before the verb, the filled ones after."""
 
     verb: Verb
     verb_form: str

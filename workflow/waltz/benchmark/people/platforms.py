@@ -1,4 +1,9 @@
-"""Export of items to the annotation platforms Mechanical Turk, Label Studio and doccano, and import of answers."""
+"""Export of items to the annotation platforms Mechanical Turk, Label Studio and doccano, and import of answers.
+
+Answers of Mechanical Turk come from "Download CSV" on a batch's review page of the requester site; of Label Studio
+from the export "JSON" (not "JSON-MIN"); of doccano from a project in which annotations are *not* shared, whose export
+is an archive of `<user name>.jsonl`.
+"""
 
 import csv
 import html
@@ -28,6 +33,107 @@ from waltz.sources.raw_files import read_csv_records, read_json_lines, read_list
 IMAGE_HINT = "(A click on the image opens the whole of it.)"
 SHARED_EXPORT = "all"
 COLOURS = ("#1f6f8b", "#8b4a1f", "#4a6b2a", "#6b2a5c", "#555555")
+CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"
+CONTROL = "answer"
+SKIPPED = "skipped by the annotator"
+LAYOUT = Path(__file__).with_name("templates") / "turk.html"
+COLUMNS = ("task", "image_url", "first", "second")
+REJECTED = "rejected by the requester"
+
+
+class Platform(NamedTuple):
+    """How tasks are written for an annotation platform, and its answers read."""
+
+    write_tasks: Callable[[Sequence[Task], Path], list[Path]]
+    read_answers: Callable[[Path], Iterator[PlatformAnswer]]
+
+
+@dataclass(frozen=True)
+class ImportedAnnotations:
+    """Rows of the annotations layout, and item_id, annotator and reason of each assignment without an answer."""
+
+    annotations: list[dict[str, str]]
+    skipped: list[dict[str, str]]
+
+
+def export_tasks(
+    items: Sequence[Mapping[str, Any]],
+    platform: str,
+    folder: str | Path,
+    image_prefix: str,
+    seed: int,
+    annotators: int = 3,
+) -> list[Path]:
+    """Write for each instrument a task file, the platform's further files, and a key.
+
+    Args:
+        items: Rows of the benchmark layout, of any number of instruments.
+        platform: One of `PLATFORMS`.
+        image_prefix: Start of the URL before the name of an image, final slash included.
+        seed: Seed of the captions' positions and the tasks' names; the import needs it again.
+        annotators: Number of answers for each task; stored in the key, and to be set on the platform.
+    Returns:
+        The files written.
+    """
+    exchange = _get_platform(platform)
+    if not items:
+        raise UserError("no items to export; build the benchmark first")
+    files: list[Path] = []
+    for instrument in sorted({item["instrument"] for item in items}):
+        tasks = build_tasks([item for item in items if item["instrument"] == instrument], image_prefix, seed)
+        files += exchange.write_tasks(tasks, Path(folder) / instrument)
+        columns = ("task", "item_id", "caption_position")
+        key = [{name: getattr(task, name) for name in columns} for task in tasks]
+        files.append(write_key(folder, instrument, platform, seed, annotators, key))
+    return files
+
+
+def import_annotations(
+    paths: Sequence[str | Path], platform: str, items: Sequence[Mapping[str, Any]], seed: int
+) -> ImportedAnnotations:
+    """Read the annotations in the results of a platform; the key is not needed.
+
+    Args:
+        paths: Files of results; for doccano also folders of one file an annotator.
+        items: Rows of the benchmark layout; they may include items that were not exported.
+        seed: The seed of the export.
+    Returns:
+        Annotations and skipped assignments, ordered by item and annotator.
+    """
+    exchange = _get_platform(platform)
+    presentations = index_presentations(items, seed)
+    first_answers: dict[tuple[str, str], str] = {}
+    annotations, skipped = [], []
+    for path in map(Path, paths):
+        for answer in exchange.read_answers(path):
+            if answer.task not in presentations:
+                raise UserError(f"{answer.where}: unknown task {answer.task!r}; give the seed and items of the export")
+            item_id, position = presentations[answer.task]
+            if not answer.annotator:
+                raise UserError(f"{answer.where}: task {answer.task!r} has no annotator")
+            if answer.reason:
+                skipped.append({"item_id": item_id, "annotator": answer.annotator, "reason": answer.reason})
+                continue
+            if answer.answer not in ANSWERS:
+                raise UserError(f"{answer.where}: answer {answer.answer!r} is none of {', '.join(ANSWERS)}")
+            if (item_id, answer.annotator) in first_answers:
+                first = first_answers[item_id, answer.annotator]
+                raise UserError(
+                    f"{answer.where}: annotator {answer.annotator!r} answered item {item_id!r} twice, before at {first}"
+                )
+            first_answers[item_id, answer.annotator] = answer.where
+            row = {"item_id": item_id, "annotator": answer.annotator, "answer": answer.answer}
+            annotations.append({**row, "caption_position": position})
+    return ImportedAnnotations(
+        sorted(annotations, key=lambda row: (row["item_id"], row["annotator"])),
+        sorted(skipped, key=lambda row: (row["item_id"], row["annotator"], row["reason"])),
+    )
+
+
+def _get_platform(platform: str) -> Platform:
+    if platform not in PLATFORMS:
+        raise UserError(f"platform {platform!r} is none of {', '.join(PLATFORMS)}")
+    return PLATFORMS[platform]
 
 
 def write_doccano_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
@@ -43,7 +149,7 @@ def write_doccano_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
         }
         for task in tasks
     ]
-    return [*write_lines(lines, stem), write_labels(ANSWERS, stem)]
+    return [write_lines(lines, stem), write_labels(ANSWERS, stem)]
 
 
 def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
@@ -55,7 +161,7 @@ def read_doccano_answers(path: Path) -> Iterator[PlatformAnswer]:
         yield PlatformAnswer(where, task, annotator, answer, "" if answer else NOT_ANSWERED)
 
 
-def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
+def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> Path:
     """Write `<stem>.jsonl`; all columns except `text` are metadata, and doccano shows `im_url` as an image.
 
     The image appears in a narrow column that crops it and links to the full image, as the text says. doccano warns
@@ -64,7 +170,7 @@ def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
     entries = [{**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []} for line in lines]
     path = stem.with_name(f"{stem.name}.jsonl")
     write_text(path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries))
-    return [path]
+    return path
 
 
 def write_labels(labels: Sequence[str], stem: Path) -> Path:
@@ -107,24 +213,12 @@ def _star_span(text: MarkedText) -> str:
     return f"{text.before}**{text.marked}**{text.after}" if text.marked else text.before + text.after
 
 
-CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"
-CONTROL = "answer"
-SKIPPED = "skipped by the annotator"
-
-
 def write_label_studio_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
     """Write `<stem>.json`, a list of tasks, and the labelling configuration `<stem>.xml`."""
-    entries = [
-        {
-            "data": {
-                "task": task.task,
-                "image": task.image,
-                "first": _render_html(task.first),
-                "second": _render_html(task.second),
-            }
-        }
-        for task in tasks
-    ]
+    entries = []
+    for task in tasks:
+        first, second = (render_bold_html(text).replace("\n", "<br>") for text in (task.first, task.second))
+        entries.append({"data": {"task": task.task, "image": task.image, "first": first, "second": second}})
     task_file, configuration = stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.xml")
     write_text(task_file, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
     write_text(configuration, CONFIGURATION.read_text(encoding="utf-8"))
@@ -146,10 +240,6 @@ def read_label_studio_answers(path: Path) -> Iterator[PlatformAnswer]:
             if annotation.get("was_cancelled"):
                 answer, reason = "", SKIPPED
             yield PlatformAnswer(where, data["task"], _read_label_studio_annotator(annotation, where), answer, reason)
-
-
-def _render_html(text: MarkedText) -> str:
-    return render_bold_html(text).replace("\n", "<br>")
 
 
 def _read_label_studio_answer(annotation: Mapping[str, Any], where: str) -> str:
@@ -174,21 +264,14 @@ def _read_label_studio_annotator(annotation: Mapping[str, Any], where: str) -> s
     return str(name)
 
 
-LAYOUT = Path(__file__).with_name("templates") / "turk.html"
-COLUMNS = ("task", "image_url", "first", "second")
-REJECTED = "rejected by the requester"
-
-
 def write_turk_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
     """Write `<stem>.csv`, one line for each task, and the layout `<stem>.html`, which shows one task."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for task in tasks:
-        image = html.escape(task.image)
-        writer.writerow(
-            [task.task, *map(_escape_for_site, (image, render_bold_html(task.first), render_bold_html(task.second)))]
-        )
+        cells = (html.escape(task.image), render_bold_html(task.first), render_bold_html(task.second))
+        writer.writerow([task.task, *map(_escape_for_site, cells)])
     batch, layout = stem.with_name(f"{stem.name}.csv"), stem.with_name(f"{stem.name}.html")
     write_text(batch, text.getvalue())
     write_text(layout, LAYOUT.read_text(encoding="utf-8"))
@@ -246,116 +329,8 @@ def _select_option(value: Any, where: str) -> str:
     return str(options[0]) if options else ""
 
 
-class Platform(NamedTuple):
-    """How tasks are written for an annotation platform, and its answers read."""
-
-    write_tasks: Callable[[Sequence[Task], Path], list[Path]]
-    read_answers: Callable[[Path], Iterator[PlatformAnswer]]
-
-
 PLATFORMS = {
     "mturk": Platform(write_turk_tasks, read_turk_answers),
     "label-studio": Platform(write_label_studio_tasks, read_label_studio_answers),
     "doccano": Platform(write_doccano_tasks, read_doccano_answers),
 }
-
-
-@dataclass(frozen=True)
-class ImportedAnnotations:
-    """Annotations of a platform.
-
-    Attributes:
-        annotations: Rows of the annotations layout, ordered by item and annotator.
-        skipped: item_id, annotator and reason of each assignment without an answer.
-    """
-
-    annotations: list[dict[str, str]]
-    skipped: list[dict[str, str]]
-
-
-def export_tasks(
-    items: Sequence[Mapping[str, Any]],
-    platform: str,
-    folder: str | Path,
-    image_prefix: str,
-    seed: int,
-    annotators: int = 3,
-) -> list[Path]:
-    """Write for each instrument a task file, the platform's further files, and a key.
-
-    The key `keys/<instrument>.json` says what each task is and is not for annotators. The import does not need it.
-
-    Args:
-        items: Rows of the benchmark layout, of any number of instruments.
-        platform: One of `PLATFORMS`.
-        image_prefix: Start of the URL before the name of an image, final slash included.
-        seed: Seed of the captions' positions and the tasks' names; the import needs it again.
-        annotators: Number of answers for each task; stored in the key, and to be set on the platform.
-    Returns:
-        The files written.
-    """
-    exchange = _get_platform(platform)
-    if not items:
-        raise UserError("no items to export; build the benchmark first")
-    files: list[Path] = []
-    for instrument in sorted({item["instrument"] for item in items}):
-        tasks = build_tasks([item for item in items if item["instrument"] == instrument], image_prefix, seed)
-        files += exchange.write_tasks(tasks, Path(folder) / instrument)
-        key = [
-            {"task": task.task, "item_id": task.item_id, "caption_position": task.caption_position} for task in tasks
-        ]
-        files.append(write_key(folder, instrument, platform, seed, annotators, key))
-    return files
-
-
-def import_annotations(
-    paths: Sequence[str | Path], platform: str, items: Sequence[Mapping[str, Any]], seed: int
-) -> ImportedAnnotations:
-    """Read the annotations in the results of a platform.
-
-    Args:
-        paths: Files of results; for doccano also folders of one file an annotator.
-        platform: One of `PLATFORMS`.
-        items: Rows of the benchmark layout; they may include items that were not exported.
-        seed: The seed of the export.
-    """
-    exchange = _get_platform(platform)
-    presentations = index_presentations(items, seed)
-    first_answers: dict[tuple[str, str], str] = {}
-    annotations, skipped = [], []
-    for path in map(Path, paths):
-        for answer in exchange.read_answers(path):
-            if answer.task not in presentations:
-                raise UserError(f"{answer.where}: unknown task {answer.task!r}; give the seed and items of the export")
-            item_id, position = presentations[answer.task]
-            if not answer.annotator:
-                raise UserError(f"{answer.where}: task {answer.task!r} has no annotator")
-            if answer.reason:
-                skipped.append({"item_id": item_id, "annotator": answer.annotator, "reason": answer.reason})
-                continue
-            if answer.answer not in ANSWERS:
-                raise UserError(f"{answer.where}: answer {answer.answer!r} is none of {', '.join(ANSWERS)}")
-            if (item_id, answer.annotator) in first_answers:
-                first = first_answers[item_id, answer.annotator]
-                raise UserError(
-                    f"{answer.where}: annotator {answer.annotator!r} answered item {item_id!r} twice, before at {first}"
-                )
-            first_answers[item_id, answer.annotator] = answer.where
-            annotations.append(
-                {
-                    "item_id": item_id,
-                    "annotator": answer.annotator,
-                    "answer": answer.answer,
-                    "caption_position": position,
-                }
-            )
-    return ImportedAnnotations(
-        sorted(annotations, key=lambda row: (row["item_id"], row["annotator"])),
-        sorted(skipped, key=lambda row: (row["item_id"], row["annotator"], row["reason"])),
-    )
-
-
-def _get_platform(platform: str) -> Platform:
-    if platform not in PLATFORMS:
-        raise UserError(f"platform {platform!r} is none of {', '.join(PLATFORMS)}")
-    return PLATFORMS[platform]

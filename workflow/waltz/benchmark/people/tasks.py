@@ -16,6 +16,7 @@ from waltz.core.text_diff import Span, find_changed_spans
 
 URL_SCHEMES = ("http://", "https://", "data:")
 QUESTION = "Which text describes the image?"
+NOT_ANSWERED = "not answered"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,25 @@ class Task:
     caption_position: str
 
 
+@dataclass(frozen=True)
+class PlatformAnswer:
+    """Answer of one annotator to one task, as the platform exports it.
+
+    Attributes:
+        where: File and line or entry, for error messages.
+        task: Name of the task.
+        annotator: Name of the annotator.
+        answer: The answer as presented; empty where none counts.
+        reason: Why no answer counts, else empty.
+    """
+
+    where: str
+    task: str
+    annotator: str
+    answer: str
+    reason: str = ""
+
+
 def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -> list[Task]:
     """Build the tasks of one instrument's items, in the order of their names, which is independent of the items' order.
 
@@ -58,7 +78,10 @@ def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
             stays unchanged.
         seed: Seed of positions and names.
     """
-    shuffled_ids = sorted(_read_item_ids(items), key=lambda name: (rank(f"caption position:{name}", seed), name))
+    ids = {item["item_id"] for item in items}
+    if len(ids) != len(items):
+        raise ValueError("duplicate item ids; name each item once")
+    shuffled_ids = sorted(ids, key=lambda name: (rank(f"caption position:{name}", seed), name))
     caption_first = set(shuffled_ids[: (len(shuffled_ids) + 1) // 2])
     tasks = [_build_task(item, POSITIONS[item["item_id"] not in caption_first], image_prefix, seed) for item in items]
     return sorted(tasks, key=lambda task: task.task)
@@ -93,13 +116,6 @@ def build_image_url(image: str, prefix: str) -> str:
     return image if image.startswith(URL_SCHEMES) else prefix + quote(image)
 
 
-def _read_item_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
-    ids = [item["item_id"] for item in items]
-    if len(set(ids)) != len(ids):
-        raise ValueError("duplicate item ids; name each item once")
-    return ids
-
-
 def _build_task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) -> Task:
     caption_span, foil_span = find_changed_spans(item["caption"], item["foil"])
     caption = _mark_span(item["caption"], item["caption_span"] or caption_span)
@@ -119,28 +135,6 @@ def _mark_span(text: str, span: Span) -> MarkedText:
     return MarkedText(text[: span["start"]], text[span["start"] : span["end"]], text[span["end"] :])
 
 
-NOT_ANSWERED = "not answered"
-
-
-@dataclass(frozen=True)
-class PlatformAnswer:
-    """Answer of one annotator to one task, as the platform exports it.
-
-    Attributes:
-        where: File and line or entry, for error messages.
-        task: Name of the task.
-        annotator: Name of the annotator.
-        answer: The answer as presented; empty where none counts.
-        reason: Why no answer counts, else empty.
-    """
-
-    where: str
-    task: str
-    annotator: str
-    answer: str
-    reason: str = ""
-
-
 def render_bold_html(text: MarkedText) -> str:
     """Return a text as HTML with the marked part in `<b>`."""
     before, marked, after = map(html.escape, (text.before, text.marked, text.after))
@@ -150,14 +144,7 @@ def render_bold_html(text: MarkedText) -> str:
 def write_key(
     folder: str | Path, name: str, platform: str, seed: int, annotators: int, tasks: Sequence[Mapping[str, str]]
 ) -> Path:
-    """Write `keys/<name>.json`, which says what each task is; it is not for annotators.
-
-    Args:
-        folder: Folder of the task files.
-        seed: Seed of the tasks.
-        annotators: Number of answers for each task, to be set on the platform.
-        tasks: Name of each task and its item.
-    """
+    """Write `keys/<name>.json`, which says what each task is; it is not for annotators."""
     key = {"platform": platform, "seed": seed, "annotators": annotators, "tasks": [dict(task) for task in tasks]}
     path = Path(folder) / "keys" / f"{name}.json"
     write_text(path, json.dumps(key, indent=1, ensure_ascii=False) + "\n")

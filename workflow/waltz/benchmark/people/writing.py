@@ -5,8 +5,8 @@ decides which captions are used. A checker sees an image that was retrieved for 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from waltz.benchmark.people.platforms import read_labelled_lines, write_labels, write_lines
 from waltz.benchmark.people.tasks import NOT_ANSWERED, build_image_url, compute_opaque_name, write_key
@@ -20,8 +20,7 @@ REPEATED_TEXT = "the annotator's same text again"
 Rows = list[dict[str, str]]
 
 
-@dataclass(frozen=True)
-class ImportedRows:
+class ImportedRows(NamedTuple):
     """Captions or checks of people.
 
     Attributes:
@@ -34,11 +33,7 @@ class ImportedRows:
 
 
 def export_caption_tasks(
-    rows: Sequence[Mapping[str, str]],
-    folder: str | Path,
-    image_prefix: str,
-    seed: int,
-    annotators: int = 4,
+    rows: Sequence[Mapping[str, str]], folder: str | Path, image_prefix: str, seed: int, annotators: int = 4
 ) -> list[Path]:
     """Write `write-captions.jsonl` for a doccano project of the type sequence to sequence.
 
@@ -49,17 +44,9 @@ def export_caption_tasks(
         annotators: Number of people who write for every image; stored in the key.
     """
     tasks = _sort_by_task_name(rows, ("image", "verb"), seed)
-    lines = [
-        {
-            "text": f"Describe the image in one sentence, as you see it. Do not use the verb “{row['verb']}” "
-            "in any form.",
-            "task": name,
-            "im_url": build_image_url(row["image"], image_prefix),
-        }
-        for name, row in tasks
-    ]
-    files = write_lines(lines, Path(folder) / "write-captions")
-    return [*files, write_key(folder, "write-captions", PLATFORM, seed, annotators, _build_key(tasks))]
+    wording = "Describe the image in one sentence, as you see it. Do not use the verb “{verb}” in any form."
+    stem = Path(folder) / "write-captions"
+    return [_write_tasks(tasks, wording, image_prefix, stem), _write_key(tasks, stem, seed, annotators)]
 
 
 def import_captions(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
@@ -89,25 +76,17 @@ def export_checks(
 ) -> list[Path]:
     """Write `check-captions.jsonl` and its labels for a doccano project of the type text classification.
 
-    Args:
-        rows: image and caption.
+    The rows are image and caption; the other arguments are those of `export_caption_tasks`.
     """
     tasks = _sort_by_task_name(rows, ("image", "caption"), seed)
-    lines = [
-        {
-            "text": f"{row['caption']}\n\nDoes this text describe the image?",
-            "task": name,
-            "im_url": build_image_url(row["image"], image_prefix),
-        }
-        for name, row in tasks
-    ]
+    wording = "{caption}\n\nDoes this text describe the image?"
     stem = Path(folder) / "check-captions"
-    key = write_key(folder, stem.name, PLATFORM, seed, annotators, _build_key(tasks))
-    return [*write_lines(lines, stem), write_labels(YES_NO, stem), key]
+    task_file = _write_tasks(tasks, wording, image_prefix, stem)
+    return [task_file, write_labels(YES_NO, stem), _write_key(tasks, stem, seed, annotators)]
 
 
 def import_checks(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
-    """Read the answers of the check task, `yes` or `no`."""
+    """Read the answers of the check task, `yes` or `no`; arguments as of `import_captions`."""
     imported = ImportedRows([], [])
     for where, answered_row, labels in _read_labels(path, rows, ("image", "caption"), seed):
         if not labels:
@@ -136,8 +115,16 @@ def _sort_by_task_name(
     return sorted(rows_by_task.items())
 
 
-def _build_key(tasks: Sequence[tuple[str, Mapping[str, str]]]) -> list[dict[str, str]]:
-    return [{"task": name, **row} for name, row in tasks]
+def _write_tasks(tasks: Sequence[tuple[str, Mapping[str, str]]], wording: str, image_prefix: str, stem: Path) -> Path:
+    lines = [
+        {"text": wording.format(**row), "task": name, "im_url": build_image_url(row["image"], image_prefix)}
+        for name, row in tasks
+    ]
+    return write_lines(lines, stem)
+
+
+def _write_key(tasks: Sequence[tuple[str, Mapping[str, str]]], stem: Path, seed: int, annotators: int) -> Path:
+    return write_key(stem.parent, stem.name, PLATFORM, seed, annotators, [{"task": name, **row} for name, row in tasks])
 
 
 def _read_labels(
