@@ -16,8 +16,9 @@ from waltz.foils.english.noun_phrases import (
     find_existential_verb,
     find_noun_phrases,
     inflect_verb,
+    list_numbers,
 )
-from waltz.foils.english.nouns import Number, list_numbers, pluralise, singularise
+from waltz.foils.english.nouns import Number, pluralise, singularise
 from waltz.foils.english.parsing import parse_captions
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
@@ -30,11 +31,8 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
     """Yield candidates for each COCO caption that is short enough, in the order of the rows, after the refusals."""
     short_rows: list[Row] = []
     for row in rows:
-        if (
-            options.most_tokens is not None
-            and options.count_tokens is not None
-            and options.count_tokens(row["caption"]) > options.most_tokens
-        ):
+        limit, count = options.most_tokens, options.count_tokens
+        if limit is not None and count is not None and count(row["caption"]) > limit:
             yield row, Refusal(TOO_LONG)
         else:
             short_rows.append(row)

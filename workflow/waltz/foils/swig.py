@@ -11,15 +11,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import inflect
 import yaml
 from lemminflect import getAllLemmas, getInflection
 
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
+from waltz.foils.english.nouns import ENGINE
 from waltz.foils.english.wordnet import Verb, read_verbs
-
-ENGINE = inflect.engine()
 
 ARTICLES = frozenset({"a", "an", "the", "some"})
 POSSESSIVES = frozenset({"his", "her", "its", "their"})

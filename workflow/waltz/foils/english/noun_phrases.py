@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lemminflect import getAllLemmas, getInflection, getLemma
 from spacy.tokens import Doc, Span, Token
 
-from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, Number, list_numbers, singularise
+from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, SINGULAR_DETERMINERS, Number, singularise
 
 DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
 LEFT_OF_NOUN = {"det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod"}
@@ -20,6 +20,39 @@ PLACE_NOUNS = {"back", "front", "side", "top"}
 PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "nearby"}
 """Adverbs that the parser takes for nouns."""
 HYPHENS = {"-", "/", "–"}
+
+SUBJECTS = {"nsubj", "nsubjpass"}
+RELATIVE_PRONOUNS = {"who", "that", "which"}
+TO_PLURAL = {"is": "are", "was": "were", "'s": " are", "has": "have", "does": "do", "am": "are"}
+TO_SINGULAR = {"are": "is", "were": "was", "'re": " is", "have": "has", "do": "does"}
+
+MALE = {
+    "boy", "brother", "businessman", "dad", "father", "fireman", "gentleman", "grandfather", "groom", "guy", "husband",
+    "male", "man", "policeman", "son",
+}  # fmt: skip
+FEMALE = {
+    "bride", "daughter", "female", "girl", "grandmother", "lady", "mom", "mother", "sister", "wife", "woman",
+}  # fmt: skip
+PEOPLE = MALE | FEMALE | {
+    "adult", "artist", "baby", "baseman", "batter", "bicyclist", "biker", "boarder", "catcher", "chef", "child", "cook",
+    "couple", "cyclist", "driver", "guest", "kid", "motorcyclist", "officer", "passenger", "people", "person",
+    "pitcher", "player", "rider", "skateboarder", "skater", "skier", "snowboarder", "student", "surfer", "teenager",
+    "toddler", "umpire", "worker",
+}  # fmt: skip
+"""Nouns that "it" does not refer to."""
+PLURAL_FORMS = {
+    "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
+    "itself": "themselves", "his": "their", "her": "their", "its": "their",
+}  # fmt: skip
+SINGULAR_FORMS = {
+    "they": ("it", "he", "she"),
+    "them": ("it", "him", "her"),
+    "themselves": ("itself", "himself", "herself"),
+    "their": ("its", "his", "her"),
+}
+"""Plural pronoun: singular for things and where the gender is unknown, male, female."""
+ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
+"""Things that can be counted and have one form."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +175,16 @@ def _find_stem(start: int, head: Token) -> int:
     return stem
 
 
-SUBJECTS = {"nsubj", "nsubjpass"}
-RELATIVE_PRONOUNS = {"who", "that", "which"}
-TO_PLURAL = {"is": "are", "was": "were", "'s": " are", "has": "have", "does": "do", "am": "are"}
-TO_SINGULAR = {"are": "is", "were": "was", "'re": " is", "have": "has", "do": "does"}
+def list_numbers(noun: Token) -> tuple[Number, ...]:
+    """Return the number of a noun in a parse, by its tag as far as its form allows; both where it is open ("sheep")."""
+    word = noun.lower_
+    if word in ALIKE:
+        before = {child.lower_ for child in noun.children if child.i < noun.i}
+        if before & PLURAL_QUANTITIES:
+            return ("pl",)
+        return ("sg",) if before & SINGULAR_DETERMINERS else ("sg", "pl")
+    tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
+    return ("pl",) if tagged_plural and (word.endswith("s") or singularise(word) != word) else ("sg",)
 
 
 def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token, str]]:
@@ -240,34 +279,6 @@ def _has_relative_subject(clause: Token) -> bool:
     return any(child.dep_ in SUBJECTS and child.lower_ in RELATIVE_PRONOUNS for child in clause.children)
 
 
-MALE = {
-    "boy", "brother", "businessman", "dad", "father", "fireman", "gentleman", "grandfather", "groom", "guy", "husband",
-    "male", "man", "policeman", "son",
-}  # fmt: skip
-FEMALE = {
-    "bride", "daughter", "female", "girl", "grandmother", "lady", "mom", "mother", "sister", "wife", "woman",
-}  # fmt: skip
-PEOPLE = MALE | FEMALE | {
-    "adult", "artist", "baby", "baseman", "batter", "bicyclist", "biker", "boarder", "catcher", "chef", "child", "cook",
-    "couple", "cyclist", "driver", "guest", "kid", "motorcyclist", "officer", "passenger", "people", "person",
-    "pitcher", "player", "rider", "skateboarder", "skater", "skier", "snowboarder", "student", "surfer", "teenager",
-    "toddler", "umpire", "worker",
-}  # fmt: skip
-"""Nouns that "it" does not refer to."""
-SUBJECTS_TWO = {"nsubj", "nsubjpass"}
-PLURAL_FORMS = {
-    "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
-    "itself": "themselves", "his": "their", "her": "their", "its": "their",
-}  # fmt: skip
-SINGULAR_FORMS = {
-    "they": ("it", "he", "she"),
-    "them": ("it", "him", "her"),
-    "themselves": ("itself", "himself", "herself"),
-    "their": ("its", "his", "her"),
-}
-"""Plural pronoun: singular for things and where the gender is unknown, male, female."""
-
-
 def find_anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tuple[Token, str]]:
     """Yield the pronouns that refer to a noun, each with its form in a number.
 
@@ -286,7 +297,7 @@ def find_anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterat
 
 
 def _pluralise(pronoun: Token) -> str:
-    is_object = pronoun.tag_ == "PRP" and pronoun.dep_ not in SUBJECTS_TWO and pronoun.lower_ in {"it", "her"}
+    is_object = pronoun.tag_ == "PRP" and pronoun.dep_ not in SUBJECTS and pronoun.lower_ in {"it", "her"}
     return "them" if is_object else PLURAL_FORMS[pronoun.lower_]
 
 
@@ -304,7 +315,7 @@ def _can_refer(pronoun: Token, noun: Token) -> bool:
     if ("pl" if word in SINGULAR_FORMS else "sg") not in list_numbers(noun):
         return False
     if pronoun.tag_ == "PRP" and not word.endswith(("self", "selves")):
-        if noun.dep_ in SUBJECTS_TWO and pronoun.dep_ == "dobj" and pronoun.head == noun.head:
+        if noun.dep_ in SUBJECTS and pronoun.dep_ == "dobj" and pronoun.head == noun.head:
             return False
         if pronoun.dep_ == "pobj" and noun.is_ancestor(pronoun) and pronoun.head.head == noun:
             return False

@@ -6,17 +6,16 @@ from typing import Literal
 
 import inflect
 from lemminflect import getLemma
-from spacy.tokens import Token
 
 Number = Literal["sg", "pl"]
+
+ENGINE = inflect.engine()
 
 SINGULAR_DETERMINERS = {"a", "an", "another", "each", "every", "one", "that", "this"}
 PLURAL_QUANTITIES = {
     "both", "eight", "few", "five", "four", "many", "multiple", "nine", "numerous", "seven", "several", "six", "ten",
     "these", "those", "three", "two", "various",
 }  # fmt: skip
-ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
-"""Things that can be counted and have one form."""
 QUANTITIES = PLURAL_QUANTITIES | SINGULAR_DETERMINERS | {"all", "any", "half", "no", "single", "some"}
 """Words of quantity, which a quantifier replaces."""
 
@@ -66,10 +65,8 @@ SINGULARS = {
     "ties": "tie",
 }
 
-
-@cache
-def _load_inflect() -> inflect.engine:
-    return inflect.engine()
+NUMBERS = {str(ENGINE.number_to_words(number)): number for number in range(100)} | {"none": 0}
+DIGITS = re.compile(r"\d{1,4}")
 
 
 @cache
@@ -78,7 +75,7 @@ def pluralise(noun: str) -> str:
     lowered = noun.lower()
     if lowered.endswith("s") and lowered in SINGULARS:
         return noun
-    return _copy_case(noun, PLURALS.get(lowered) or str(_load_inflect().plural_noun(lowered) or lowered).lower())
+    return _copy_case(noun, PLURALS.get(lowered) or str(ENGINE.plural_noun(lowered) or lowered).lower())
 
 
 @cache
@@ -87,7 +84,7 @@ def singularise(noun: str) -> str:
     lowered = noun.lower()
     if lowered in SINGULARS:
         return _copy_case(noun, SINGULARS[lowered])
-    singular, lemmas = _load_inflect().singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
+    singular, lemmas = ENGINE.singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
     return _copy_case(noun, str(lemmas[0] if lemmas and singular not in lemmas else singular or lowered).lower())
 
 
@@ -95,22 +92,6 @@ def _copy_case(noun: str, form: str) -> str:
     """Return a form of a noun with the capitals of the letters that both begin with."""
     shared = next((i for i, (a, b) in enumerate(zip(noun.lower(), form, strict=False)) if a != b), len(noun))
     return noun[:shared][: len(form)] + form[shared:]
-
-
-def list_numbers(noun: Token) -> tuple[Number, ...]:
-    """Return the number of a noun in a parse, by its tag as far as its form allows; both where it is open ("sheep")."""
-    word = noun.lower_
-    if word in ALIKE:
-        before = {child.lower_ for child in noun.children if child.i < noun.i}
-        if before & PLURAL_QUANTITIES:
-            return ("pl",)
-        return ("sg",) if before & SINGULAR_DETERMINERS else ("sg", "pl")
-    tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
-    return ("pl",) if tagged_plural and (word.endswith("s") or singularise(word) != word) else ("sg",)
-
-
-NUMBERS = {str(inflect.engine().number_to_words(number)): number for number in range(100)} | {"none": 0}
-DIGITS = re.compile(r"\d{1,4}")
 
 
 def parse_number(answer: str) -> int | None:

@@ -8,18 +8,37 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import inflect
 from lemminflect import getInflection
 from spacy.tokens import Doc, Token
 
 from waltz.foils.candidates import Refusal, Row
-from waltz.foils.english.nouns import pluralise, singularise
+from waltz.foils.english.nouns import ENGINE, pluralise, singularise
 from waltz.foils.english.parsing import parse
-
-_ENGINE = inflect.engine()
 
 IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
 """Plural verbs whose singular is no regular form."""
+
+NOT_COUNTING = "the question asks for no number"
+
+BE = ("is", "are", "was", "were")
+DO = ("do", "does", "did")
+HAVE = ("have", "has", "had")
+MODALS = ("can", "could", "will", "would", "may", "might", "must", "should")
+AUXILIARIES = frozenset((*BE, *DO, *HAVE, *MODALS))
+FINITE_TAGS = ("VBP", "VBZ", "VBD", "MD")
+TAGS_NOT_BEFORE_NOUN = ("IN", "TO", "EX", "MD", "VBP", ",")
+PLURAL_TAGS = ("NN", "NNS", "NNP", "NNPS", "VBZ", "JJ", "VB", "FW")
+"""Tags that a parser gives to plural nouns, the last four by mistake."""
+NOUN_TAGS = ("NN", "NNS", "NNP", "NNPS")
+RELATIVE_TAGS = ("WDT", "WP", "WRB")
+BELIEF_VERBS = ("think", "believe", "guess", "suppose", "say", "look")
+ESTIMATE_WORDS = ("approximately", "approx", "roughly", "estimate")
+TIME_UNITS = frozenset(("seconds", "minutes", "hours", "days", "weeks", "months", "years", "times"))
+"""Measures of time, which follow everything else: "They have been open exactly 60 years"."""
+PASSING_STATE = re.compile(
+    "alone|available|asleep|awake|closed|empty|here|left|missing|next|nearby|open|off|on|out|present|there|up|visible"
+)
+"""Words that may follow the noun after "There are", like participles and phrases with a preposition."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,7 @@ class Statement:
     def choose_article(self) -> str:
         """Return `a` or `an`, as the singular needs it; empty where no noun follows."""
         phrase = f"{self.modifiers} {self.noun.singular}".strip()
-        return str(_ENGINE.a(phrase)).split()[0] if phrase else ""
+        return str(ENGINE.a(phrase)).split()[0] if phrase else ""
 
     def _write(self, quantity: str, number: int) -> str:
         parts = (self.opening, self.be.select(number), quantity, self.modifiers, self.noun.select(number))
@@ -117,29 +136,6 @@ def inflect_verb(verb: str, tag: str) -> str:
     """Return a form of a verb by its Penn tag; a word that is no verb unchanged."""
     forms = getInflection(verb, tag)
     return str(forms[0]) if forms else verb
-
-
-NOT_COUNTING = "the question asks for no number"
-
-BE = ("is", "are", "was", "were")
-DO = ("do", "does", "did")
-HAVE = ("have", "has", "had")
-MODALS = ("can", "could", "will", "would", "may", "might", "must", "should")
-AUXILIARIES = frozenset((*BE, *DO, *HAVE, *MODALS))
-FINITE_TAGS = ("VBP", "VBZ", "VBD", "MD")
-TAGS_NOT_BEFORE_NOUN = ("IN", "TO", "EX", "MD", "VBP", ",")
-PLURAL_TAGS = ("NN", "NNS", "NNP", "NNPS", "VBZ", "JJ", "VB", "FW")
-"""Tags that a parser gives to plural nouns, the last four by mistake."""
-NOUN_TAGS = ("NN", "NNS", "NNP", "NNPS")
-RELATIVE_TAGS = ("WDT", "WP", "WRB")
-BELIEF_VERBS = ("think", "believe", "guess", "suppose", "say", "look")
-ESTIMATE_WORDS = ("approximately", "approx", "roughly", "estimate")
-TIME_UNITS = frozenset(("seconds", "minutes", "hours", "days", "weeks", "months", "years", "times"))
-"""Measures of time, which follow everything else: "They have been open exactly 60 years"."""
-PASSING_STATE = re.compile(
-    "alone|available|asleep|awake|closed|empty|here|left|missing|next|nearby|open|off|on|out|present|there|up|visible"
-)
-"""Words that may follow the noun after "There are", like participles and phrases with a preposition."""
 
 
 def parse_counting_questions(rows: Sequence[Row]) -> Iterator[tuple[Row, Doc | Refusal]]:
