@@ -140,12 +140,7 @@ def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str,
 
 
 def list_checks(written_rows: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
-    """List the pairs of plain image and caption to check: the plain caption, and the contextual one that must not fit.
-
-    Args:
-        written_rows: Rows of image, caption and plain_image.
-        contextual: Contextual rows after selection.
-    """
+    """List pairs of plain image and caption to check: the plain caption, and the contextual one, which must not fit."""
     contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
     pairs = [
         (row["plain_image"], caption)
@@ -168,8 +163,6 @@ def review_plain_captions(
         contextual: Contextual rows after selection.
         answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption, plain or contextual;
             None where there are no checks.
-    Returns:
-        Rows of the layout `PROBE_CAPTIONS`.
     """
     study_images = {row["image"] for row in contextual}
     names = sorted({row["verb"] for row in contextual})
@@ -214,13 +207,7 @@ def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -
 
 
 def build_conditions(captions: Iterable[Row]) -> Rows:
-    """Build the conditions of both forms from the captions that are not rejected.
-
-    Args:
-        captions: Rows of the layout `PROBE_CAPTIONS`.
-    Returns:
-        Rows of the layout `CONDITIONS`.
-    """
+    """Return rows of the layout `CONDITIONS` in both forms, from the captions that are not rejected."""
     usable_rows = [row for row in captions if row["rejected"] is None]
     rows = []
     for form, column in (("original", "caption"), ("simplified", "simplified")):

@@ -20,15 +20,13 @@ NO_VOTES = {"voter": None, "votes_caption": None, "votes_foil": None, "votes_oth
 def read_items(
     path: str, *, form: str, dataset: str, source: str, annotations: str | None, valid_votes: int
 ) -> tuple[Rows, list[dict[str, str]]]:
-    """Read the items of a raw file, with the votes that its annotations give them.
+    """Read the items of a raw file with the votes that its annotations give them, and the annotations.
 
     Args:
         form: `valse-release` or `pairs`.
         dataset: Name of the data set; for the release, its instrument.
         annotations: CSV of single annotations, or None.
         valid_votes: Votes for the caption that make an item valid.
-    Returns:
-        Rows of the benchmark layout, rows of the annotations layout.
     """
     items = read_release(path, dataset, valid_votes) if form == "valse-release" else read_pairs(path, dataset, source)
     if annotations is None:
@@ -39,13 +37,9 @@ def read_items(
 
 
 def build_balance_limits(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> BalanceLimits:
-    """Return the limits that a study sets for the selection of an instrument's items.
+    """Return the limits that a study's entry of an instrument sets for the selection among candidates.
 
     A cap given as `even` becomes the lowest cap that still reaches the size.
-
-    Args:
-        settings: The instrument's entry in the study.
-        rows: The candidates to select from.
     """
     size = settings.get("size")
 

@@ -146,12 +146,12 @@ def has_passed(row: Row, step: str) -> bool:
 
 
 def count_funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> list[dict[str, Any]]:
-    """Count the candidates after each step.
+    """Count the candidates after each step, as rows of the funnel layout in the order of `STEPS`.
+
+    `lost` counts the reasons, the most frequent first.
 
     Args:
         rows: Rows of the filtered layout after balancing.
-    Returns:
-        Rows of the funnel layout, in the order of `STEPS`; `lost` counts the reasons, the most frequent first.
     """
     funnel_rows = [_build_step(instrument, "candidates", len(rows), [])]
     for step in SELECTION_STEPS:

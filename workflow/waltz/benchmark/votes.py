@@ -86,15 +86,7 @@ MIN_PREFERRED_SHARE = 0.7
 
 @dataclass(frozen=True)
 class AnnotatorQuality:
-    """Quality of one annotator.
-
-    Attributes:
-        annotator: Name of the annotator.
-        answers: Number of answers.
-        gold_answers: Number of answers to gold items.
-        share: Share of those that prefer the caption, in [0, 1]; None where there are none.
-        reliable: Whether the share reaches the threshold; None where there is no share.
-    """
+    """Number of answers of an annotator, and the share of gold items on which the caption is preferred, if any."""
 
     annotator: str
     answers: int
@@ -105,13 +97,9 @@ class AnnotatorQuality:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement between annotators.
+    """Number of items with an answer, and of those whose caption every annotator preferred; Krippendorff's alpha.
 
-    Attributes:
-        items: Items with an answer.
-        unanimous: Items of which every annotator preferred the caption.
-        alpha: Krippendorff's alpha over the answers as presented; None where it is undefined.
-        reason: Why alpha is undefined, else None.
+    `alpha` is over the answers as presented; `reason` says why it is undefined.
     """
 
     items: int

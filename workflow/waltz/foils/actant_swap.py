@@ -45,13 +45,12 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
 
 
 def build_swaps(caption: ActionCaption, prepositions: Sequence[str] = SWAP_PREPOSITIONS) -> Iterator[Candidate]:
-    """Yield every wording of the swapped sentence.
+    """Yield every wording of the swapped sentence, `rejected` where it may be true as well.
+
+    The phrases of the candidates are the two fillers, first that before the verb.
 
     Args:
         prepositions: Words that may stand between verb and object, besides none and the caption's own preposition.
-    Yields:
-        Candidates of the direction `swap`, their phrases the two fillers, first that before the verb; `rejected` where
-        the swapped sentence may be true as well.
     """
     agent, complement = caption.agent, caption.complement
     rejected = _explain_equivalence(agent, complement) or (RECIPROCAL if caption.verb in RECIPROCAL_VERBS else None)

@@ -66,11 +66,7 @@ def build_replacements(
 ) -> Iterator[Candidate]:
     """Yield every proposal as a candidate, `rejected` where it is no agreeing verb of SWiG, or WordNet excludes it.
 
-    Args:
-        proposals: Proposals of a model for the verb.
-    Yields:
-        Candidates of the direction `antonym` or `unrelated`; their phrases are the base forms of the verbs.
-        A proposal of the caption's own verb gives none, for it is no foil.
+    The phrases of the candidates are the base forms of the verbs. A proposal of the caption's own verb gives none.
     """
     forms = _inflect_verbs(caption, verbs)
     verb = verbs[caption.verb]

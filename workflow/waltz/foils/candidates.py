@@ -101,8 +101,7 @@ class MakerOptions:
     Attributes:
         propose_spans: A masked language model on free spans, for relations.
         rank_words: A masked language model on candidate words, for action replacement.
-        count_tokens: Number of word pieces of a text, where the study limits them.
-        most_tokens: That limit.
+        count_tokens: Number of word pieces of a text, of which a caption may have `most_tokens`.
         most_verbs: Most verbs that a masked language model may propose for a caption.
     """
 

@@ -26,22 +26,17 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
         yield row, build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"])
 
 
-def build_coreference_foil(
-    caption: str, question: str, answer: str, dialogue_round: int, rounds: int = ROUNDS
-) -> Outcome:
-    """Return a dialogue of one round, with the same dialogue and the contrary answer.
+def build_coreference_foil(caption: str, question: str, answer: str, dialogue_round: int) -> Outcome:
+    """Return a dialogue of one round, with the same dialogue and the contrary answer, in lower case; or a refusal.
 
     Args:
         caption: The caption that the dialogue is about, without a full stop or with one.
         question: A yes/no question, without a question mark or with one.
         answer: An answer that holds "yes" or "no" ("no i believe it is full grown"), of which that word is used.
         dialogue_round: The round of the dialogue, from 1.
-        rounds: Rounds that may be used.
-    Returns:
-        "a woman sits on a bench. is this in a park? yes." with "... no.", lower case; or a refusal.
     """
     answer_words = set(YES_OR_NO.findall(answer.lower()))
-    if dialogue_round > rounds:
+    if dialogue_round > ROUNDS:
         return Refusal("a later round")
     if PRONOUN.search(question.lower()) is None:
         return Refusal("the question has no pronoun")

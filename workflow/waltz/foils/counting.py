@@ -46,15 +46,13 @@ def build_counting_foils(
 ) -> Iterator[Outcome]:
     """Yield the statement that a question and its answer make, with the same statement with every other number.
 
+    "There are exactly 4 signs pictured." comes with "There is exactly 1 sign pictured." and so on by number.
+
     Args:
         question: Parse of the question ("How many signs are pictured?").
         answer: A numeral, in digits or letters, with or without a full stop.
-        ranges: Those of the instrument, an entry of `NUMBER_RANGES`.
         foil_numbers: Numbers that foils may show, those of the instrument's captions: no other number is likely in a
             statement about images.
-    Yields:
-        "There are exactly 4 signs pictured." with "There is exactly 1 sign pictured." and so on by number; a refusal
-        where there is none.
     """
     number, statement = parse_number(answer), convert_question(question)
     if number is None:

@@ -260,14 +260,11 @@ def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
 
 
 def review_captions(captions: Iterable[Mapping[str, Any]], contextual: Sequence[str]) -> list[dict[str, Any]]:
-    """Review written captions: return them with `rejected`, the reason why a caption cannot be used.
+    """Return written captions with `rejected`, the reason why a caption cannot be used.
 
     A caption is rejected for any form of the image's own verb, whatever its part of speech, for a synonym of it used as
-    a verb, and for another contextual verb used as a verb; also where it is empty or repeats one of the image.
-
-    Args:
-        captions: Rows of image, verb, writer and caption; further columns stay.
-        contextual: The verbs of the study.
+    a verb, and for another of the study's contextual verbs used as a verb; also where it is empty or repeats one of the
+    image.
     """
     rows = [{**row, "caption": join_lines(row["caption"])} for row in captions]
     earlier: set[tuple[str, str]] = set()
@@ -354,8 +351,6 @@ def build_condition_rows(
         contextual: Rows of image, verb and caption, one an image.
         plain: Rows of image (the contextual one), verb, caption and plain_image; those without plain_image are skipped.
         form: `original` or `simplified`.
-    Returns:
-        Rows of the layout `CONDITIONS`; `group` is the contextual image.
     """
     by_image: dict[str, list[Mapping[str, Any]]] = {}
     for row in plain:

@@ -19,14 +19,14 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
 
 
 def build_existence_foils(question: Doc, answer: str) -> Iterator[Outcome]:
-    """Yield the statement that a question and its answer make, with its negation.
+    """Yield the statement that a question and its answer make, with its negation; or a refusal.
+
+    For 0 "There are no animals shown." comes with "There are animals shown."; for 1 "There is an animal shown." with
+    "There is no animal shown."; for more the plural of that.
 
     Args:
         question: Parse of the question ("How many animals are shown?").
         answer: A numeral, in digits or letters, with or without a full stop ("0.", "Two").
-    Yields:
-        For 0 "There are no animals shown." with "There are animals shown."; for 1 "There is an animal shown."
-        with "There is no animal shown."; for more the plural of that. A refusal where there is none.
     """
     number, statement = parse_number(answer), convert_question(question)
     if number is None:
@@ -47,7 +47,6 @@ def build_negation(statement: Statement, number: int, exists: bool) -> Candidate
     """Return the candidate whose caption says that there are things, or none, and whose foil says the contrary.
 
     Args:
-        statement: The things that may exist.
         number: The number that noun and verb agree with, in both texts.
         exists: True where the caption says that there are such things.
     """

@@ -18,13 +18,8 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
 def build_noun_foil(caption: str, foil: str, target_word: str, foil_word: str) -> Outcome:
     """Return a caption with the foil that was made of it, both in lower case, as the released benchmark writes them.
 
-    Args:
-        caption: The correct COCO caption.
-        foil: The same with a noun replaced, more than once where it occurs more than once; its article may change.
-        target_word: The noun that was replaced.
-        foil_word: The noun that replaced it.
-    Returns:
-        The pair, its spans from the first to the last changed word; or a refusal.
+    The foil has the noun replaced as often as it occurs, and its article may change; spans reach from the first to the
+    last changed word. Pairs that differ otherwise are refused.
     """
     candidate = build_candidate(caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun")
     caption_part = slice_span(candidate.caption, candidate.caption_span)

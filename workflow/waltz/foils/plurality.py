@@ -41,12 +41,11 @@ def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> Sour
 
 
 def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
-    """Yield every noun phrase with its number changed, from one to many or from many to one.
+    """Yield every noun phrase with its number changed, from one to many or from many to one; or a refusal.
 
-    Yields:
-        Four candidates for a noun phrase: either quantifier of its number in the caption, with either quantifier of the
-        other number in the foil, each instead of its determiners. In the foil the head, the verbs that agree with
-        it, its anaphors, and what those possess change number. A refusal where the caption has no noun phrase.
+    Each gives four candidates: either quantifier of its number in the caption, with either quantifier of the other
+    number in the foil, instead of its determiners. In the foil the head, the verbs that agree with it, its anaphors,
+    and what those possess change number.
     """
     phrases = list(find_noun_phrases(doc))
     if not phrases:

@@ -84,16 +84,10 @@ def count_attested(slots: Iterable[PrepositionSlot]) -> dict[str, int]:
 def build_relation_foils(
     caption: str, slot: PrepositionSlot, proposals: Iterable[Proposal], sequences: Collection[str]
 ) -> Iterator[Candidate]:
-    """Yield the foils that proposals for one slot give, in the order of the proposals.
+    """Yield the foils that proposals for one slot of a caption give, in the order of the proposals.
 
-    Args:
-        caption: The caption that the slot belongs to.
-        slot: One of its slots.
-        proposals: Proposals of a model for it, the best first.
-        sequences: The attested sequences.
-    Yields:
-        A candidate for each proposal. Its direction is the kind of exchange, as "on>under"; it is rejected where the
-        proposal is not attested, or has the words of the caption.
+    The direction of a candidate is the kind of exchange, as "on>under". It is rejected where the proposal is not among
+    the attested sequences, or has the words of the caption.
     """
     for proposal in proposals:
         candidate = _exchange(caption, slot, " ".join(proposal.phrase.lower().split()))

@@ -63,13 +63,11 @@ class Miss:
 def measure_reproduction(
     instrument: str, released: Sequence[Item], originals: Mapping[str, str]
 ) -> tuple[Measure, list[Miss]]:
-    """Return the share of an instrument's items that are among our candidates.
+    """Return the share in percent of an instrument's items that are among our candidates, and the others.
 
     Args:
         released: Records of the release, each with its `id`.
         originals: COCO captions by id, for plurality and relations.
-    Returns:
-        The share in percent, or why there is none; and the missed items.
     """
     if instrument in FROM_CAPTIONS:
         if not originals:

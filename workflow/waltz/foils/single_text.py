@@ -17,10 +17,9 @@ FOIL_NUMBERS = range(21)
 
 
 def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, list[Outcome]]]:
-    """Yield each text with its candidates, or the reason why it gives none.
+    """Yield each text with its candidates, or the reason why it gives none, for one of `BUILDERS`.
 
     Args:
-        instrument: One of `BUILDERS`.
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
             asleep? yes." for coreference.
     """

@@ -126,13 +126,7 @@ def find_image_path(source: ImageSource, name: str) -> str:
 
 
 def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
-    """Decode every image once, about 3 ms each at COCO's size, and list what `load_image` would refuse.
-
-    Args:
-        names: Names of the images; a repeated name is checked once.
-    Returns:
-        One fault for each unusable image, in the order of the names.
-    """
+    """Decode every image once, about 3 ms each at COCO's size, and list those that `load_image` would refuse."""
     results = ((name, _try_load(source, name)) for name in dict.fromkeys(names))
     return [ImageFault(name, result) for name, result in results if isinstance(result, str)]
 

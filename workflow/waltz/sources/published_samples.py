@@ -19,13 +19,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PublishedSample:
-    """Rule by which the published runs chose among the rows of a file.
+    """Rule by which the published runs drew n rows of a file; `reproducible` given the original file.
 
-    Attributes:
-        n: Number of rows that they drew.
-        seed: Seed of the draw.
-        draw: Takes the rows, n and the seed; returns the rows drawn in the order in which they were used.
-        reproducible: Whether the draw is the published one, given the original file.
+    `draw` takes the rows, n and the seed; it returns the rows drawn in the order in which they were used.
     """
 
     n: int

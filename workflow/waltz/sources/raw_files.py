@@ -106,14 +106,11 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_csv_records(
     path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield line numbers and records of a CSV file with commas.
+    """Yield the number of the line that each record of a CSV file ends on, and its cells by column.
 
     Args:
-        path: CSV file in UTF-8.
         columns: The columns, where the file has no header.
         required: Columns that must be there.
-    Yields:
-        The number of the line that a record ends on, and its cells by column.
     """
     with _open(path) as binary:
         lines = (_decode_line(path, number, line) for number, line in enumerate(binary, 1))
@@ -204,13 +201,7 @@ def join_lines(text: str) -> str:
 
 
 def build_image_name(image_id: str, names: ImageNames, split: str | None, where: str) -> str:
-    """Return the file name of an image that a format knows only by its id.
-
-    Args:
-        image_id: The id; a template may format it as a number where it is one.
-        names: Template or names by id.
-        where: File and record of the id, for errors.
-    """
+    """Return the file name of an image that a format knows only by its id; a template may format a number."""
     if isinstance(names, Mapping):
         if image_id not in names:
             raise UserError(f"{where}: image id {image_id} is not among the {len(names)} known images")

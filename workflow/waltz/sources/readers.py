@@ -120,7 +120,6 @@ class Format:
     """A raw format.
 
     Attributes:
-        layout: Layout of its rows.
         read: Reads the rows from files and the name of the source.
         needs: Names that its files must have; every other file is a split of that name.
         splits: Whether there are such other files; at least one then.

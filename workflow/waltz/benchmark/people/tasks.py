@@ -30,16 +30,7 @@ class MarkedText:
 
 @dataclass(frozen=True)
 class Task:
-    """Presentation of one item.
-
-    Attributes:
-        task: Name that reveals neither the item nor which text is the caption.
-        item_id: The item.
-        image: URL of the image.
-        first: Text 1.
-        second: Text 2.
-        caption_position: `first` or `second`.
-    """
+    """Presentation of one item; the name `task` reveals neither the item nor which text is the caption."""
 
     task: str
     item_id: str
@@ -88,13 +79,10 @@ def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
 
 
 def index_presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tuple[str, str]]:
-    """Return the item and the caption position by task name.
+    """Return the item and the caption position by task name, for both positions of each item.
 
     A name is a hash of seed, item, both texts and the position. It can be resolved without a key file and independently
     of other items, and answers to texts that have changed since the export belong to no known task.
-
-    Returns:
-        By task name: item id and `first` or `second`; both positions of each item.
     """
     return {
         compute_task_name(item, position, seed): (item["item_id"], position) for item in items for position in POSITIONS

@@ -54,8 +54,7 @@ def import_captions(path: str | Path, rows: Sequence[Mapping[str, str]], seed: i
 
     Args:
         path: Folder with one file for each annotator.
-        rows: image and verb, as exported.
-        seed: The seed of the export.
+        rows: image and verb, as exported with the same seed.
     """
     imported = ImportedRows([], [])
     for _, answered_row, labels in _read_labels(path, rows, ("image", "verb"), seed):

@@ -190,12 +190,8 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
 def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token, str]]:
     """Yield the verbs that agree with a noun or pronoun, each with its form in a number.
 
-    Args:
-        subject: Head of a noun phrase, or a pronoun.
-        number: The number of the forms.
-    Yields:
-        Verbs of its clause, of clauses coordinated with that one, and of its relative clauses; not modal verbs, past
-        tenses and participles, which have one form, nor the verbs of a coordinated subject.
+    They are those of its clause, of clauses coordinated with that one, and of its relative clauses; not modal verbs,
+    past tenses and participles, which have one form, nor the verbs of a coordinated subject.
     """
     for verb in _find_finite_verbs(subject):
         form = inflect_verb(verb, number)
@@ -280,15 +276,10 @@ def _has_relative_subject(clause: Token) -> bool:
 
 
 def find_anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tuple[Token, str]]:
-    """Yield the pronouns that refer to a noun, each with its form in a number.
+    """Yield the pronouns that refer to a noun, each with its form in the other number.
 
-    Args:
-        noun: Head of a noun phrase of the other number.
-        number: The number of the forms.
-        nouns: Heads of all noun phrases of the caption, in order.
-    Yields:
-        Later pronouns whose first fitting noun is this one: of their number and gender, not the subject of the verb
-        that they are the object of, and not the noun whose modifier they stand in.
+    They are later pronouns of which the noun is the first of all `nouns` that fits: of their number and gender, not the
+    subject of the verb that they are the object of, and not the noun whose modifier they stand in.
     """
     forms = PLURAL_FORMS if number == "pl" else SINGULAR_FORMS
     for token in noun.doc[noun.i + 1 :]:

@@ -147,14 +147,11 @@ def parse_counting_questions(rows: Sequence[Row]) -> Iterator[tuple[Row, Doc | R
 
 
 def convert_question(question: Doc) -> Statement | Refusal:
-    """Return the statement whose number a question asks for.
+    """Return the statement whose number a question asks for, or why there is none.
 
-    Args:
-        question: Parse of the question ("How many dogs do you see?").
-    Returns:
-        The statement ("You see _ dogs."), or why the question cannot be turned into one. "How many dogs are shown?"
-        becomes "There are _ dogs shown."; of "How many cars are red?", "How many people wear hats?" and "How many
-        dogs can be seen?" the counted things stay the subject.
+    "How many dogs do you see?" becomes "You see _ dogs." and "How many dogs are shown?" "There are _ dogs shown."; of
+    "How many cars are red?", "How many people wear hats?" and "How many dogs can be seen?" the counted things stay the
+    subject.
     """
     words = [token for token in question if not token.is_space]
     while words and words[-1].text in (".", "?", "!"):

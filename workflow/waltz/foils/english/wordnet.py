@@ -36,15 +36,9 @@ SINGLE_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of SWiG and the verbs of SWiG that it is related to, in any of its senses.
+    """A verb of SWiG by its -ing form, and the verbs of SWiG that it is related to in any of its senses.
 
-    Attributes:
-        name: Its -ing form, as SWiG names it.
-        base: Its base form.
-        synonyms: Verbs that share a synset with it.
-        antonyms: Verbs that WordNet calls its antonyms.
-        hypernyms: Verbs of a synset directly above one of its own.
-        hyponyms: Verbs of a synset directly below one of its own.
+    Synonyms share a synset with it; hypernyms and hyponyms are directly above and below one of its own.
     """
 
     name: str
@@ -98,10 +92,7 @@ def read_nouns(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, tuple[str, .
 def is_kind_of(lower: str, higher: str, nouns: Mapping[str, Sequence[str]]) -> bool:
     """Return True where a noun synset equals another one or lies below it; False for unknown ones.
 
-    Args:
-        lower: The lower synset, in imSitu's spelling.
-        higher: The higher synset.
-        nouns: The synsets directly above each.
+    Synsets are in imSitu's spelling; `nouns` has those directly above each.
     """
     return lower == higher or any(is_kind_of(parent, higher, nouns) for parent in nouns.get(lower, ()))
 
