@@ -1,17 +1,23 @@
 """Folders of an export: a data set for the Hugging Face hub, and files in the layout of the VALSE release."""
 
 import hashlib
+import logging
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 import waltz
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
+from waltz.core.schema import AUDIT, FUNNEL
 from waltz.export.card import render_card
 from waltz.export.croissant import render_croissant
-from waltz.export.facts import StudyFacts
-from waltz.export.parts import SHARD_BYTES, DataFile, Part, WrittenPart, describe_file, write_part
+from waltz.export.facts import StudyFacts, build_source_facts
+from waltz.export.parts import SHARD_BYTES, DataFile, Part, WrittenPart, describe_file, read_part, write_part
 from waltz.export.statements import build_statements
 from waltz.export.valse_layout import (
     Row,
@@ -22,7 +28,53 @@ from waltz.export.valse_layout import (
     restore_records,
 )
 
-FUNNEL = "funnel.parquet"
+FUNNEL_FILE = "funnel.parquet"
+
+
+def export_benchmark(
+    inputs: Mapping[str, Any], settings: Mapping[str, Any], dataset: Path, valse: Path
+) -> dict[str, Any]:
+    """Write the benchmark of a study as a data set for the hub and in VALSE's layout.
+
+    Args:
+        inputs: Files of rule `export_benchmark` by name: items, rows and raw files of sources, images, funnel, audit.
+        settings: Params of rule `export_benchmark`.
+        dataset: New folder of the data set.
+        valse: New folder of the files in VALSE's layout.
+    Returns:
+        Facts of the run record: numbers of items, items by file, images that could not be opened.
+    """
+    entries = settings["sources"]
+    images = dict(zip(settings["images"], inputs["images"], strict=True))
+    parts = [
+        read_part(name, source, form, file, entries[source], images.get(source))
+        for (name, (source, form)), file in zip(settings["parts"].items(), inputs["benchmark"], strict=True)
+    ]
+    raw = iter(inputs["raw"])
+    facts = StudyFacts(
+        **{name: settings[name] for name in ("study", "seed", "valid_votes", "instruments", "models", "about")},
+        sources={
+            name: build_source_facts(name, entry, {file: next(raw) for file in entry["files"]})
+            for name, entry in entries.items()
+        },
+        funnel=parquet.read_rows(inputs["funnel"], FUNNEL) if inputs["funnel"] else [],
+        audit=parquet.read_rows(inputs["audit"], AUDIT) if inputs["audit"] else [],
+    )
+    originals = {
+        source: {row["source_id"]: row for row in pq.read_table(file).to_pylist()}
+        for source, file in zip(settings["rows"], inputs["rows"], strict=True)
+    }
+    written_parts = write_dataset(dataset, parts, facts, inputs["funnel"] or None)
+    item_counts = write_valse_files(valse, parts, originals, settings["span_method"])
+    faults = [
+        f"{written.part.name}: image {fault.image} {fault.reason}"
+        for written in written_parts
+        for fault in written.faults
+    ]
+    for fault in faults:
+        logging.warning("%s; it is null in the export", fault)
+    items = sum(part.items.num_rows for part in parts)
+    return {"rows_in": items, "rows_out": items, "valse": item_counts, "images_skipped": faults}
 
 
 def write_dataset(
@@ -49,8 +101,8 @@ def write_dataset(
     written_parts = [write_part(part, folder, shard_bytes) for part in parts]
     further_files = []
     if funnel is not None:
-        shutil.copyfile(funnel, folder / FUNNEL)
-        further_files.append(describe_file(folder, FUNNEL))
+        shutil.copyfile(funnel, folder / FUNNEL_FILE)
+        further_files.append(describe_file(folder, FUNNEL_FILE))
     statements = build_statements(facts, written_parts)
     files = [*(file for written_part in written_parts for file in written_part.files), *further_files]
     version = str(facts.about.get("version") or compute_version(files))

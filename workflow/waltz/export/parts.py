@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.downloads import compute_sha256
 from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN, Layout
+from waltz.export.facts import read_terms
 from waltz.sources.images import ImageFault, ImageSource, check_images, find_image_path, open_images
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -173,6 +175,21 @@ class WrittenPart:
     part: Part
     files: tuple[DataFile, ...]
     faults: tuple[ImageFault, ...]
+
+
+def read_part(name: str, source: str, form: str, file: str, entry: Mapping[str, Any], images: str | None) -> Part:
+    """Read a part of a study.
+
+    Args:
+        name: Its name.
+        source: Name of its source in the study.
+        form: Its form.
+        file: Parquet file of its items.
+        entry: Entry of the source in the study, with its licences.
+        images: Folder or archive of the source's images, where they may be passed on.
+    """
+    layout = CONDITIONS if form == "cv-probes" else BENCHMARK
+    return Part(name, source, form, layout, parquet.read(file, layout), images, read_terms(entry).no_images_reason)
 
 
 def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
