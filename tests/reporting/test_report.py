@@ -224,7 +224,7 @@ def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
         ("attribution/a", "attribution", "2 of 2"),
     ]
     (tmp_path / "b.run.json").write_text("{")
-    with pytest.raises(UserError, match=r"b\.run\.json: not valid JSON"):
+    with pytest.raises(UserError, match=r"b\.run\.json: run record cannot be read"):
         read_records([tmp_path / "b.run.json"], tmp_path)
 
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +78,26 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
         files: Files named `<output>.run.json`.
         results: Folder of the study's results.
     Raises:
-        UserError: A file is no record.
+        UserError: A file is missing or no record.
     """
     records = []
     for file in map(Path, files):
         name = file.relative_to(results).as_posix().removesuffix(SUFFIX)
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise UserError(f"{file}: not valid JSON ({error}); delete it and run again") from None
-        parts = content if isinstance(content, list) else [content]
         folder = name.rpartition("/")[0]
-        records += [Record(f"{folder}/{facts['dataset']}" if "dataset" in facts else name, facts) for facts in parts]
+        for facts in _read_file(file):
+            records.append(Record(f"{folder}/{facts['dataset']}" if "dataset" in facts else name, facts))
     return records
+
+
+def _read_file(file: Path) -> list[dict[str, Any]]:
+    """Return the records in a file."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{file}: run record cannot be read ({error}); delete the file next to it and run again"
+        ) from None
+    return content if isinstance(content, list) else [content]
 
 
 def read_image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
@@ -166,18 +173,9 @@ def _collect_settings(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the values of each setting, the most frequent first."""
     counts: dict[str, Counter[str]] = {}
     for record in records:
-        facts = record.facts
-        packages = facts.get("packages", {})
-        settings = {
-            "commit": facts.get("commit"),
-            "seed": facts.get("seed"),
-            "device": _describe_device(facts),
-            "threads": facts.get("threads"),
-            "machine": facts.get("machine"),
-            "python": facts.get("python"),
-            **packages,
-        }
-        for key, value in settings.items():
+        facts = {**record.facts, "device": _describe_device(record.facts)}
+        settings = {name: facts.get(name) for name in ("commit", "seed", "device", "threads", "machine", "python")}
+        for key, value in {**settings, **facts.get("packages", {})}.items():
             if value is not None:
                 counts.setdefault(key, Counter())[str(value)] += 1
     return {key: [value for value, _ in counter.most_common()] for key, counter in counts.items()}
@@ -206,15 +204,15 @@ def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], loc
             return model
         return {**model, "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD)}
 
-    def resolve_facts(record: Record) -> dict[str, Any]:
+    resolved = []
+    for record in records:
         facts = dict(record.facts)
         if "model" in facts:
             facts["model"] = resolve_model(facts["model"])
         if facts.get("models"):
             facts["models"] = {role: resolve_model(model) for role, model in facts["models"].items()}
-        return facts
-
-    return [replace(record, facts=resolve_facts(record)) for record in records]
+        resolved.append(Record(record.name, facts))
+    return resolved
 
 
 def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
@@ -226,21 +224,17 @@ def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> d
     """
 
     def resolve_file(file: Mapping[str, Any]) -> dict[str, Any]:
-        return (
-            {**file, "sha256": _read_lock(file["url"], lock)} if file.get("sha256") == LOCK_ON_DOWNLOAD else dict(file)
-        )
+        is_locked = file.get("sha256") == LOCK_ON_DOWNLOAD
+        return {**file, "sha256": _read_lock(file["url"], lock)} if is_locked else dict(file)
 
-    def resolve_images(entry: Any) -> Any:
-        return [resolve_file(file) for file in entry] if isinstance(entry, list) else resolve_file(entry)
-
-    return {
-        name: {
-            **source,
-            "files": {part: resolve_file(file) for part, file in source["files"].items()},
-            **({IMAGES: resolve_images(source[IMAGES])} if IMAGES in source else {}),
-        }
-        for name, source in sources.items()
-    }
+    resolved = {}
+    for name, source in sources.items():
+        resolved[name] = {**source, "files": {part: resolve_file(file) for part, file in source["files"].items()}}
+        if isinstance(images := source.get(IMAGES), list):
+            resolved[name][IMAGES] = [resolve_file(file) for file in images]
+        elif images is not None:
+            resolved[name][IMAGES] = resolve_file(images)
+    return resolved
 
 
 def _read_lock(origin: str, lock: Path) -> str:
@@ -280,13 +274,7 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     """
     runs = []
     for path in map(Path, paths):
-        try:
-            records = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"{path}: run record cannot be read ({error}); delete the file next to it and run again"
-            ) from None
-        for record in records if isinstance(records, list) else [records]:
+        for record in _read_file(path):
             model = str(record.get("model", {}).get("name", path.parent.name))
             dataset = str(record.get("dataset", path.name.removesuffix(".run.json")))
             runs.append(RunFacts(str(path), model, dataset, _extract_facts(record)))

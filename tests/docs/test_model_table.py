@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.model_table import format_model_table, get_match_index, list_tables_by_model
 from waltz.model_registry import load_registry
-from waltz.reporting.model_table import format_model_table, get_match_index, list_tables_by_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "models.md"
 

@@ -1,6 +1,6 @@
 """Table of docs/reference/models.md: each registered model, the paper tables it fills, and its score.
 
-`PYTHONPATH=workflow python -m waltz.reporting.model_table` prints it; a test compares the page with it.
+`PYTHONPATH=workflow python tests/docs/model_table.py` prints it; a test compares the page with it.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_mod
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
-PAPER_TABLES = Path(__file__).parents[3] / "resources" / "published"
+PAPER_TABLES = Path(__file__).parents[2] / "resources" / "published"
 MATCH_PROBABILITY = "p(match)"
 """Score of kinds with a matching head of two outputs, whose module says as MATCH which stands for a match."""
 HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")
