@@ -67,34 +67,33 @@ def compute_probe_metrics(
 def _compute_accuracies(
     items: Sequence[Row], scores: Mapping[str, Row], resamples: Resamples, resampling: Resampling
 ) -> list[tuple[str, str, Measure]]:
-    values, draws, measures = [], [], []
+    """Compute the accuracy of each condition and their harmonic mean."""
+    rows = [scores[item["item_id"]] for item in items]
+    conditions = np.array([item["condition"] for item in items])
+    is_scored = np.array([row["score"] is not None for row in rows])
+    has_verdict = np.array([row["correct"] is not None for row in rows])
+    right = np.array([100.0 * bool(row["correct"]) for row in rows])
+    measures, draws = [], []
     for condition in PROBE_CONDITIONS:
-        in_condition = np.array([item["condition"] == condition for item in items])
-        has_value = in_condition & np.array([scores[item["item_id"]]["correct"] is not None for item in items])
-        right = np.array([100.0 * bool(scores[item["item_id"]]["correct"]) for item in items])
-        if not has_value.any():
-            unscored = all(scores[item["item_id"]]["score"] is None for item in items if item["condition"] == condition)
-            reason = f"none of {in_condition.sum()} items could be scored" if unscored else NOT_APPLICABLE
-            measures.append((condition, "accuracy", Measure(None, int(in_condition.sum()), reason=reason)))
-            continue
-        values.append(float(right[has_value].mean()))
-        draws.append(resamples.compute_means(right, has_value))
-        groups = len(np.unique(resamples.cluster[has_value]))
-        measures.append(
-            (condition, "accuracy", _build_measure(values[-1], int(has_value.sum()), draws[-1], groups, resampling))
-        )
+        in_condition = conditions == condition
+        if (in_condition & has_verdict).any():
+            measure, condition_draws = _measure_share(right, in_condition & has_verdict, resamples, resampling)
+            draws.append(condition_draws)
+        else:
+            n = int(in_condition.sum())
+            unscored = not (in_condition & is_scored).any()
+            reason = f"none of {n} items could be scored" if unscored else NOT_APPLICABLE
+            measure = Measure(None, n, reason=reason)
+        measures.append((condition, "accuracy", measure))
     total = sum(measure.n for _, _, measure in measures)
-    if len(values) == len(PROBE_CONDITIONS):
-        mean = _build_measure(
-            float(compute_harmonic_mean(np.array(values))),
-            total,
-            compute_harmonic_mean(np.array(draws)),
-            resamples.clusters,
-            resampling,
-        )
+    if len(draws) == len(PROBE_CONDITIONS):
+        value = float(compute_harmonic_mean(np.array([measure.value for _, _, measure in measures])))
+        mean_draws = compute_harmonic_mean(np.array(draws))
+        ends = compute_interval(mean_draws, resampling.confidence, resamples.clusters, PERCENT)
+        mean = Measure(value, total, *ends)
     else:
-        reasons = list(dict.fromkeys(measure.reason for _, _, measure in measures if measure.reason))
-        mean = Measure(None, total, reason=reasons[0])
+        reason = next(measure.reason for _, _, measure in measures if measure.reason)
+        mean = Measure(None, total, reason=reason)
     return [*measures, (HARMONIC_MEAN, "accuracy", mean)]
 
 
@@ -120,19 +119,21 @@ def _compare_scores(
         )
         has_value = ~np.isnan(margins)
         if has_value.any():
-            right = 100.0 * (margins > 0)
-            groups = len(np.unique(resamples.cluster[has_value]))
-            measure = _build_measure(
-                float(right[has_value].mean()),
-                int(has_value.sum()),
-                resamples.compute_means(right, has_value),
-                groups,
-                resampling,
-            )
+            measure, _ = _measure_share(100.0 * (margins > 0), has_value, resamples, resampling)
         else:
             measure = Measure(None, 0, reason="no two scored items of one group to compare")
         measures.append((name, "acc_r", measure))
     return measures
+
+
+def _measure_share(
+    right: np.ndarray, where: np.ndarray, resamples: Resamples, resampling: Resampling
+) -> tuple[Measure, np.ndarray]:
+    """Return the mean of some of the items, and the means of its resamples."""
+    draws = resamples.compute_means(right, where)
+    groups = len(np.unique(resamples.cluster[where]))
+    ends = compute_interval(draws, resampling.confidence, groups, PERCENT)
+    return Measure(float(right[where].mean()), int(where.sum()), *ends), draws
 
 
 def compute_harmonic_mean(accuracies: np.ndarray) -> np.ndarray:
@@ -140,7 +141,3 @@ def compute_harmonic_mean(accuracies: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         mean: np.ndarray = len(accuracies) / (1 / accuracies).sum(axis=0)
     return mean
-
-
-def _build_measure(value: float, n: int, draws: np.ndarray, groups: int, resampling: Resampling) -> Measure:
-    return Measure(value, n, *compute_interval(draws, resampling.confidence, groups, PERCENT))

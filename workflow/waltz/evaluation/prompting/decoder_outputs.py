@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -32,7 +32,7 @@ END_MARK = "</s>"
 """The mark that the released code cuts off by its length, whether or not it is there."""
 LoadImage = Callable[[str], Image.Image]
 """From the name of an image to an RGB image; a `UserError` becomes the error of its queries."""
-T = TypeVar("T")
+_Rows = Sequence[Sequence[float]]
 DigestedPicture = tuple[PreparedImage, str]
 """A prepared image and a digest of the original."""
 
@@ -102,16 +102,8 @@ def _check_distinct(decoder: Decoder, ids: Sequence[int], texts: Sequence[str]) 
 def choose_label(
     decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, question: Question, template: PromptTemplate
 ) -> tuple[str, int]:
-    """Return the label whose token has the highest logit where the answer begins, the first of equally high ones.
+    """Return the label whose token has the highest logit after the prompt (the first of equal ones), and the token.
 
-    Args:
-        decoder: The model.
-        prompt: The prompt for the answer.
-        picture: Its image.
-        question: A question with labels.
-        template: Wording and markers; `published` finds the labels' tokens as the released code does.
-    Returns:
-        The label and its token.
     Raises:
         UserError: Two labels begin with the same token, or one with no token of its own.
     """
@@ -157,12 +149,18 @@ class DecoderOutput:
 
 @dataclass(frozen=True, eq=False)
 class _TokenizedQuery:
-    """A query with its tokens, its prepared image and the tokens that are scored."""
+    """A query with its tokens, its prepared image and the tokens that are scored, or why it cannot be run."""
 
     query: DecoderQuery
-    prompt: Prompt
-    picture: PreparedImage | None
-    targets: tuple[int, ...]
+    prompt: Prompt | None
+    error: str | None = None
+    picture: PreparedImage | None = None
+    targets: tuple[int, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Length of the prompt in tokens; 0 where it cannot be read."""
+        return 0 if self.prompt is None else len(self.prompt.ids)
 
 
 @dataclass(frozen=True)
@@ -193,53 +191,39 @@ def score_continuations(
         session: The decoder.
         queries: Prompts with their continuations.
         find_tokens: Finds the tokens that are scored; a key of `CACHE_NAMES`.
-        value: One of `outcomes.VALUES`; with `first-step-logit` the tokens are alternatives for the first one.
+        value: A key of `continuations.OUTCOMES`; with `first-step-logit` the tokens are alternatives for the first one.
     """
 
-    def compute(width: int, rows: list[_TokenizedQuery]) -> np.ndarray:
-        prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
-        targets = [row.targets for row in rows]
-        scores_of_rows = score_targets(session.decoder, prompts, pictures, targets, value)
-        return _pad([row_scores.tolist() for row_scores in scores_of_rows], width, np.nan)
+    def compute(rows: list[_TokenizedQuery], prompts: list[Prompt], pictures: list[PreparedImage | None]) -> _Rows:
+        scores = score_targets(session.decoder, prompts, pictures, [row.targets for row in rows], value)
+        return [row_scores.tolist() for row_scores in scores]
 
     content = {"follow": CACHE_NAMES[find_tokens], "value": value}
     outputs: dict[DecoderQuery, DecoderOutput] = {}
-    for query, tokenized, result in _run(session, queries, compute, content, find_tokens):
-        if isinstance(result, str):
-            outputs[query] = DecoderOutput(None, None, _count_tokens(tokenized), result)
-            continue
-        assert tokenized is not None
-        numbers = tuple(result[: len(tokenized.targets)].tolist())
-        error = next((f"the model's score is {number}" for number in numbers if not np.isfinite(number)), None)
-        outputs[query] = DecoderOutput(None if error else numbers, None, _count_tokens(tokenized), error)
+    for row, numbers in _run(session, queries, compute, content, find_tokens, fill=np.nan):
+        scores = None if numbers is None else tuple(numbers[: len(row.targets)].tolist())
+        infinite = [number for number in scores or () if not np.isfinite(number)]
+        if infinite:
+            outputs[row.query] = DecoderOutput(None, None, row.tokens, f"the model's score is {infinite[0]}")
+        else:
+            outputs[row.query] = DecoderOutput(scores, None, row.tokens, row.error)
     return outputs
 
 
 def generate_tokens(
     session: DecoderSession, queries: Iterable[DecoderQuery], most_tokens: int, sampling: Sampling | None
 ) -> dict[DecoderQuery, DecoderOutput]:
-    """Generate text after each distinct query, as token ids.
+    """Generate text after each distinct query, as token ids; without sampling the likeliest tokens."""
 
-    Args:
-        session: The decoder.
-        queries: Prompts, with the seed of the draws after each.
-        most_tokens: Most tokens.
-        sampling: Settings of sampling; None takes the likeliest tokens.
-    """
-
-    def compute(width: int, rows: list[_TokenizedQuery]) -> np.ndarray:
-        prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
+    def compute(rows: list[_TokenizedQuery], prompts: list[Prompt], pictures: list[PreparedImage | None]) -> _Rows:
         seeds = [row.query.seed for row in rows]
-        return _pad(session.decoder.generate(prompts, pictures, most_tokens, sampling, seeds), most_tokens, -1)
+        return session.decoder.generate(prompts, pictures, most_tokens, sampling, seeds)
 
     content = {"most": most_tokens, "sampling": asdict(sampling) if sampling else None}
     outputs: dict[DecoderQuery, DecoderOutput] = {}
-    for query, tokenized, result in _run(session, queries, compute, content, None):
-        if isinstance(result, str):
-            outputs[query] = DecoderOutput(None, None, _count_tokens(tokenized), result)
-        else:
-            ids = tuple(int(token) for token in result if token >= 0)
-            outputs[query] = DecoderOutput(None, ids, _count_tokens(tokenized))
+    for row, numbers in _run(session, queries, compute, content, None, fill=-1, width=most_tokens):
+        ids = None if numbers is None else tuple(int(token) for token in numbers if token >= 0)
+        outputs[row.query] = DecoderOutput(None, ids, row.tokens, row.error)
     return outputs
 
 
@@ -276,11 +260,14 @@ def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQ
 def _run(
     session: DecoderSession,
     queries: Iterable[DecoderQuery],
-    compute: Callable[[int, list[_TokenizedQuery]], np.ndarray],
+    compute: Callable[[list[_TokenizedQuery], list[Prompt], list[PreparedImage | None]], _Rows],
     content: Mapping[str, Any],
     find_tokens: FindTokens | None,
-) -> Iterator[tuple[DecoderQuery, _TokenizedQuery | None, np.ndarray | str]]:
-    """Yield each query, its tokens, and its row of numbers or why there is none."""
+    *,
+    fill: float,
+    width: int | None = None,
+) -> Iterator[tuple[_TokenizedQuery, np.ndarray | None]]:
+    """Yield each query and its row of numbers, filled up to a width (that of the targets); None with an error."""
     decoder = session.decoder
     key_content = {
         "code": digest(__file__, type(decoder).__module__),
@@ -292,35 +279,41 @@ def _run(
     for block in split_into_blocks(queries):
         names = dict.fromkeys(query.image for query in block if query.image is not None)
         pictures = {name: _prepare_image(session, name) for name in names}
-        tokenized = [(query, _tokenize(decoder, query, pictures, find_tokens)) for query in block]
-        valid = [row for _, (row, error) in tokenized if row is not None and error is None]
+        rows = [_tokenize(decoder, query, pictures, find_tokens) for query in block]
+        valid = [row for row in rows if row.error is None]
         results: Iterator[np.ndarray] = iter(())
         if valid:
             digests = {name: picture[1] for name, picture in pictures.items() if not isinstance(picture, str)}
-            texts = [(row.prompt.text, row.targets, row.query.seed) for row in valid]
+            texts = [(row.query.prompt, row.targets, row.query.seed) for row in valid]
             image_digests = [digests.get(row.query.image or "") for row in valid]
-            width = max(len(row.targets) for row in valid)
+            row_width = width or max(len(row.targets) for row in valid)
+
+            def compute_rows(batch: list[_TokenizedQuery], row_width: int = row_width) -> np.ndarray:
+                prompts = [row.prompt for row in batch if row.prompt is not None]
+                numbers = compute(batch, prompts, [row.picture for row in batch])
+                return np.array([[*row, *[fill] * (row_width - len(row))] for row in numbers])
+
             results = iter(
                 result_cache.load_or_compute(
                     session.cache_folder,
                     {"texts": texts, "shown": image_digests, **key_content},
-                    partial(compute_in_halves, partial(compute, width), valid),
+                    partial(compute_in_halves, compute_rows, valid),
                 )
             )
-        for query, (row, error) in tokenized:
-            yield query, row, error if error is not None else next(results)
+        for row in rows:
+            yield row, None if row.error is not None else next(results)
         session.report_progress(len(block))
 
 
 def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
     """Return a prepared image and a digest of the original, or why there is none."""
     if name not in session.images:
-        image = _call_or_error(session.load_image, name)
-        picture = image if isinstance(image, str) else _call_or_error(session.decoder.prepare_image, image)
-        if isinstance(image, str) or isinstance(picture, str):
-            session.images[name] = str(picture)
-        else:
-            session.images[name] = picture, sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+        try:
+            image = session.load_image(name)
+            content = sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+            session.images[name] = session.decoder.prepare_image(image), content
+        except UserError as error:
+            session.images[name] = str(error)
     session.images.move_to_end(name)
     prepared = session.images[name]
     while len(session.images) > CACHED_IMAGES:
@@ -330,40 +323,25 @@ def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
 
 def _tokenize(
     decoder: Decoder, query: DecoderQuery, pictures: Mapping[str, DigestedPicture | str], find_tokens: FindTokens | None
-) -> tuple[_TokenizedQuery | None, str | None]:
-    """Return a query with its tokens, as far as it can be tokenized, and why it cannot be run."""
-    prepared = None if query.image is None else pictures[query.image]
-    picture = prepared[0] if isinstance(prepared, tuple) else None
-    tokenized: _TokenizedQuery | None = None
+) -> _TokenizedQuery:
+    """Tokenize a query, as far as it can be tokenized."""
     try:
         prompt = decoder.build_prompt(query.prompt)
-        tokenized = _TokenizedQuery(query, prompt, None, ())
-        if isinstance(prepared, str):
-            return tokenized, prepared
+    except UserError as error:
+        return _TokenizedQuery(query, None, str(error))
+    prepared = None if query.image is None else pictures[query.image]
+    if isinstance(prepared, str):
+        return _TokenizedQuery(query, prompt, prepared)
+    picture = None if prepared is None else prepared[0]
+    try:
         targets = () if find_tokens is None else find_tokens(decoder, prompt, query.continuations)
         positions = decoder.build_layout(prompt, picture).positions.shape[-1]
-        if find_tokens is find_continuation_tokens and positions + len(targets) > decoder.window:
-            raise UserError(
-                f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"
-                f" are read: {query.prompt[:60]!r}..."
-            )
-        return _TokenizedQuery(query, prompt, picture, targets), None
     except UserError as error:
-        return tokenized, str(error)
-
-
-def _count_tokens(tokenized: _TokenizedQuery | None) -> int:
-    return 0 if tokenized is None else len(tokenized.prompt.ids)
-
-
-def _pad(rows: Sequence[Sequence[float]], width: int, fill: float) -> np.ndarray:
-    """Return rows of different lengths as one array of shape (rows, width)."""
-    return np.array([[*row, *[fill] * (width - len(row))] for row in rows])
-
-
-def _call_or_error(function: Callable[[Any], T], argument: Any) -> T | str:
-    """Return the result of a call, or the message of its `UserError`."""
-    try:
-        return function(argument)
-    except UserError as error:
-        return str(error)
+        return _TokenizedQuery(query, prompt, str(error))
+    if find_tokens is find_continuation_tokens and positions + len(targets) > decoder.window:
+        error_text = (
+            f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"
+            f" are read: {query.prompt[:60]!r}..."
+        )
+        return _TokenizedQuery(query, prompt, error_text)
+    return _TokenizedQuery(query, prompt, None, picture, targets)
