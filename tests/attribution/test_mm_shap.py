@@ -18,7 +18,7 @@ from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, EVALUATION
-from waltz.evaluation.alignment import score_pairs
+from waltz.evaluation.alignment import score_items
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.model_registry import ModelSpec, resolve_model
@@ -230,7 +230,7 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     settings = AttributionSettings("equations", "auto", 40, 0)
     made = compute_text_rows(encoder, ITEMS, images, settings, stored, lambda _: None)
     rows = parquet.build_table(made, ATTRIBUTION).to_pylist()
-    scores = parquet.build_table(score_pairs(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
+    scores = parquet.build_table(score_items(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
     for found in (scores, rows):
         failed = {row["item_id"] for row in found if row["error"] is not None}
         assert failed == {"i3"}

@@ -14,7 +14,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_pairs
+from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_items
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import alignment, load_encoder
@@ -83,7 +83,7 @@ def folder(tmp_path):
 def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
     items = [item(0, "one.png", "b b", "a b a"), item(1, "two.png", "a", "b", "alignment")]
     with open_images(folder) as images:
-        rows = score_pairs(watched(), items, images, BOTH)
+        rows = score_items(watched(), items, images, BOTH)
     assert parquet.build_table(rows, EVALUATION).num_rows == 8
     assert [row["role"] for row in rows[:4]] == ["caption", "foil", "caption", "mismatched"]
     said = [sign(text) for text in ("b b", "a b a", "a", "b")]
@@ -98,14 +98,14 @@ def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
 
 def test_a_model_without_probability_has_scores_and_no_verdict(folder):
     with open_images(folder) as images:
-        rows = score_pairs(watched(probability=False), [item(0, "one.png", "b", "a")], images, ["equations"])
+        rows = score_items(watched(probability=False), [item(0, "one.png", "b", "a")], images, ["equations"])
     assert [row["score"] for row in rows] == [1, -1]
     assert {row[name] for row in rows for name in ("probability", "prediction", "correct")} == {None}
 
 
 def test_a_logit_of_zero_is_a_tie_in_equations_and_a_match_in_published(folder):
     with open_images(folder) as images:
-        rows = score_pairs(watched(), [item(0, "one.png", "a b", "b a")], images, BOTH)
+        rows = score_items(watched(), [item(0, "one.png", "a b", "b a")], images, BOTH)
     assert [(row["prediction"], row["correct"]) for row in rows[:2]] == [("tie", False), ("tie", False)]
     assert [(row["prediction"], row["correct"]) for row in rows[2:]] == [("match", True), ("match", False)]
 
@@ -113,7 +113,7 @@ def test_a_logit_of_zero_is_a_tie_in_equations_and_a_match_in_published(folder):
 def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folder):
     items = [item(0, "one.png", "b", "a " * 10), item(1, "none.png", "b", "a")]
     with open_images(folder) as images:
-        rows = score_pairs(watched(longest=5), items, images, ["equations"])
+        rows = score_items(watched(longest=5), items, images, ["equations"])
     assert [row["score"] for row in rows] == [1, None, None, None]
     assert rows[1]["error"] == "models.watched: 12 tokens, at most 5 are read"
     assert "image 'none.png': is missing" in rows[2]["error"]
@@ -126,7 +126,7 @@ def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder
     encoder = watched()
     items = [item(0, "one.png", "b", "a"), item(1, "one.png", "b", "a b"), item(2, "two.png", "a b", "b")]
     with open_images(folder) as images:
-        score_pairs(encoder, items, images, BOTH)
+        score_items(encoder, items, images, BOTH)
     assert sorted(encoder.passes) == [("fuse", 3 + 2), ("read", 1), ("read", 2), ("see", 2)]
 
 
@@ -204,8 +204,8 @@ def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits
     folder, items = drawn
     encoder = load_encoder(ModelSpec("scenes-clip", "clip", weights=str(CLIP), revision="local"), CPU)
     with open_images(folder) as images:
-        rows = score_pairs(encoder, items, images, BOTH, tmp_path)
-        again = score_pairs(encoder, list(reversed(items)), images, BOTH, None)
+        rows = score_items(encoder, items, images, BOTH, tmp_path)
+        again = score_items(encoder, list(reversed(items)), images, BOTH, None)
         picture = load_image(images, items[0]["image"])
     by_text = {(row["item_id"], row["role"], row["profile"]): row["score"] for row in again}
     assert all(row["score"] == by_text[row["item_id"], row["role"], row["profile"]] for row in rows)

@@ -10,7 +10,7 @@ from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
-from waltz.evaluation.alignment import compute_match_probability, score_probes
+from waltz.evaluation.alignment import compute_match_probability, score_items
 from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE, predict_probe_text
 from waltz.foils import cv_probes
@@ -35,7 +35,7 @@ def items_of(groups, form="original"):
 
 
 def rows_of(items, logits, with_probability=True, profile="equations"):
-    """What score_probes says for these logits, by hand."""
+    """What score_items says for these logits, by hand."""
     rows = []
     for item, logit in zip(items, logits, strict=True):
         row = {"item_id": item["item_id"], "profile": profile, "score": logit, "probability": None, "correct": None}
@@ -129,7 +129,7 @@ def test_items_are_scored_through_a_ruler(tmp_path):
     for item in items:
         Image.new("RGB", (4, 4)).save(tmp_path / item["image"])
     with open_images(tmp_path) as images:
-        rows = score_probes(ruler, items, images, ["equations", "published"])
+        rows = score_items(ruler, items, images, ["equations", "published"])
     assert parquet.build_table(rows, EVALUATION).num_rows == 8
     assert rows[0]["score"] == rows[2]["score"] != rows[1]["score"]  # the caption decides
     assert {row["correct"] for row in rows} == {None}

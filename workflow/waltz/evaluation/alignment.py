@@ -1,8 +1,7 @@
 """Scores of texts and images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +28,7 @@ from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
 
 
-@dataclass(frozen=True)
-class Instance:
-    """One image with one text.
-
-    Attributes:
-        item_id: The item of the text.
-        role: Role of the text in the item.
-        image: Name of the image.
-        text: The text.
-        right: The right prediction.
-    """
-
-    item_id: str
-    role: str
-    image: str
-    text: str
-    right: str
-
-
-def score_pairs(
+def score_items(
     encoder: Encoder,
     items: Sequence[Mapping[str, Any]],
     images: ImageSource,
@@ -56,78 +36,37 @@ def score_pairs(
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout: both texts of each item in each profile.
+    """Return rows of the evaluation layout: the texts of each item in each profile.
 
-    The profiles share the logits and differ in the prediction (`predict_pair_text`). A text that the model cannot read,
-    or whose image cannot be opened, has a row with an error. A model without a probability of a match has no
-    predictions.
+    The profiles share the logits and differ in the prediction. A text that the model cannot read, or whose image cannot
+    be opened, has a row with an error. A model without a probability of a match has no predictions.
 
     Args:
         encoder: A loaded encoder.
-        items: Rows of the benchmark layout.
+        items: Rows of the benchmark layout, with caption and foil, or of CV-Probes, with one caption each.
         images: Source of the images.
         profiles: `equations`, `published` or both.
         stored: Folder of finished blocks.
         done: Receives the number of distinct (image, text) of each finished block.
     """
-    instances = [
-        Instance(item["item_id"], role, item["image"], text, RIGHT_PREDICTION[role])
-        for item in items
-        for role, text in list_texts(item)
-    ]
-    return _score(encoder, instances, images, profiles, None, stored, done)
-
-
-def score_probes(
-    encoder: Encoder,
-    items: Sequence[Mapping[str, Any]],
-    images: ImageSource,
-    profiles: Sequence[str],
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
-) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout: each image of CV-Probes with its caption, in each profile.
-
-    Args:
-        encoder: A loaded encoder.
-        items: Rows of the layout `CONDITIONS`.
-        images: Source of the images.
-        profiles: `equations`, `published` or both.
-        stored: Folder of finished blocks.
-        done: Receives the number of distinct (image, caption) of each finished block.
-    """
-    instances = [
-        Instance(row["item_id"], "caption", row["image"], row["caption"], EXPECTED_PREDICTION[row["match"]])
-        for row in items
-    ]
-    return _score(encoder, instances, images, profiles, predict_probe_text, stored, done)
-
-
-def _score(
-    encoder: Encoder,
-    instances: Sequence[Instance],
-    images: ImageSource,
-    profiles: Sequence[str],
-    predict: Callable[[Mapping[str, Any], str], str] | None,
-    stored: Path | None,
-    done: ProgressCallback,
-) -> list[dict[str, Any]]:
-    """Return a row for each instance in each profile; `predict` replaces the prediction of rows with a probability."""
+    instances = [(item, role, text) for item in items for role, text in list_texts(item)]
     aligned = compute_pair_scores(
         encoder,
-        [(instance.image, instance.text) for instance in instances],
+        [(item["image"], text) for item, _, text in instances],
         lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name)),
         stored,
         done,
     )
     rows = []
     for profile in profiles:
-        for instance in instances:
-            columns = build_score_columns(aligned[instance.image, instance.text], encoder.probability, profile)
-            if predict is not None and columns["probability"] is not None:
-                columns["prediction"] = predict(columns, profile)
-            correct = None if columns["prediction"] is None else columns["prediction"] == instance.right
-            names = {"item_id": instance.item_id, "role": instance.role, "image": instance.image}
+        for item, role, text in instances:
+            columns = build_score_columns(aligned[item["image"], text], encoder.probability, profile)
+            is_probe = "condition" in item
+            if is_probe and columns["probability"] is not None:
+                columns["prediction"] = predict_probe_text(columns, profile)
+            right = EXPECTED_PREDICTION[item["match"]] if is_probe else RIGHT_PREDICTION[role]
+            correct = None if columns["prediction"] is None else columns["prediction"] == right
+            names = {"item_id": item["item_id"], "role": role, "image": item["image"]}
             rows.append({**names, **columns, "correct": correct})
     return rows
 
@@ -191,13 +130,11 @@ def score_datasets(
         seed: Seed of the sample.
     """
     for dataset in datasets:
-        probes = "condition" in pq.read_schema(dataset.rows).names
-        if probes:
+        if "condition" in pq.read_schema(dataset.rows).names:
             items = parquet.read_rows(dataset.rows, CONDITIONS)
         else:
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
-        score = score_probes if probes else score_pairs
-        texts, label = len(items) * (1 if probes else 2), f"{encoder.spec.name} {dataset.name}"
+        texts, label = sum(len(list_texts(item)) for item in items), f"{encoder.spec.name} {dataset.name}"
         with open_images(dataset.images) as images, show_progress(texts, "text", label) as bar:
-            rows = score(encoder, items, images, profiles, cache, bar.update)
+            rows = score_items(encoder, items, images, profiles, cache, bar.update)
         yield DatasetResult(dataset, {"scores": rows}, len(items), count_unscored(rows))

@@ -40,7 +40,7 @@ def compute_probe_metrics(
 
     Args:
         items: Rows of the layout `CONDITIONS`.
-        rows: Rows of `alignment.score_probes`.
+        rows: Rows of `alignment.score_items`.
         profile: Profile of the rows to use.
         resampling: Resamples, coverage and seed of intervals.
     Returns:
