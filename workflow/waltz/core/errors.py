@@ -34,3 +34,8 @@ def convert_to_user_error(error: Exception) -> UserError | None:
     if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
         return UserError(f"{error.filename or 'writing a file'}: {SYSTEM_ERRORS[error.errno]}")
     return None
+
+
+def get_first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its type where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

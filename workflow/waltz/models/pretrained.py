@@ -18,7 +18,7 @@ import torch
 import transformers
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.downloads import ATTEMPTS, WAIT_SECONDS, compute_sha256, read_recorded, record_download
 from waltz.core.files.packages import fetch_package_weights
@@ -70,7 +70,7 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
             commit = _download(repository, locked, partial)
             break
         except Exception as error:  # errors of the client, of requests, of httpx and of the file system
-            first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+            first_line = get_first_line(error)
             if attempt + 1 < ATTEMPTS and not isinstance(error, (RepositoryNotFoundError, RevisionNotFoundError)):
                 log.warning("%s, attempt %d of %d: %s", repository, attempt + 1, ATTEMPTS, first_line)
                 continue
@@ -146,10 +146,9 @@ def load_pretrained(
     except (*LOADING_ERRORS, RuntimeError) as error:
         if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
             raise
-        first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"
-            " or put the files into the hub cache"
+            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; check the"
+            " network, or put the files into the hub cache"
         ) from error
     _check_loading_report(spec, network, report, head)
     return network, processor

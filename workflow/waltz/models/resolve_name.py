@@ -12,7 +12,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
@@ -126,8 +126,9 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
     try:
         config = transformers.AutoConfig.from_pretrained(weights, **options)
     except (OSError, ValueError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise UserError(f"{weights}: no config of a model can be read ({first_line}); check the name") from None
+        raise UserError(
+            f"{weights}: no config of a model can be read ({get_first_line(error)}); check the name"
+        ) from None
     architectures = config.architectures or []
     kind = "lxmert-answering" if "LxmertForQuestionAnswering" in architectures else config.model_type.replace("_", "-")
     if kind not in list_encoder_kinds():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +178,6 @@ def _continues_prefixes(reusing: Network, network: Network) -> bool:
             ids[:, half:].repeat(2, 1), positions[:, half:].repeat(2, 1), prefix_states, last_count=half
         )
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError) as error:
-        log.info("%s reads whole rows only: %s", type(reusing.model).__name__, str(error).splitlines()[:1])
+        log.info("%s reads whole rows only: %s", type(reusing.model).__name__, get_first_line(error))
         return False
     return bool((logits - expected).abs().max() <= PROBE_TOLERANCE * expected.float().std())

@@ -20,6 +20,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.digest import digest
+from waltz.core.errors import get_first_line
 from waltz.core.files import result_cache
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import Tokens, run_in_halves
@@ -236,7 +237,7 @@ def _reads_trees(with_trees: CausalModel, without_trees: CausalModel) -> bool:
     except torch.OutOfMemoryError:  # a RuntimeError that does not depend on the model
         raise
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        log.info("%s reads plain rows only: %s", with_trees.spec.name, str(error).splitlines()[0])
+        log.info("%s reads plain rows only: %s", with_trees.spec.name, get_first_line(error))
         return False
     expected = _compute_row_losses(without_trees, probe)
     inner_nodes = probe.parents >= 0

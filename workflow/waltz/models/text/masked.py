@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from waltz.core.devices import Device
 from waltz.core.digest import digest
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG, extract_member
 from waltz.core.files.atomic import replace_folder
 from waltz.model_registry import ModelSpec, compute_fingerprint
@@ -296,8 +296,7 @@ def _read_state(file: Path, archive: Path) -> dict[str, Any]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{archive}: {CHECKPOINT} cannot be read as tensors alone: {first_line}") from None
+        raise UserError(f"{archive}: {CHECKPOINT} cannot be read as tensors alone: {get_first_line(error)}") from None
     weights = state.get("model", state) if isinstance(state, dict) else None
     if not isinstance(weights, dict):
         raise UserError(f"{archive}: {CHECKPOINT} holds no weights by name; fetch it again")
