@@ -42,11 +42,7 @@ def score_items(
     be opened, has a row with an error. A model without a probability of a match has no predictions.
 
     Args:
-        encoder: A loaded encoder.
         items: Rows of the benchmark layout, with caption and foil, or of CV-Probes, with one caption each.
-        images: Source of the images.
-        profiles: `equations`, `published` or both.
-        stored: Folder of finished blocks.
         done: Receives the number of distinct (image, text) of each finished block.
     """
     instances = [(item, role, text) for item in items for role, text in list_texts(item)]
@@ -75,9 +71,7 @@ def build_score_columns(pair: PairScore, with_probability: bool, profile: str) -
     """Return the columns of a row that hold the model's score and prediction.
 
     Args:
-        pair: The encoder's logit.
         with_probability: Whether the sigmoid of the logit is a probability of a match.
-        profile: `published` or `equations`.
     """
     probability = prediction = None
     if with_probability and pair.logit is not None:
@@ -121,13 +115,8 @@ def score_datasets(
     """Score captions and foils, and CV-Probes, with one encoder; yield rows of the evaluation layout as `scores`.
 
     Args:
-        encoder: The encoder.
-        datasets: Files of the data sets.
-        profiles: `equations`, `published` or both.
-        cache: Folder of finished batches.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
-        seed: Seed of the sample.
     """
     for dataset in datasets:
         if "condition" in pq.read_schema(dataset.rows).names:

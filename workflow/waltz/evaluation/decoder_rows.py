@@ -68,9 +68,6 @@ def score_labels(
     """Return the logits of each question's labels where the answer begins, in the order of the labels.
 
     Args:
-        session: The decoder.
-        questions: Questions with labels.
-        template: Wording and markers of the prompts.
         reasonings: The chain of thought before each answer; None asks for the answer without one.
     Raises:
         UserError: The family has no such prompt, or the chat template changes the item's words.
@@ -155,9 +152,7 @@ def build_choice_rows(
     | `choice` | answer | logit of the highest label | its softmax among the labels | a label, tie |
 
     Args:
-        questions: Questions with labels.
         outputs: Outputs of `score_labels`.
-        profile: `equations` or `published`.
         reasonings: The chains of thought, where the answers follow one: the setting ends in `-after-cot`.
     """
     rows = []
@@ -223,11 +218,7 @@ def answer_questions(
     (`contains_gold_answer`), in `equations` whether it is the gold answer.
 
     Args:
-        session: The decoder.
         items: Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA).
-        dataset: Name of the data set in the study.
-        template: Wording and markers of the prompts.
-        settings: Settings of text generation.
         reasonings: The chain of thought before each answer; None asks for the answer without one.
     """
     kind, setting = ("answer", ANSWERING) if reasonings is None else ("answer-after-cot", ANSWERING + AFTER_COT)
@@ -259,9 +250,7 @@ def score_likelihood(
     they decide no match, so p_c, p_f and acc are not.
 
     Args:
-        session: The decoder.
         questions: Single texts with their images (`build_single_questions`).
-        template: Wording and markers of the prompts.
     Source:
         VisualGPTScore (Lin et al. 2024), without its correction for the text alone.
     """
@@ -293,9 +282,7 @@ def score_vqascore(
     prompt has the markers of the model's family, and the token of "Yes" is found like those of labels.
 
     Args:
-        session: The decoder.
         questions: Single texts with their images.
-        template: Wording and markers of the prompts.
     Source:
         VQAScore (Lin et al., ECCV 2024).
     """

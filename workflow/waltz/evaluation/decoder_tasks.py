@@ -103,12 +103,9 @@ def build_task(
 
     Args:
         file: Parquet of the benchmark, of `QUESTIONS` or of `TEXTS`, by its form.
-        dataset: Name of the data set.
         entry: `form` (`pairs`, `open` or `choice`); for the latter two the study's entry, with `size` and `choice`.
-        profile: `equations` or `published`.
         scored: `valid` or `all` pairs, as in `evaluation.items`.
         sample: Number of pairs, or None.
-        seed: The study's seed.
     Raises:
         UserError: The file does not have the layout of its form, or nothing can be asked.
     """
@@ -159,9 +156,6 @@ def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
     `equations` reads the entry's prompt file over its own prompts and renders them by the model's chat template; for a
     language model without one it joins the turns by line breaks. `published` takes the markers of the entry's family.
 
-    Args:
-        decoder: A loaded decoder.
-        profile: `equations` or `published`.
     Raises:
         UserError: The family is missing or unknown, or the prompt file is at fault.
     """
@@ -250,13 +244,9 @@ def prompt_datasets(
     """Prompt one decoder with the questions of data sets, and yield rows of the evaluation layout as `scores`.
 
     Args:
-        decoder: The decoder.
         datasets: Files of the data sets, with their form.
-        profiles: `equations`, `published` or both.
-        cache: Folder of finished generations.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
-        seed: Seed of samples and draws.
         cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
     """
     templates = [build_template(decoder, profile) for profile in profiles]

@@ -32,10 +32,7 @@ def compute_answers(
     """Return logit, index in the vocabulary and probability of the answer to each distinct question about an image.
 
     Args:
-        encoder: The encoder.
         items: Rows of image and question.
-        images: Source of the images.
-        stored: Folder of finished blocks.
         done: Receives the number of questions of each finished block.
     """
     pairs = [(item["image"], item["question"]) for item in items]
@@ -61,7 +58,6 @@ def build_answer_rows(
         items: Rows of item_id, image, question and answer.
         answers: Results of `compute_answers`.
         vocabulary: The encoder's answers, in the order of its outputs.
-        profiles: `equations`, `published` or both.
     """
     rows = []
     for profile in profiles:
@@ -93,11 +89,7 @@ def answer_datasets(
     """Answer the questions of data sets with one encoder, and yield rows of the evaluation layout as `scores`.
 
     Args:
-        encoder: The encoder.
         datasets: Files of the data sets, with size and choice of the questions.
-        profiles: `equations`, `published` or both.
-        cache: Folder of finished batches.
-        seed: Seed of the choice of questions.
     """
     for dataset in datasets:
         source = pq.read_table(dataset.rows).to_pylist()

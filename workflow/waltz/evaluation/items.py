@@ -30,7 +30,6 @@ def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> p
         benchmark: Rows of the benchmark layout.
         items: `valid` takes items that annotators found valid and items without votes, `all` takes all.
         n: Size of the sample, or None for all; a smaller data set is taken as a whole.
-        seed: Seed of the sample.
     Raises:
         UserError: No item is left.
     """
@@ -71,7 +70,6 @@ def build_mismatched_items(
     """Build items whose caption is the text of an image and whose foil is the text of another image.
 
     Args:
-        name: Name of the data set.
         rows: All rows of a source, of the layout `CAPTIONS` or `QUESTIONS`, in file order.
         n: Number of items; None takes one for each image.
         seed: Seed of items and foils. An item's foil depends on its id, the seed and the source, not on n.

@@ -41,10 +41,7 @@ def score_pairs(
 
     Args:
         items: Rows of the benchmark layout.
-        model: A loaded language model.
-        profiles: `equations`, `published` or both.
         tokens_per_batch: Most tokens in one forward pass.
-        stored: Folder of finished batches.
         done: Receives the number of texts of each finished batch.
     """
     rows: list[dict[str, Any]] = []
@@ -145,13 +142,8 @@ def score_datasets(
     """Score captions and foils with one language model; yield rows of the evaluation layout as `scores`.
 
     Args:
-        model: The language model.
-        datasets: Files of the data sets.
-        profiles: `equations`, `published` or both.
-        cache: Folder of finished batches.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
-        seed: Seed of the sample.
         tokens_per_batch: Most tokens in one forward pass.
     """
     for dataset in datasets:

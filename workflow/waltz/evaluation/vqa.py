@@ -39,10 +39,8 @@ def select_questions(
     """Select the questions of a data set.
 
     Args:
-        name: Name of the data set.
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
         n: Number of questions; None takes all, and a smaller source is taken as a whole.
-        seed: Seed of the sample.
         choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, to take the rows of the published runs (all
             usable ones of the first n drawn).
     Returns:
@@ -72,7 +70,6 @@ def contains_gold_answer(predicted: str, item: Row) -> bool:
     written (GQA).
 
     Args:
-        predicted: The generated answer.
         item: A row of `select_questions`.
     """
     golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
@@ -103,9 +100,6 @@ def compute_vqa_accuracy(
     Args:
         items: Rows of `select_questions`.
         rows: Rows of `encoder_vqa.build_answer_rows` or `decoder_rows.answer_questions`, of one setting.
-        profile: `published` or `equations`.
-        label: Name of the data set.
-        resampling: Resamples, coverage and seed of intervals.
     """
     answers = {row["item_id"]: row for row in rows if row["profile"] == profile and row["prediction"] is not None}
     answered = [item for item in items if item["item_id"] in answers]
@@ -134,7 +128,6 @@ def compute_agreement(predicted: str, answers: Sequence[str]) -> float:
     """Return VQA's accuracy of one answer: the mean over annotators of min(1, other annotators with that answer / 3).
 
     Args:
-        predicted: The predicted answer.
         answers: Answers of the annotators, ten in VQA.
     """
     agrees = [normalize_answer(answer) == normalize_answer(predicted) for answer in answers]

@@ -87,7 +87,6 @@ def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) 
 
     Args:
         compute: From rows to an array whose first axis is the batch.
-        batch: The rows.
     """
     return run_in_halves(lambda first, last: compute(batch[first:last]), len(batch), np.concatenate)
 
@@ -99,7 +98,6 @@ def run_in_halves(
 
     Args:
         compute: From first and last row (exclusive) to their result.
-        size: Number of rows.
         join: From the results of consecutive rows to one.
     Raises:
         torch.OutOfMemoryError: A single row does not fit.

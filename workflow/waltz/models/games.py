@@ -72,12 +72,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
     """
 
     def __init__(self, players: Sequence[GamePlayers], outputs: Sequence[int]) -> None:
-        """Prepare the games, with no values known.
-
-        Args:
-            players: Players of each game.
-            outputs: Number of outputs of each game.
-        """
+        """Prepare the games, with no values known."""
         self.players = list(players)
         self.known: list[dict[bytes, np.ndarray]] = [{} for _ in players]
         self.requested: list[set[bytes]] = [set() for _ in players]

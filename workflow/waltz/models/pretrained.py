@@ -52,9 +52,7 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     checksums of the hub, which its own client does not do.
 
     Args:
-        repository: Id on the hub.
         folder: Destination; it appears when it is complete.
-        lock: The lock file.
         wait: Called with the seconds between two attempts.
     Returns:
         The commit.

@@ -24,8 +24,6 @@ def render_decoder_view(decoder: Decoder, picture: PreparedImage, players: Playe
     An image of one tile is returned as prepared, before normalisation; otherwise the whole image is returned.
 
     Args:
-        decoder: The decoder.
-        picture: The prepared image.
         players: The players of a prompt with that image.
     """
     pixels, image = picture.pixels, picture.image

@@ -74,7 +74,6 @@ def compare_models(
 
     Args:
         scores: Scored items of one profile, by model and data set, in order.
-        resampling: Resamples, coverage and seed of intervals.
         metrics: Some of `METRICS`.
     Returns:
         Rows of the fields of `Comparison`.
@@ -113,7 +112,6 @@ def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> 
     """Return the two-sided p-value of no difference.
 
     Args:
-        difference: The observed difference.
         draws: Differences of the resamples.
         clusters: Number of images. Where no resample differs, since all images agree, p is that of a sign test over the
             images.

@@ -42,7 +42,6 @@ def compute_probe_metrics(
         items: Rows of the layout `CONDITIONS`.
         rows: Rows of `alignment.score_items`.
         profile: Profile of the rows to use.
-        resampling: Resamples, coverage and seed of intervals.
     Returns:
         Rows of dataset (`cv-probes:` and the condition), setting (the form), metric and the fields of a measure.
     """

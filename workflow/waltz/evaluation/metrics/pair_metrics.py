@@ -92,7 +92,6 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
 
     Args:
         rows: Rows of the evaluation layout; those of other profiles are ignored.
-        profile: `published` or `equations`.
     Raises:
         UserError: A score is not a number, or an item has no caption or no foil.
     """
@@ -135,7 +134,6 @@ def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs
     Args:
         rows: Rows of the evaluation layout of one setting with one row per item, as in `pairwise`; those of other
             profiles are ignored.
-        profile: `published` or `equations`.
     """
     profile_rows = [row for row in rows if row["profile"] == profile]
     decided = [row for row in profile_rows if row["correct"] is not None]
@@ -159,10 +157,6 @@ def predict_pair_text(logit: float, probability: float, profile: str) -> str:
     `published`: a probability of at least 0.5 is a match; anything below is a mismatch. `equations`: a logit above 0 is
     a match, one below a mismatch, and 0 is neither, so wrong for caption and foil alike.
 
-    Args:
-        logit: Log-odds of a match.
-        probability: Probability of a match.
-        profile: `published` or `equations`.
     Returns:
         `match`, `mismatch`, or `tie` (in `equations` alone).
     """
@@ -191,9 +185,7 @@ def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling
     - auroc: share of all (caption, foil) of the data set whose the caption ranks above the foil, ties counting half.
 
     Args:
-        scored: The items.
         label: Name of the data set, which separates its draws from others'.
-        resampling: Resamples, coverage, seed.
     Source:
         VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.4 and 4.4.
     """
@@ -273,7 +265,6 @@ def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resamplin
     Args:
         rows: Rows of the evaluation layout, one per item; rows without an image are resampled individually.
         label: Name of the data set, which separates its bootstrap draws from others'.
-        resampling: Resamples, coverage, seed.
     """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:

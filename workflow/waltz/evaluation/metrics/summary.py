@@ -49,8 +49,6 @@ def build_metric_rows(
 
     Args:
         runs: Scored rows; the data set `cv-probes` and those of `questions` have metrics of their own.
-        profiles: `equations`, `published` or both.
-        resampling: Resamples, coverage and seed of intervals.
         averaged: Data sets of the row `average`; empty for no such row.
         probes: Items of CV-Probes, of the layout `CONDITIONS`.
         questions: Rows of `vqa_items.select_questions` by data set.
@@ -92,8 +90,6 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
 
     Args:
         runs: Scored rows; data sets without pairs (CV-Probes, questions) and other settings are skipped.
-        profiles: `equations`, `published` or both.
-        resampling: Resamples, coverage and seed of intervals.
     Returns:
         Rows of profile, setting (a key of `COMPARED`) and the fields of `comparisons.Comparison`.
     """

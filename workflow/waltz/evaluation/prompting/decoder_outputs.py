@@ -188,7 +188,6 @@ def score_continuations(
     """Return scores of what could follow each distinct query.
 
     Args:
-        session: The decoder.
         queries: Prompts with their continuations.
         find_tokens: Finds the tokens that are scored; a key of `CACHE_NAMES`.
         value: A key of `continuations.OUTCOMES`; with `first-step-logit` the tokens are alternatives for the first one.
@@ -231,7 +230,6 @@ def decode_generation(decoder: Decoder, ids: Sequence[int], most_tokens: int, te
     """Return generated tokens as text.
 
     Args:
-        decoder: The decoder that generated them.
         ids: The tokens, without the end token.
         most_tokens: Most tokens that were allowed; with as many, no end token was generated.
         template: The prompts. The released code for VL decoders cuts the end mark off by its length, so text without

@@ -128,7 +128,6 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
     """Read the prompts of a profile.
 
     Args:
-        profile: `equations` or `published`.
         path: A file with prompts that replace the profile's own; what it omits stays.
     Raises:
         UserError: A file is missing, is no YAML, holds an unknown key, or names an unknown field.

@@ -148,7 +148,6 @@ def render_prompt(
     Args:
         kind: One of `prompt_files.KINDS`.
         question: The question; the kinds in `FREE_KINDS` need none, and `vqascore` and `caption` show its image.
-        template: Wording and markers.
         texts: Earlier texts that the prompt repeats: `answer` (label or text), `reasoning` (as it was generated,
             whitespace included), `biased` (the answer that the remark suggests; adds the remark), `sentence`, `text`,
             `other`, and `input` (the item's words where they were edited).

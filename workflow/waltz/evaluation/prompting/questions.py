@@ -116,8 +116,6 @@ def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -
     Args:
         items: All rows of the benchmark that may be asked about, in file order, before sampling.
         dataset: Name of the data set; those of VALSE have their position in the released scripts' stream of draws.
-        profile: `equations` or `published`.
-        seed: The study's seed.
     """
     ids = [item["item_id"] for item in items]
     if get_fidelity(profile).option_order == "balanced":
@@ -163,7 +161,6 @@ def build_open_questions(items: Sequence[Row], dataset: str) -> list[Question]:
 
     Args:
         items: Rows of `vqa.select_questions`.
-        dataset: Name of the data set in the study.
     """
     questions = []
     for item in items:
@@ -198,8 +195,6 @@ def select_text_questions(
 
     Args:
         rows: All rows of the layout `TEXTS` in file order, rejected ones included, all of one task.
-        dataset: Name of the data set in the study.
-        profile: `equations` or `published`.
         n: Number of items; None takes all, in `published` as many as were published. A smaller data set is selected as
             a whole.
         seed: Seed of sample and wrong labels in `equations`.

@@ -81,9 +81,6 @@ def build_equations_players(
     Patches of an image that is one tile are those of the tile; of an image in several tiles, those of the whole image.
 
     Args:
-        decoder: The model.
-        prompt: The prompt.
-        picture: Its image.
         positions: Positions of the text players; None takes all tokens that are not special.
         grid: Patches a side; ceil(sqrt(n)) of the n text players where None.
 
@@ -110,9 +107,6 @@ def build_published_players(
     """Return the players of the released scripts for decoders: patches, then all ids; other pixels stay visible.
 
     Args:
-        decoder: The model.
-        prompt: The prompt.
-        picture: Its image.
         masked_id: Id of a masked token; the decoder's own where None.
         unmasked_ids: Ids that play but are never masked, wherever they stand; the placeholder is always one.
         grid: Patches a side; ceil(sqrt(n)) of the n ids of the prompt where None. An explanation takes its answer's.

@@ -71,7 +71,6 @@ def compute_outcomes(logits: torch.Tensor, targets: Sequence[int], value: str) -
 
     Args:
         logits: After the prompt and each preceding target, of shape (rows, steps, vocabulary).
-        targets: Token ids.
         value: A key of `OUTCOMES`.
     """
     ids = torch.tensor(targets, device=logits.device)
@@ -138,9 +137,6 @@ def score_targets(
     """Return the outcomes of targets after prompts, each prompt read alone: float64 of shape (targets,) each.
 
     Args:
-        decoder: A loaded decoder.
-        prompts: Prompts.
-        images: The prepared image of each, or None.
         targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first one.
         value: A key of `OUTCOMES`.
     """
@@ -244,9 +240,6 @@ def generate_texts(
     """Return the tokens that a decoder generates after each prompt, each as if it were generated alone.
 
     Args:
-        decoder: A loaded decoder.
-        prompts: Prompts.
-        images: The prepared image of each, or None.
         max_tokens: Most tokens.
         sampling: How tokens are drawn; None takes the likeliest.
         seeds: Seed of each prompt's draws.

@@ -69,7 +69,6 @@ def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
     """Return the model's greedy reply to a request.
 
     Args:
-        decoder: A loaded language model.
         request: A user's turn where the model has a chat template, else a text to go on with.
         max_tokens: Most tokens of the answer.
     Raises:

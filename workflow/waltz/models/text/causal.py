@@ -168,7 +168,6 @@ def compute_node_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
     """Return the negative log-likelihood of each node's token after its ancestors.
 
     Args:
-        model: A loaded language model.
         trees: Sequences of ids within the model's window.
     Returns:
         Nats, float64 of shape (nodes,); NaN at roots, which have no context.
@@ -274,9 +273,7 @@ def compute_mean_log_likelihoods(
 
     Args:
         texts: Texts.
-        model: A loaded causal language model.
         tokens_per_batch: Maximum number of tokens in one forward pass.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of texts of each finished batch, for a progress bar.
     """
     ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}

@@ -76,10 +76,8 @@ def compute_class_logits(
     """Return the raw logits of each distinct text or pair of texts.
 
     Args:
-        model: A loaded classifier.
         texts: Tuples of one text, or of two.
         max_positions: Maximum number of positions, special tokens included; at most the window. Longer input is cut.
-        cache_folder: Folder of cached batches.
         on_progress: Called with the number of rows of each finished batch.
     Returns:
         By tuple, float64 of shape (classes,).
