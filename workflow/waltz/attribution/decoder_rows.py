@@ -47,7 +47,7 @@ class AnswerAttribution:
         decoder: A loaded decoder that reads images.
         template: Its prompts, in the profile of the settings.
         settings: How Shapley values are estimated.
-        value: For `equations`, the explained value of a token: a name in `outcomes.VALUES`.
+        value: For `equations`, the explained value of a token: a key of `continuations.OUTCOMES`.
         stored: Folder of stored results.
     """
 

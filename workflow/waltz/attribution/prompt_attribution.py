@@ -70,7 +70,7 @@ class PromptSettings:
         permutations: For `equations`, number of permutations, each with its reverse.
         standard_error: For `equations`, standard error of T-SHAP, a share, at which sampling stops; None uses all
             evaluations.
-        value: For `equations`, the explained value of a token: a name in `outcomes.VALUES`.
+        value: For `equations`, the explained value of a token: a key of `continuations.OUTCOMES`.
         min_contribution: For `equations`, see `contribution_ratios.find_contributing_outputs`.
         budgets: For `published` with an image, numbers of coalitions; the first that suffices is used.
         partition_rows: For `published` without an image, rows of shap's partition explainer.

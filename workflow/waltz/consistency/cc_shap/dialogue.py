@@ -139,7 +139,7 @@ def generate_targets(
         picture: Its image.
         most: Most tokens; the released code has 1 for an answer, 100 for an explanation.
         profile: `published` or `equations`.
-        sampling: How tokens are drawn (`evaluation.decoders.sampling_of`); None takes the likeliest.
+        sampling: How tokens are drawn (`decoder_tasks.choose_sampling`); None takes the likeliest.
         seed: Seed of the draws.
     Returns:
         At least one token id.

@@ -51,7 +51,7 @@ def build_metric_rows(
         runs: Scored rows; the data set `cv-probes` and those of `questions` have metrics of their own.
         averaged: Data sets of the row `average`; empty for no such row.
         probes: Items of CV-Probes, of the layout `CONDITIONS`.
-        questions: Rows of `vqa_items.select_questions` by data set.
+        questions: Rows of `vqa.select_questions` by data set.
     Returns:
         Rows of profile, model, dataset, setting (those of the rows, or the form of CV-Probes), metric and the fields
         of a measure.
