@@ -11,7 +11,6 @@ the items that both could score.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -34,39 +33,6 @@ TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for
 Draws = dict[str, tuple[float, np.ndarray]]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two models on one data set.
-
-    Attributes:
-        dataset: The data set.
-        metric: One of `METRICS`.
-        model_a: The first model.
-        model_b: The second model.
-        test: `McNemar` or `bootstrap`.
-        difference: a minus b, in percentage points; None with a reason.
-        ci_low: Lower end of its interval.
-        ci_high: Upper end.
-        p: p-value of no difference.
-        p_holm: The same after Holm's correction over the table.
-        n: Number of items that both models could score.
-        reason: Why there is no difference.
-    """
-
-    dataset: str
-    metric: str
-    model_a: str
-    model_b: str
-    test: str
-    difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None
-    p_holm: float | None
-    n: int
-    reason: str | None = None
-
-
 def compare_models(
     scores: Mapping[tuple[str, str], ScoredPairs], resampling: Resampling, metrics: Sequence[str] = METRICS
 ) -> list[dict[str, Any]]:
@@ -76,7 +42,9 @@ def compare_models(
         scores: Scored items of one profile, by model and data set, in order.
         metrics: Some of `METRICS`.
     Returns:
-        Rows of the fields of `Comparison`.
+        Rows of dataset, metric, model_a, model_b, test (`McNemar` or `bootstrap`), difference (a minus b, in percentage
+        points) with ci_low and ci_high, p of no difference, p_holm (after Holm's correction over the table), n (items
+        that both models could score), and the reason where there is no difference.
     """
     compared = []
     for dataset in dict.fromkeys(dataset for _, dataset in scores):
@@ -138,32 +106,39 @@ def _compare(
     scored: tuple[ScoredPairs, ScoredPairs],
     draws: tuple[Draws, Draws],
     resampling: Resampling,
-) -> Comparison:
-    n = len(scored[0].items)
-    names = (dataset, metric, *models, TESTS[metric])
+) -> dict[str, Any]:
+    n, test = len(scored[0].items), TESTS[metric]
+    row: dict[str, Any] = {
+        "dataset": dataset,
+        "metric": metric,
+        "model_a": models[0],
+        "model_b": models[1],
+        "test": test,
+    }
+    row |= dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_holm"))
+    lacking = [model for model, model_draws in zip(models, draws, strict=True) if metric not in model_draws]
     if not n:
-        return Comparison(*names, None, None, None, None, None, 0, "no item could be scored by both models")
-    if any(metric not in model_draws for model_draws in draws):
-        lacking = [model for model, model_draws in zip(models, draws, strict=True) if metric not in model_draws]
-        return Comparison(*names, None, None, None, None, None, n, f"{NOT_APPLICABLE} ({', '.join(lacking)})")
+        return {**row, "n": 0, "reason": "no item could be scored by both models"}
+    if lacking:
+        return {**row, "n": n, "reason": f"{NOT_APPLICABLE} ({', '.join(lacking)})"}
     (value_a, draws_a), (value_b, draws_b) = (model_draws[metric] for model_draws in draws)
     difference, images = draws_a - draws_b, len(set(scored[0].images))
     p = (
         compute_mcnemar_p(compute_hits(scored[0], metric), compute_hits(scored[1], metric))
-        if TESTS[metric] == MCNEMAR
+        if test == MCNEMAR
         else compute_bootstrap_p(value_a - value_b, difference, images)
     )
-    ends = compute_interval(difference, resampling.confidence, images, (-100.0, 100.0))
-    return Comparison(*names, value_a - value_b, *ends, p, None, n)
+    low, high = compute_interval(difference, resampling.confidence, images, (-100.0, 100.0))
+    return {**row, "difference": value_a - value_b, "ci_low": low, "ci_high": high, "p": p, "n": n, "reason": None}
 
 
-def _correct_by_metric(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _correct_by_metric(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows with Holm's correction of each metric's p-values."""
     corrected: dict[int, float] = {}
     for metric in METRICS:
-        indices = [index for index, row in enumerate(compared) if row.metric == metric and row.p is not None]
-        corrected |= dict(zip(indices, correct_by_holm([compared[index].p or 0.0 for index in indices]), strict=True))
-    return [{**asdict(row), "p_holm": corrected.get(index)} for index, row in enumerate(compared)]
+        indices = [index for index, row in enumerate(compared) if row["metric"] == metric and row["p"] is not None]
+        corrected |= dict(zip(indices, correct_by_holm([compared[index]["p"] for index in indices]), strict=True))
+    return [{**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)]
 
 
 def _take_items(scored: ScoredPairs, items: set[str]) -> ScoredPairs:

@@ -91,7 +91,7 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
     Args:
         runs: Scored rows; data sets without pairs (CV-Probes, questions) and other settings are skipped.
     Returns:
-        Rows of profile, setting (a key of `COMPARED`) and the fields of `comparisons.Comparison`.
+        Rows of profile, setting (a key of `COMPARED_SETTINGS`) and the columns of `compare_models`.
     """
     comparisons = []
     for profile in profiles:

@@ -276,19 +276,16 @@ def select_masked_lm_weights(state: dict[str, Any]) -> tuple[dict[str, torch.Ten
     Args:
         state: Tensors by name; those of the model begin with `decoder.`.
     """
-    decoder_weights = {
-        name.removeprefix(DECODER_PREFIX): value for name, value in state.items() if name.startswith(DECODER_PREFIX)
-    }
-    renamed = {
-        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): value
-        for name, value in decoder_weights.items()
-    }
-    used = {
-        name: value.contiguous().clone()
-        for name, value in renamed.items()
-        if name.startswith(USED_PREFIXES) and name != TIED_WEIGHT and not name.endswith("position_ids")
-    }
-    dropped = [name for name in renamed if name not in used and name != TIED_WEIGHT]
+    used, dropped = {}, []
+    for key, value in state.items():
+        if not key.startswith(DECODER_PREFIX):
+            continue
+        name = key.removeprefix(DECODER_PREFIX)
+        name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        if name.startswith(USED_PREFIXES) and name != TIED_WEIGHT and not name.endswith("position_ids"):
+            used[name] = value.contiguous().clone()
+        elif name != TIED_WEIGHT:
+            dropped.append(name)
     return used, sorted(dropped)
 
 
