@@ -9,8 +9,9 @@ import pytest
 
 from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, probe
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.export.folder import write_dataset, write_valse_files
+from waltz.export.folder import export_benchmark, write_dataset, write_valse_files
 from waltz.export.parts import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS, write_part
 
 ONE = "test-00000-of-00001.parquet"
@@ -163,3 +164,41 @@ def test_the_datasets_library_reads_it(dataset, images, rows, tmp_path, monkeypa
     assert read[0]["foil_phrases"] == ["no"]
     names = datasets.load_dataset(str(dataset), "relations", split="test", cache_dir=cache)
     assert names.column_names == [name for name in ITEM_COLUMNS if name != "image"]
+
+
+def test_the_benchmark_of_a_study_is_exported_in_both_layouts(tmp_path, images):
+    rows = [item("relations", item_id="a"), item("relations", item_id="b", image="broken.png")]
+    parquet.write(tmp_path / "relations.parquet", part(rows, "relations").items, BENCHMARK)
+    (tmp_path / "raw.json").write_text("[]")
+    inputs = {
+        "benchmark": [tmp_path / "relations.parquet"],
+        "raw": [tmp_path / "raw.json"],
+        "images": [str(images)],
+        "rows": [],
+        "funnel": [],
+        "audit": [],
+    }
+    source = {"format": "pairs", "files": {"pairs": {"path": "own/raw.json"}}, "images": {"licence": "MIT"}}
+    settings = {
+        "study": "small",
+        "seed": 1,
+        "valid_votes": 2,
+        "parts": {"relations": ("own", "instrument")},
+        "sources": {"own": source},
+        "rows": [],
+        "images": ["own"],
+        "instruments": {"relations": {"source": "own", "filters": []}},
+        "models": {},
+        "span_method": "a method",
+        "about": {},
+    }
+    record = export_benchmark(inputs, settings, tmp_path / "dataset", tmp_path / "valse")
+    assert record == {
+        "rows_in": 2,
+        "rows_out": 2,
+        "valse": {"relations.json": 2},
+        "images_skipped": ["relations: image broken.png is no image of a known format"],
+    }
+    exported = pq.read_table(tmp_path / "dataset" / "relations" / ONE)
+    assert exported.column("image").null_count == 1
+    assert json.loads((tmp_path / "valse" / "relations.json").read_text())["a"]["foil_method"] == "a method"

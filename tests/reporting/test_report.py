@@ -6,6 +6,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
@@ -18,9 +20,16 @@ from waltz.reporting.figures.figure_files import save_examples
 from waltz.reporting.page import embedded, examples
 from waltz.reporting.page.embedded import escape_json, inline_figures, list_field_names, make_table_json
 from waltz.reporting.page.examples import ModelRun, describe_outcome, make_browser_data, select_examples
-from waltz.reporting.page.report import format_duration, get_declaration, list_example_figures, write_report
+from waltz.reporting.page.report import (
+    ReportInputs,
+    format_duration,
+    get_declaration,
+    list_example_figures,
+    read_report,
+    write_report,
+)
 from waltz.reporting.run_records import Record, list_cropping_models, list_warnings, read_records, summarize_runs
-from waltz.reporting.tables.cells import count_cells, count_cells_by, count_reasons, select_compared
+from waltz.reporting.tables.cells import count_cells, count_cells_by, count_reasons, format_csv, select_compared
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.grid import lay_out_grid
 
@@ -98,12 +107,50 @@ def test_models_that_crop_are_known_by_their_records():
 
 
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
-    from waltz.reporting.page.report import ReportInputs
-
     write_report(tmp_path / "report.html", ReportInputs("empty", {}))
     text = (tmp_path / "report.html").read_text()
     assert "this study's numbers are not compared" in text.replace("&#39;", "'")
     assert "This study has no tables of models" in text
+
+
+def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
+    (tmp_path / "thesis-3.4.csv").write_text(format_csv(cells()))
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation" / "clip.run.json").write_text(json.dumps(records()[0].facts))
+    Image.new("RGB", (40, 20)).save(tmp_path / "scenes.png")
+    pq.write_table(pa.Table.from_pylist(items()), tmp_path / "existence.parquet")
+    scores = [{**score(f"existence:{number}", "caption", 1.0), "dataset": "existence"} for number in (0, 1)]
+    pq.write_table(pa.Table.from_pylist(scores), tmp_path / "scores.parquet")
+    inputs = dict.fromkeys(("questions", "images", "scores", "faults"), ()) | {
+        "cells": [tmp_path / "thesis-3.4.csv"],
+        "records": [tmp_path / "evaluation" / "clip.run.json"],
+        "figures": [str(tmp_path / "scenes.png")],
+        "pairs": [tmp_path / "existence.parquet"],
+    }
+    settings = {
+        "study": "tiny",
+        "sources": {},
+        "lock": tmp_path / "no.lock",
+        "locked": {},
+        "datasets": ["existence"],
+        "questions": {},
+        "images": [],
+        "runs": {"evaluation": [("clip", "existence", str(tmp_path / "scores.parquet"))]},
+        "samples": 1,
+        "seed": 3,
+        "figures": {"scenes": ("Drawn scenes", "Scenes")},
+        "sample_figures": [],
+    }
+    contents = read_report(inputs, settings, tmp_path)
+    assert contents.cells == cells()
+    assert [record.name for record in contents.records] == ["evaluation/clip"]
+    assert [(figure.name, figure.title, figure.group) for figure in contents.figures] == [
+        ("scenes", "Drawn scenes", "Scenes")
+    ]
+    assert (contents.models, contents.construction) == ([], [])
+    assert contents.browser["datasets"] == [{"name": "existence", "items": 2, "shown": 1}]
+    write_report(tmp_path / "report.html", contents)
+    assert "Drawn scenes" in (tmp_path / "report.html").read_text()
 
 
 def test_json_of_data_ends_no_script_and_comes_back():

@@ -19,14 +19,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def render_card(facts: StudyFacts, written_parts: Sequence[WrittenPart], statements: Statements, version: str) -> str:
-    """Render the data set card as Markdown with a YAML header.
-
-    Args:
-        facts: Facts of the study.
-        written_parts: The parts and their files.
-        statements: Sentences about the data set.
-        version: Version of the data set.
-    """
+    """Render the data set card as Markdown with a YAML header."""
     sections = [
         f"# {escape_markdown(facts.study)}\n\n{escape_markdown(statements.summary)}\n\nVersion {version}."
         " Machine-readable description: `croissant.json` (Croissant 1.0 with responsible-AI fields).",

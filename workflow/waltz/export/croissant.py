@@ -53,10 +53,8 @@ def render_croissant(
     """Render the metadata as JSON-LD.
 
     Args:
-        facts: Facts of the study.
         written_parts: The configurations and their files; each becomes a record set.
         further_files: Further Parquet files, without a record set.
-        statements: Sentences about the data set.
         version: Version of the data set, in the form of semantic versioning.
     """
     about = facts.about

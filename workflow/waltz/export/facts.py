@@ -194,8 +194,6 @@ def build_source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, 
     """Return the facts of one source and take the checksums of its files.
 
     Args:
-        name: Its name in the study.
-        entry: Its entry in the study.
         files: Paths of its files, by their names in the study.
     """
     raw_files = []

@@ -86,14 +86,10 @@ def write_dataset(
 
     Args:
         folder: New or empty.
-        parts: The configurations.
-        facts: Facts of the study.
         funnel: Parquet file of the funnel, which is copied into the folder.
         shard_bytes: Approximate bytes of images in one file.
     Returns:
         The parts with their files and with the images that could not be opened.
-    Raises:
-        UserError: There are no parts, the folder is not empty, a part has no items, or images cannot be read.
     """
     if not parts:
         raise UserError("the study has no benchmark to export; name instruments or finished items")
@@ -118,13 +114,10 @@ def write_valse_files(
 
     Args:
         folder: New or empty.
-        parts: The parts of a benchmark.
         originals: Rows of the sources of built instruments, by source and `source_id`.
         span_method: How relations' foils were proposed.
     Returns:
         Items by file name.
-    Raises:
-        UserError: The folder is not empty, two parts have the same file name, or a source lacks the row of an item.
     """
     _create_empty(folder)
     item_counts: dict[str, int] = {}

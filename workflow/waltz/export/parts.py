@@ -181,9 +181,6 @@ def read_part(name: str, source: str, form: str, file: str, entry: Mapping[str, 
     """Read a part of a study.
 
     Args:
-        name: Its name.
-        source: Name of its source in the study.
-        form: Its form.
         file: Parquet file of its items.
         entry: Entry of the source in the study, with its licences.
         images: Folder or archive of the source's images, where they may be passed on.
@@ -198,11 +195,7 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
     Images are embedded byte for byte as in their source.
 
     Args:
-        part: The part.
-        folder: The data set's folder.
         shard_bytes: Approximate bytes of images in one file.
-    Raises:
-        UserError: The part has no items, or its images' folder or archive cannot be read.
     """
     if not part.items.num_rows:
         raise UserError(f"data set {part.name!r}: no items to export; remove it from the study")

@@ -95,23 +95,16 @@ def build_records(rows: Iterable[Row], originals: Mapping[str, Row], span_method
     """Return items built by waltz with every field of the release and `waltz`.
 
     Args:
-        rows: Rows of the benchmark layout.
         originals: Rows of their source, by `source_id`, for the instruments that need it.
         span_method: Method that proposed the foils of relations, for the field `foil_method`.
     Returns:
         Records by item id; votes are null where nobody voted.
-    Raises:
-        UserError: A row of the source is missing.
     """
     return {row["item_id"]: _build_record(row, originals, span_method) for row in rows}
 
 
 def build_pair_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
-    """Return items of a user's pairs with the fields of `PAIR_FIELDS` and, in `waltz`, the user's record.
-
-    Args:
-        rows: Rows of the benchmark layout.
-    """
+    """Return items of a user's pairs with the fields of `PAIR_FIELDS` and, in `waltz`, the user's record."""
     records = {}
     for row in rows:
         values = {name: _COMMON_FIELDS[name](row) for name in PAIR_FIELDS}

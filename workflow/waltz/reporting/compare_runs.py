@@ -61,8 +61,6 @@ def read_run(folder: str | Path) -> Run:
 
     Args:
         folder: A folder `results/<study>`.
-    Raises:
-        UserError: There are no tables.
     """
     folder = Path(folder)
     files = sorted((folder / "reporting" / "tables").glob("*-*.csv"))
@@ -74,12 +72,7 @@ def read_run(folder: str | Path) -> Run:
 
 
 def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
-    """Compare all cells with a value in either run, in the order of the first, then those of the second only.
-
-    Args:
-        first: Cells of the first run.
-        second: Cells of the second run.
-    """
+    """Compare all cells with a value in either run, in the order of the first, then those of the second only."""
     sides = [{_get_key(cell): cell for cell in cells} for cells in (first, second)]
     changes = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):

@@ -61,7 +61,6 @@ def compute_costs(
         records: Run records: one for each data set, or one for each shard with the data set's name.
         items: Number of different items of a profile, by the name of the records.
         requested: Number of items for each data set to scale to, by stage.
-        rate: Operations per second.
     """
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in filter(_is_counted, records):

@@ -72,14 +72,7 @@ class RunSummary:
 
 
 def read_records(files: Iterable[str | Path], results: str | Path) -> list[Record]:
-    """Read the records of a study; a file may hold one record for each shard.
-
-    Args:
-        files: Files named `<output>.run.json`.
-        results: Folder of the study's results.
-    Raises:
-        UserError: A file is missing or no record.
-    """
+    """Read the records of a study; a file may hold one record for each shard."""
     records = []
     for file in map(Path, files):
         name = file.relative_to(results).as_posix().removesuffix(SUFFIX)
@@ -193,9 +186,7 @@ def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], loc
     """Return run records with the commits or SHA-256 of the lock file in the place of `lock`.
 
     Args:
-        records: Run records of a study.
         origins: Hub id or URL of the weights of each such model, by its name.
-        lock: The download lock file.
     """
     fetched = {name: _read_lock(origin, lock) for name, origin in origins.items()}
 
@@ -216,12 +207,7 @@ def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], loc
 
 
 def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
-    """Return a study's sources with the SHA-256 of the lock file in the place of `lock`.
-
-    Args:
-        sources: The study's sources.
-        lock: The download lock file.
-    """
+    """Return a study's sources with the SHA-256 of the lock file in the place of `lock`."""
 
     def resolve_file(file: Mapping[str, Any]) -> dict[str, Any]:
         is_locked = file.get("sha256") == LOCK_ON_DOWNLOAD
@@ -269,8 +255,6 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
 
     Args:
         paths: Records `<stage>/<model>/[<kind>/]<dataset>.run.json`, each with one record or a list by shard.
-    Raises:
-        UserError: A record is missing or broken.
     """
     runs = []
     for path in map(Path, paths):
@@ -296,9 +280,6 @@ def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
 
     All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. Facts
     that a record does not state are not compared.
-
-    Raises:
-        UserError: Two runs are not compatible.
     """
     first_runs: dict[tuple[str, str], RunFacts] = {}
     for run in runs:

@@ -34,13 +34,7 @@ CHANCE_MODEL = "random"
 
 
 def select_cells(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell]:
-    """Return the cells of one profile that a chart shows, in its order: those with a number of ours or a paper value.
-
-    Args:
-        chart: The chart.
-        cells: Cells of its tables.
-        profile: The fidelity profile.
-    """
+    """Return the cells of one profile that a chart shows, in its order: those with a number or a paper value."""
     selected = [
         cell
         for cell in cells
@@ -57,15 +51,7 @@ def select_cells(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell
 
 
 def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str) -> Figure:
-    """Draw a chart; without any cell, the figure says why it is empty.
-
-    Args:
-        chart: The chart.
-        cells: Cells of its tables.
-        profile: The fidelity profile that is drawn.
-    Returns:
-        A figure without a window; save it with `save_figure`.
-    """
+    """Draw a chart; without any cell, the figure says why it is empty."""
     selected = select_cells(chart, cells, profile)
     averages, single = _split_by_seed(selected) if chart.over_seeds else (selected, [])
     panels = list(dict.fromkeys(_name_panel(chart, cell) for cell in [*averages, *single]))
@@ -219,7 +205,6 @@ def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
 
     Args:
         counts: Rows of the frequencies layout, of one data set and one kind.
-        title: Heading.
     Returns:
         Two panels of horizontal bars: all items, valid items. Words are those most frequent in all items.
     """

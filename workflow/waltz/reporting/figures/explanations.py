@@ -50,13 +50,7 @@ Row = Mapping[str, Any]
 
 
 def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
-    """Return the ids of the items to show: a seeded sample of those without an error, in that order.
-
-    Args:
-        rows: Rows of one data set and profile.
-        n: Largest number of items.
-        seed: The study's seed.
-    """
+    """Return the ids of the items to show: a seeded sample of those without an error, in that order."""
     failed = {row["item_id"] for row in rows if row["error"] is not None}
     ids = sorted({row["item_id"] for row in rows} - failed)
     return sample(ids, min(n, len(ids)), seed)
@@ -69,11 +63,7 @@ def draw_encoder_examples(
 
     Args:
         tables: Rows of the layout ATTRIBUTION by data set.
-        encoder: The encoder that was attributed.
-        profiles: Fidelity profiles.
         n: Largest number of items of a data set and profile.
-        seed: The study's seed.
-        load_image: Returns an image of a data set by its name.
     """
     for dataset, table in tables.items():
         rows = table.to_pylist()
@@ -87,14 +77,7 @@ def draw_encoder_examples(
 
 
 def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
-    """Draw the texts of one item with its image and the contributions in its rows.
-
-    Args:
-        encoder: The encoder that was attributed.
-        rows: The item's rows of one profile.
-        image: Its image, RGB.
-        title: Heading of the figure.
-    """
+    """Draw the texts of one item with its image and the contributions in its rows."""
     prepared = encoder.prepare_image(image)
     panels = []
     for row in rows:
@@ -161,11 +144,8 @@ def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, imag
     percent of its sum of magnitudes.
 
     Args:
-        sides: The answer, then its explanation.
         title: Heading, such as the model's name with CC-SHAP.
         image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
-    Returns:
-        A figure without a window; save it with `save_figure`.
     """
     panels = [_make_panel(side) for side in sides]
     peak = max((float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels), default=0.0)
@@ -265,8 +245,6 @@ def read_explanation_tables(
 
     Args:
         files: Files of the consistency stage by the names of the fields of `ExplanationTables`.
-        model: Name of the decoder.
-        datasets: Names of the data sets.
     """
     layouts = {
         "contributions": ATTRIBUTION,
@@ -290,12 +268,7 @@ def draw_explanations(
     """Yield a figure for each kind of explanation of a few items.
 
     Args:
-        tables: Tables by data set.
-        model: Name of the decoder.
-        profiles: Fidelity profiles.
         n: Largest number of items of a profile.
-        seed: The study's seed.
-        render_image: Returns the image as the decoder sees it.
     """
     contributions = {dataset: entry.contributions for dataset, entry in tables.items()}
     for profile, number, dataset, item_id in select_items_of_profiles(contributions, profiles, n, seed):
@@ -357,7 +330,6 @@ def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> Rende
 
     Args:
         decoder: The decoder; None for a language model.
-        load_image: Returns an image of a data set by its name.
     """
 
     def render_image(dataset: str, row: Row) -> ImageWithPatches | None:

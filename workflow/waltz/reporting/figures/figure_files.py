@@ -29,8 +29,6 @@ def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = F
     """Write a figure under each path, in the format that its suffix names, without a date in it.
 
     Args:
-        figure: The figure.
-        paths: Its files.
         full_page: Whether the page keeps its size; otherwise it is cropped to its content, which takes twice as long.
     """
     for path in map(Path, paths):
@@ -48,9 +46,6 @@ def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int
     Args:
         tables: By data set, a table with the columns `item_id`, `profile` and `error`; items with an error are
             skipped.
-        profile: Fidelity profile.
-        n: Largest number of items.
-        seed: The study's seed.
     """
     items: dict[str, tuple[str, str]] = {}
     for dataset, table in tables.items():
@@ -75,7 +70,6 @@ def open_dataset_images(datasets: Iterable[str], folders: Iterable[str]) -> Iter
     """Yield a function that loads an image of a data set, by their names.
 
     Args:
-        datasets: Names of data sets.
         folders: Their folders or archives of images; none for text tasks.
     """
     with ExitStack() as stack:
@@ -96,11 +90,7 @@ def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
 
 
 def list_example_files(folder: str | Path) -> dict[str, str]:
-    """Return the titles of a folder's figures by their SVG, in the order in which they were drawn.
-
-    Raises:
-        UserError: The folder has no index.
-    """
+    """Return the titles of a folder's figures by their SVG, in the order in which they were drawn."""
     index = Path(folder) / INDEX
     try:
         titles = json.loads(index.read_text(encoding="utf-8"))

@@ -44,9 +44,7 @@ def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], widt
     A text that begins in a script written from right to left runs from the right.
 
     Args:
-        text: The text.
         tokens: Its tokens as the tokenizer spells them.
-        spans: Characters of each token.
         width: Width of a line, in inches.
     Returns:
         Boxes in the order of the tokens. A label wider than a line is cut.
@@ -186,10 +184,6 @@ def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str 
 
     Args:
         image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
-        panels: One or more texts, such as caption and foil.
-        title: Heading of the figure.
-    Returns:
-        A figure without a window; save it with `save_figure`.
     """
     peak = max((float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels), default=0.0)
     columns = [split_layers(panel, peak) for panel in panels]

@@ -84,10 +84,7 @@ def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None)
 
     Args:
         rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
-        title: Heading of the figure, such as model and data set.
         image: The item's image, RGB of shape (height, width, 3).
-    Returns:
-        A figure without a window; save it with `save_figure`.
     """
     blocks = [(entry, [""] if entry.verdict else _wrap_text(entry.text)) for entry in list_entries(rows)]
     image_height = 0.0 if image is None else IMAGE + GAP
@@ -134,11 +131,7 @@ def draw_traces(
 
     Args:
         tables: Tables of the layout CONSISTENCY by data set.
-        model: Name of the decoder.
-        profiles: Fidelity profiles.
         n: Largest number of items of a profile.
-        seed: The study's seed.
-        load_image: Returns an image of a data set by its name.
     """
     order = list(SETTING_OF_TEST)
     for profile, number, dataset, item_id in select_items_of_profiles(tables, profiles, n, seed):

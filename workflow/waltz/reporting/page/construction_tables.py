@@ -45,7 +45,6 @@ def make_funnel_table(
     """Return the table of candidates that remain after each step, with one row for each instrument.
 
     Args:
-        rows: Rows of the funnel layout.
         distances: Jensen-Shannon distance of each instrument's items; None where there are none.
         paper_distances: The thesis's distance of each instrument.
     """
@@ -144,8 +143,6 @@ def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares:
     """Return the table of CV-Probes, with one row for each form and condition.
 
     Args:
-        items: Rows of the layout `CONDITIONS`.
-        captions: Rows of the layout `PROBE_CAPTIONS`.
         shares: Rows of the oracle layout; empty without an oracle.
     """
     counts = Counter((row["form"], row["condition"], row["match"]) for row in items)

@@ -79,7 +79,6 @@ def read_items(
         datasets: Parquet file of each data set of items or text tasks.
         questions: Parquet file of the source of each data set of open questions.
         entries: Entry of each such data set in the study.
-        seed: The study's seed.
     """
     items = {name: pq.read_table(file).to_pylist() for name, file in datasets.items()}
     for name, file in questions.items():
@@ -99,11 +98,8 @@ def read_browser_data(
     """Read the data of the example browser for its script.
 
     Args:
-        items: All items of each data set, by its name.
-        files: Result files of the models.
         images: Folder or archive of images by data set; other data sets have no images.
         n: Largest number of items of a data set that are shown.
-        seed: The study's seed.
         middle_square: Models that see only the square in the middle of an image.
     """
     examples, runs = read_examples(items, files, n, seed)
@@ -119,9 +115,6 @@ def read_examples(
 
     Args:
         items: All items of each data set, by its name: rows with `item_id`.
-        files: Result files of the models.
-        n: Largest number of items of a data set.
-        seed: The study's seed.
     Returns:
         The items that some model scored or explained, at most n a data set, and their rows.
     """
@@ -187,9 +180,6 @@ def select_examples(attributed: Sequence[str], evaluated: Sequence[str], n: int,
 
     Args:
         attributed: Ids of items with contributions; repetitions count once.
-        evaluated: Ids of items with scores.
-        n: Largest number of items.
-        seed: The study's seed.
     """
     with_contributions = set(attributed)
     order = sorted({*attributed, *evaluated}, key=lambda item: (item not in with_contributions, rank(item, seed), item))
@@ -211,7 +201,6 @@ def make_browser_data(
         items: By data set, rows of the benchmark, CV-Probes or questions layout, in the order to be shown.
         runs: Results of models on these items; rows of other items are skipped.
         load_thumbnail: Returns an image of a data set by name: a data URI and an empty text, or None and the reason.
-        sizes: Number of items of each data set.
         middle_square: Models that see only the square in the middle of an image.
     """
     entries: list[dict[str, Any]] = []

@@ -112,8 +112,6 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
     Args:
         inputs: Files of rule `report` by name: those of `ReportingPlan.summaries`, records, CSVs of tables (`cells`),
             figures, folders of examples, items, questions and images.
-        settings: Params of rule `report`.
-        results: Folder of the study's results.
     """
     lock = Path(settings["lock"])
     records = resolve_revisions(read_records(inputs["records"], results), settings["locked"], lock)

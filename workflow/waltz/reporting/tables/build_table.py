@@ -63,13 +63,7 @@ def build_table(
     """Return all cells of a table, profile by profile.
 
     Args:
-        declaration: The table.
         files: The study's result files by kind.
-        paper_tables: CSV files of the paper tables that it is compared with.
-        profiles: Profiles of the study.
-        study: Models, and whether the study is compared with the papers.
-    Raises:
-        UserError: A file is missing or broken.
     """
     paper_values = read_paper_cells(declaration, paper_tables)
     if declaration.profile_independent:
@@ -111,7 +105,6 @@ def list_places(declaration: Declaration, position: Position, model: str) -> Ite
     """Yield the places where our number of a cell is looked for, in order.
 
     Args:
-        declaration: The table.
         position: Metric, data set and setting of the paper value.
         model: Our name of the model.
     """

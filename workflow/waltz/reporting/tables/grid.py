@@ -61,10 +61,6 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     """Lay out the cells of one profile in rows and columns; rows of a metric are adjacent.
 
     The chance level is a row of its own where the paper gives it for all columns, else it follows the metric's name.
-
-    Args:
-        declaration: The table.
-        cells: Its cells in one profile.
     """
     cells, chances = _split_off_chances(declaration, cells)
     column_fields = (*declaration.column_groups, declaration.columns)

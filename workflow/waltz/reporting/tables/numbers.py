@@ -77,8 +77,6 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
     Args:
         files: Parquet files by kind, a key of `READERS`; other kinds are ignored.
         profile: Profile whose rows are read; files without profiles serve all.
-    Raises:
-        UserError: A file is missing or broken.
     """
     numbers: Numbers = {}
     for kind, paths in files.items():

@@ -36,11 +36,7 @@ class PaperValue:
 
 
 def read_paper_values(path: str | Path) -> dict[Key, PaperValue]:
-    """Read the cells of one paper table, in its order.
-
-    Raises:
-        UserError: The file is missing or a cell occurs twice.
-    """
+    """Read the cells of one paper table, in its order."""
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such paper table; see resources/published/README.md")
