@@ -1,4 +1,9 @@
-"""Regions of images, for encoders that read boxes and features of a detector instead of pixels: stored, or detected."""
+"""Regions of images, for encoders that read boxes and features of a detector instead of pixels: stored, or detected.
+
+Source:
+    Regions in TSV files have the formats of the releases of bottom-up attention (6 columns) and of LXMERT (10), neither
+    with a header.
+"""
 
 import base64
 import functools
@@ -8,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +28,14 @@ from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.networks.detector import Detector, prepare_image
 from waltz.models.networks.detector_checkpoint import load_configured_detector
 
+log = logging.getLogger(__name__)
+
+BOX_NUMBERS = 4
+"""Number of coordinates of a box: left, top, right, bottom."""
+DETECTOR_KEY = "detector"
+"""Optional key of stored arrays: name of the detector of the regions."""
+TSV_SUFFIX = ".tsv"
+"""Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
 COLUMNS = {
     6: ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"),
     10: (
@@ -48,8 +61,35 @@ NUMERIC_ID = re.compile(r"(?:COCO_[a-z]+\d{4}_)?0*(\d+)", re.ASCII)
 POSITIVE_NUMBER = re.compile(rb"[1-9]\d{0,8}")
 
 
+@dataclass(frozen=True, eq=False)
+class ImageRegions:
+    """Regions that a detector found in one image.
+
+    Attributes:
+        name: File name of the image.
+        features: float32 of shape (regions, width).
+        boxes: Left, top, right and bottom in pixels: float32 of shape (regions, 4).
+        size: Height and width of the image in pixels.
+        detector: Name of the detector; empty if the file does not give it.
+    """
+
+    name: str
+    features: np.ndarray
+    boxes: np.ndarray
+    size: tuple[int, int]
+    detector: str = ""
+
+    def tobytes(self) -> bytes:
+        """Return features and boxes as bytes, to identify these regions."""
+        return self.features.tobytes() + self.boxes.tobytes()
+
+
+ImageOrRegions = Image.Image | ImageRegions
+"""Input of an encoder."""
+
+
 class RegionArrays(NamedTuple):
-    """Arrays of a row.
+    """Stored arrays of an image.
 
     Attributes:
         features: float32 of shape (regions, width).
@@ -67,6 +107,220 @@ class LinePosition(NamedTuple):
 
     number: int
     offset: int
+
+
+@dataclass(frozen=True)
+class StoredRegions:
+    """Regions that a detector found before, stored in files.
+
+    A prepared image is one channel of a row a region: its features, then its box.
+
+    Attributes:
+        path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features` and so on, or a TSV
+            of bottom-up attention; see `read_regions`.
+        width: Number of features of a region.
+        device: A torch device.
+        expected_detector: Name of the detector that the encoder was trained with; empty for any.
+        whole_image: Whether the encoder puts a row for the whole image before them, which is no player.
+    """
+
+    path: Path
+    width: int
+    device: str
+    expected_detector: str = ""
+    whole_image: bool = False
+
+    def load_regions(self, name: str) -> ImageRegions:
+        """Return the regions of an image by its file name.
+
+        Raises:
+            UserError: They are not stored, or invalid.
+        """
+        if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
+            file, arrays, detector = self.path, read_regions(self.path, name), ""
+        else:
+            file, arrays, detector = self._read_npz(name)
+        if fault := _describe_faults(arrays, self.width):
+            raise UserError(f"{file}: regions of {name}: {fault}; compute them again")
+        height, width = map(int, arrays.size.tolist())
+        features, boxes = arrays.features.astype(np.float32), arrays.boxes.astype(np.float32)
+        return ImageRegions(name, features, boxes, (height, width), detector)
+
+    def _read_npz(self, name: str) -> tuple[Path, RegionArrays, str]:
+        """Return the file with the regions of an image, their arrays and their detector."""
+        prefix = f"{name}/" if self.path.is_file() else ""
+        file = self.path if prefix else self.path / f"{name}.npz"
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = RegionArrays(*(stored[prefix + array] for array in RegionArrays._fields))
+                detector_key = next((key for key in (prefix + DETECTOR_KEY, DETECTOR_KEY) if key in stored), None)
+                return file, arrays, str(stored[detector_key]) if detector_key else ""
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise UserError(f"{file}: no regions of {name} can be read ({error}); store them, or skip it") from None
+
+    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
+        """Return the prepared image, of shape (1, regions, width + 4)."""
+        if not isinstance(picture, ImageRegions):
+            raise UserError(
+                f"{self.path} holds regions by file name, not images (got an image without a name); pass the file name"
+            )
+        height, width = picture.size
+        boxes = picture.boxes / np.array([width, height, width, height], dtype=np.float32)
+        return torch.from_numpy(np.concatenate([picture.features, boxes], axis=1)[None]).to(self.device)
+
+    def compute_regions(self, images: torch.Tensor) -> States:
+        """Return features and boxes of a batch of prepared images.
+
+        Returns:
+            float32 of shape (batch, regions, width), and left, top, right and bottom as shares of the image's width
+            and height, of shape (batch, regions, 4).
+        """
+        rows = images[:, 0]
+        return rows[..., :-BOX_NUMBERS], rows[..., -BOX_NUMBERS:]
+
+
+@dataclass(frozen=True, eq=False)
+class DetectedRegions:
+    """A detector as the source of regions; a coalition hides pixels, which become the mean colour.
+
+    Source:
+        MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is subtracted, and the
+        detector runs again for every coalition.
+    """
+
+    detector: Detector
+    device: str
+
+    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
+        """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height, width)."""
+        if not isinstance(picture, Image.Image):
+            raise UserError(f"{picture.name}: a detector needs the image (got regions); pass the image")
+        return prepare_image(picture, self.detector.settings).to(self.device)
+
+    def compute_regions(self, images: torch.Tensor) -> States:
+        """Return features and boxes as `StoredRegions` does; each image passes alone, whatever the batch.
+
+        If fewer regions are detected than the maximum, rows of zeros fill the rest, as in the released code.
+
+        Raises:
+            UserError: Too few regions are found in an image.
+        """
+        relative_boxes, features = [], []
+        for image in images:
+            detections = self.detector(image)
+            height, width = image.shape[-2:]
+            padding = (0, 0, 0, self.detector.settings.most - len(detections.boxes))
+            edges = detections.boxes.new_tensor([width, height, width, height])
+            relative_boxes.append(torch.nn.functional.pad(detections.boxes / edges, padding))
+            features.append(torch.nn.functional.pad(detections.features, padding))
+        return torch.stack(features), torch.stack(relative_boxes)
+
+
+RegionProvider = StoredRegions | DetectedRegions
+"""Source of an encoder's regions."""
+
+
+def open_stored_regions(spec: ModelSpec, width: int, device: str, **options: Any) -> StoredRegions:
+    """Return the stored regions that a model's entry names, with options of `StoredRegions`.
+
+    Raises:
+        UserError: The entry names no file or folder.
+    """
+    path = Path(spec.regions)
+    if not spec.regions or not path.exists():
+        raise UserError(
+            f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features;"
+            " name the .npz, .tsv or folder that holds them"
+        )
+    return StoredRegions(path, width, device, **options)
+
+
+def load_detected_regions(spec: ModelSpec, width: int, device: str) -> DetectedRegions:
+    """Return the detector that a model's entry names, on a device.
+
+    Raises:
+        UserError: The detector cannot be had, or gives another number of features.
+    """
+    detector = load_configured_detector(spec)
+    if detector.sizes.width != width:
+        raise UserError(
+            f"models.{spec.name}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the"
+            f" model takes {width}; name the detector that it was trained with"
+        )
+    return DetectedRegions(detector.to(device), device)
+
+
+def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
+    """Return the input of an encoder for an image file: its stored regions, else the image.
+
+    Raises:
+        UserError: Its regions are not stored, or invalid.
+    """
+    provider = _get_stored_regions(encoder)
+    if provider is None:
+        return load()
+    regions = provider.load_regions(name)
+    if provider.expected_detector and regions.detector != provider.expected_detector:
+        _warn_of_other_detector(encoder.spec.name, str(provider.path), regions.detector, provider.expected_detector)
+    return regions
+
+
+@dataclass(frozen=True, eq=False)
+class RegionPlayers(Players):
+    """Players whose image side is regions, one player each; there is no grid."""
+
+    @property
+    def patches(self) -> int:
+        """Number of regions that are players."""
+        return len(self.always_visible) - self.words
+
+
+def get_players_function(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
+    """Return the function that builds the players of an encoder in a profile.
+
+    Raises:
+        UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
+    """
+    provider = _get_stored_regions(encoder)
+    if provider is None:
+        return PROFILES[profile]
+    if encoder.spec.masks != "regions":
+        raise UserError(
+            f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
+            " only scores are possible, or set `masks: regions` for another, labelled measure"
+        )
+    skipped_rows = int(provider.whole_image)
+    return lambda encoder, text, image: build_region_players(
+        PROFILES[profile](encoder, text, image), image, skipped_rows
+    )
+
+
+def label_setting(encoder: Encoder, setting: str) -> str:
+    """Return the setting of an attribution; a suffix keeps it out of published tables if regions are the players."""
+    return setting if _get_stored_regions(encoder) is None else setting + OF_REGIONS
+
+
+def build_region_players(players: Players, image: torch.Tensor, skipped_rows: int = 0) -> RegionPlayers:
+    """Return the same text players with region players: a hidden region keeps its box, and its features are 0.
+
+    Args:
+        players: Players by the rules of a profile.
+        image: A prepared image of `StoredRegions`.
+        skipped_rows: Rows before the regions that are no players, such as one for the whole image; always visible.
+    """
+    rows, columns = image.shape[-2:]
+    count = rows - skipped_rows
+    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
+    cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
+    always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
+    return RegionPlayers(
+        text_input=players.text_input,
+        positions=players.positions,
+        masked_id=players.masked_id,
+        grid=0,
+        cells=cells,
+        always_visible=always_visible,
+    )
 
 
 def read_regions(file: Path, name: str) -> RegionArrays:
@@ -159,255 +413,9 @@ def _read_line(file: Path, line: LinePosition) -> bytes:
         return stream.readline().rstrip(b"\r\n")
 
 
-log = logging.getLogger(__name__)
-
-BOX_NUMBERS = 4
-"""Number of coordinates of a box: left, top, right, bottom."""
-ARRAY_NAMES = ("features", "boxes", "size")
-"""Stored arrays of an image."""
-DETECTOR_KEY = "detector"
-"""Optional key: name of the detector of the regions."""
-TSV_SUFFIX = ".tsv"
-"""Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
-
-
-@dataclass(frozen=True, eq=False)
-class ImageRegions:
-    """Regions that a detector found in one image.
-
-    Attributes:
-        name: File name of the image.
-        features: float32 of shape (regions, width).
-        boxes: Left, top, right and bottom in pixels: float32 of shape (regions, 4).
-        size: Height and width of the image in pixels.
-        detector: Name of the detector; empty if the file does not give it.
-    """
-
-    name: str
-    features: np.ndarray
-    boxes: np.ndarray
-    size: tuple[int, int]
-    detector: str = ""
-
-    def tobytes(self) -> bytes:
-        """Return features and boxes as bytes, to identify these regions."""
-        return self.features.tobytes() + self.boxes.tobytes()
-
-
-ImageOrRegions = Image.Image | ImageRegions
-"""Input of an encoder."""
-
-
-class RegionProvider(Protocol):
-    """Source of an encoder's regions.
-
-    Attributes:
-        hides: Units that a coalition hides in a prepared image: pixels, or stored regions.
-    """
-
-    hides: Literal["pixels", "regions"]
-
-    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """Return a prepared image, of shape (channels, height, width).
-
-        Raises:
-            UserError: The image has a type that this provider does not take.
-        """
-
-    def compute_regions(self, images: torch.Tensor) -> States:
-        """Return features and boxes of a batch of prepared images.
-
-        Returns:
-            float32 of shape (batch, regions, width), and left, top, right and bottom as shares of the image's width
-            and height, of shape (batch, regions, 4).
-        """
-
-
-@runtime_checkable
-class RegionReader(Protocol):
-    """An encoder whose image side reads regions.
-
-    Attributes:
-        provider: Source of its regions.
-    """
-
-    provider: RegionProvider
-
-    @property
-    def detector(self) -> str:
-        """Name of the expected detector; empty for any."""
-
-    @property
-    def whole_image(self) -> bool:
-        """Whether row 0 of prepared regions is the whole image, which is no player."""
-
-
-@dataclass(frozen=True)
-class StoredRegions:
-    """Regions that a detector found before, stored in files.
-
-    A prepared image is one channel of a row a region: its features, then its box.
-
-    Attributes:
-        path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features` and so on, or a TSV
-            of bottom-up attention; see `region_tsv.read_regions`.
-        width: Number of features of a region.
-        device: A torch device.
-    """
-
-    path: Path
-    width: int
-    device: str
-    hides: Literal["pixels", "regions"] = "regions"
-
-    def load_regions(self, name: str) -> ImageRegions:
-        """Return the regions of an image by its file name.
-
-        Raises:
-            UserError: They are not stored, or invalid.
-        """
-        file, features, boxes, size, detector = self._read_arrays(name)
-        fault = _describe_faults(features, boxes, size, self.width)
-        if fault:
-            raise UserError(f"{file}: regions of {name}: {fault}; compute them again")
-        height, width = size.tolist()
-        image_size = (int(height), int(width))
-        return ImageRegions(name, features.astype(np.float32), boxes.astype(np.float32), image_size, detector)
-
-    def _read_arrays(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
-        """Return the file with the regions of an image, their arrays and their detector."""
-        if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
-            return self.path, *read_regions(self.path, name), ""
-        prefix = f"{name}/" if self.path.is_file() else ""
-        file = self.path if prefix else self.path / f"{name}.npz"
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                features, boxes, size = (arrays[prefix + array] for array in ARRAY_NAMES)
-                detector_key = next((key for key in (prefix + DETECTOR_KEY, DETECTOR_KEY) if key in arrays), None)
-                return file, features, boxes, size, str(arrays[detector_key]) if detector_key else ""
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise UserError(f"{file}: no regions of {name} can be read ({error}); store them, or skip it") from None
-
-    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """Return the prepared image; see `RegionProvider`."""
-        if not isinstance(picture, ImageRegions):
-            raise UserError(
-                f"{self.path} holds regions by file name, not images (got an image without a name); pass the file name"
-            )
-        height, width = picture.size
-        boxes = picture.boxes / np.array([width, height, width, height], dtype=np.float32)
-        return torch.from_numpy(np.concatenate([picture.features, boxes], axis=1)[None]).to(self.device)
-
-    def compute_regions(self, images: torch.Tensor) -> States:
-        """Return features and boxes; see `RegionProvider`."""
-        rows = images[:, 0]
-        return rows[..., :-BOX_NUMBERS], rows[..., -BOX_NUMBERS:]
-
-
-@dataclass(frozen=True, eq=False)
-class RegionPlayers(Players):
-    """Players whose image side is regions, one player each; there is no grid."""
-
-    @property
-    def patches(self) -> int:
-        """Number of regions that are players."""
-        return len(self.always_visible) - self.words
-
-
-def open_stored_regions(spec: ModelSpec, width: int, device: str) -> StoredRegions:
-    """Return the stored regions that a model's entry names.
-
-    Args:
-        spec: The model.
-        width: Number of features per region.
-        device: A torch device.
-    Raises:
-        UserError: The entry names no file or folder.
-    """
-    path = Path(spec.regions)
-    if not spec.regions or not path.exists():
-        raise UserError(
-            f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features;"
-            " name the .npz, .tsv or folder that holds them"
-        )
-    return StoredRegions(path, width, device)
-
-
-def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
-    """Return the input of an encoder for an image file: its stored regions, else the image.
-
-    Args:
-        encoder: The encoder.
-        name: File name of the image.
-        load: Function that loads the image.
-    Raises:
-        UserError: Its regions are not stored, or invalid.
-    """
-    if not isinstance(encoder, RegionReader) or not isinstance(encoder.provider, StoredRegions):
-        return load()
-    provider, expected = encoder.provider, encoder.detector
-    regions = provider.load_regions(name)
-    if expected and regions.detector != expected:
-        _warn_of_other_detector(encoder.spec.name, str(provider.path), regions.detector, expected)
-    return regions
-
-
-def get_players_function(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
-    """Return the function that builds the players of an encoder in a profile.
-
-    Raises:
-        UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
-    """
-    if not isinstance(encoder, RegionReader) or encoder.provider.hides == "pixels":
-        return PROFILES[profile]
-    if encoder.spec.masks != "regions":
-        raise UserError(
-            f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
-            " only scores are possible, or set `masks: regions` for another, labelled measure"
-        )
-    skipped_rows = int(encoder.whole_image)
-    return lambda encoder, text, image: build_region_players(
-        PROFILES[profile](encoder, text, image), image, skipped_rows
-    )
-
-
-def label_setting(encoder: Encoder, setting: str) -> str:
-    """Return the setting of an attribution, with a suffix if regions are the players, so that it enters no published
-    table.
-
-    Args:
-        encoder: The encoder.
-        setting: The setting if patches are the players.
-    """
-    regions_play = isinstance(encoder, RegionReader) and encoder.provider.hides != "pixels"
-    return setting + OF_REGIONS if regions_play else setting
-
-
-def build_region_players(players: Players, image: torch.Tensor, skipped_rows: int = 0) -> RegionPlayers:
-    """Return the same text players with region players: a hidden region keeps its box, and its features are 0.
-
-    Args:
-        players: Players by the rules of a profile.
-        image: A prepared image of `StoredRegions`.
-        skipped_rows: Rows before the regions that are no players, such as one for the whole image; always visible.
-    """
-    rows, columns = image.shape[-2:]
-    count = rows - skipped_rows
-    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
-    cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
-    always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
-    return RegionPlayers(
-        text_input=players.text_input,
-        positions=players.positions,
-        masked_id=players.masked_id,
-        grid=0,
-        cells=cells,
-        always_visible=always_visible,
-    )
-
-
-def _describe_faults(features: Any, boxes: Any, size: Any, width: int) -> str:
+def _describe_faults(arrays: RegionArrays, width: int) -> str:
     """Return the faults of stored arrays; empty if there are none."""
+    features, boxes, size = arrays
     if features.ndim != 2 or features.shape[1] != width or not len(features):
         return f"features are of shape {features.shape}, not (regions, {width})"
     if boxes.shape != (len(features), BOX_NUMBERS) or size.shape != (2,) or not (size > 0).all():
@@ -420,6 +428,12 @@ def _describe_faults(features: Any, boxes: Any, size: Any, width: int) -> str:
     return ""
 
 
+def _get_stored_regions(encoder: Encoder) -> StoredRegions | None:
+    """Return the source of an encoder's regions if they are stored; None for one that reads images."""
+    provider = getattr(encoder, "provider", None)
+    return provider if isinstance(provider, StoredRegions) else None
+
+
 @functools.cache
 def _warn_of_other_detector(model: str, file: str, detector: str, expected: str) -> None:
     """Warn once that a model's regions are of another detector than in its training, or of an unknown one."""
@@ -428,38 +442,23 @@ def _warn_of_other_detector(model: str, file: str, detector: str, expected: str)
 
 
 def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
-    """Return the regions of an image as arrays.
+    """Return the regions of an upright image as arrays.
 
-    Args:
-        detector: The detector, on the device.
-        image: An upright image.
-        device: A torch device.
     Returns:
         `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
-        `attributes`, `attribute_scores`, and `detector`, its name; see `network.Detections`.
+        `attributes`, `attribute_scores`, and `detector`, its name; see `networks.detector.Detections`.
     Raises:
         UserError: Too few regions are found.
     """
     pixels = prepare_image(image, detector.settings)
     detections = detector(pixels.to(device))
     height, width = pixels.shape[-2:]
-    scale_x, scale_y = (
-        torch.tensor(size_before) / torch.tensor(size_after)
-        for size_before, size_after in zip(image.size, (width, height), strict=True)
-    )
-    boxes = detections.boxes.cpu() * torch.stack([scale_x, scale_y, scale_x, scale_y])
-    arrays = {
-        "features": detections.features,
-        "boxes": boxes,
-        "classes": detections.classes,
-        "scores": detections.scores,
-        "attributes": detections.attributes,
-        "attribute_scores": detections.attribute_scores,
-    }
-    size = np.array([image.height, image.width])
+    scale = torch.tensor(image.size) / torch.tensor([width, height])
+    arrays = {name: values.cpu().numpy() for name, values in vars(detections).items()}
     return {
-        **{name: values.cpu().numpy() for name, values in arrays.items()},
-        "size": size,
+        **arrays,
+        "boxes": (detections.boxes.cpu() * torch.cat([scale, scale])).numpy(),
+        "size": np.array([image.height, image.width]),
         "detector": np.array(detector.name),
     }
 
@@ -468,68 +467,3 @@ def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays as an .npz atomically."""
     with replace_file(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, allow_pickle=False, **arrays)
-
-
-@dataclass(frozen=True, eq=False)
-class DetectedRegions:
-    """A detector as the source of regions; see `regions.RegionProvider`.
-
-    Attributes:
-        detector: The detector.
-        device: A torch device.
-        hides: Unit that a coalition hides: pixels of the prepared image, which become the mean colour.
-    Source:
-        MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is subtracted, and the
-        detector runs again for every coalition.
-    """
-
-    detector: Detector
-    device: str
-    hides: Literal["pixels", "regions"] = "pixels"
-
-    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height, width).
-
-        Raises:
-            UserError: Regions are given, not an image.
-        """
-        if not isinstance(picture, Image.Image):
-            raise UserError(f"{picture.name}: a detector needs the image (got regions); pass the image")
-        return prepare_image(picture, self.detector.settings).to(self.device)
-
-    def compute_regions(self, images: torch.Tensor) -> States:
-        """Return features and boxes; each image passes alone, so that its regions do not depend on the batch.
-
-        If fewer regions are detected than the maximum, rows of zeros fill the rest, as in the released code.
-
-        Raises:
-            UserError: Too few regions are found in an image.
-        """
-        relative_boxes, features = [], []
-        for image in images:
-            detections = self.detector(image)
-            height, width = image.shape[-2:]
-            padding = (0, 0, 0, self.detector.settings.most - len(detections.boxes))
-            edges = detections.boxes.new_tensor([width, height, width, height])
-            relative_boxes.append(torch.nn.functional.pad(detections.boxes / edges, padding))
-            features.append(torch.nn.functional.pad(detections.features, padding))
-        return torch.stack(features), torch.stack(relative_boxes)
-
-
-def load_detected_regions(spec: ModelSpec, width: int, device: str) -> DetectedRegions:
-    """Return the detector that a model's entry names, on a device.
-
-    Args:
-        spec: The model.
-        width: Number of features that it takes of a region.
-        device: A torch device.
-    Raises:
-        UserError: The detector cannot be had, or gives another number of features.
-    """
-    detector = load_configured_detector(spec)
-    if detector.sizes.width != width:
-        raise UserError(
-            f"models.{spec.name}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the"
-            f" model takes {width}; name the detector that it was trained with"
-        )
-    return DetectedRegions(detector.to(device), device)

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from stand_ins.tiny_encoders import bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds import albef
 
 TOKENIZER = albef.remove_end_token(bert_tokenizer())
+ENCODER = albef.Albef(ModelSpec("albef"), "cpu", None, TOKENIZER, 14)
 
 
 def said(text):
@@ -59,7 +61,7 @@ def test_each_character_is_one_of_the_given_text(text):
 
 
 def test_a_text_begins_with_cls_and_does_not_end_with_sep():
-    text = albef.tokenize_caption(TOKENIZER, "The dog's on-the (red) horse.", 14, "albef")
+    text = ENCODER.tokenize("The dog's on-the (red) horse.")
     assert text.tokens == ("[CLS]", "the", "[UNK]", "on", "the", "red", "horse")
     assert text.special == (True, *[False] * 6)
     assert [slice_span("The dog's on-the (red) horse.", span) for span in text.spans] == [
@@ -74,11 +76,11 @@ def test_a_text_begins_with_cls_and_does_not_end_with_sep():
 
 
 def test_an_empty_text_is_cls_alone():
-    text = albef.tokenize_caption(TOKENIZER, "?!", 14, "albef")
+    text = ENCODER.tokenize("?!")
     assert (text.ids, text.tokens, text.special) == ((TOKENIZER.cls_token_id,), ("[CLS]",), (True,))
 
 
 def test_more_tokens_than_positions_are_refused():
-    assert len(albef.tokenize_caption(TOKENIZER, "dog " * 13, 14, "albef").ids) == 14
+    assert len(ENCODER.tokenize("dog " * 13).ids) == 14
     with pytest.raises(UserError, match=r"models\.albef: 15 tokens, at most 14 are read"):
-        albef.tokenize_caption(TOKENIZER, "dog " * 14, 14, "albef")
+        ENCODER.tokenize("dog " * 14)

@@ -1,7 +1,7 @@
-"""Base classes of encoders: a network with its tokenizer that reads pixels, regions, or compares two vectors."""
+"""Base classes of encoders: a network with its tokenizer that reads pixels or regions, or compares two vectors."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,21 +11,138 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import TOKENIZER_FILES, ModelSpec
 from waltz.models import pretrained
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_masked_id, tokenize_text
 from waltz.models.regions import ImageOrRegions, RegionProvider, load_detected_regions, open_stored_regions
 
+BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
+"""Tokenizer for checkpoints without one, such as the published ones of ALBEF, ViLBERT and VisualBERT."""
+PACKING_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
+"""Operations of PyTorch that `PackedLinear` needs."""
+
+
+@dataclass(frozen=True)
+class BaseEncoder:
+    """A loaded network with its tokenizer; an encoder adds the image, `encode_image`, `encode_text` and `fuse`.
+
+    Attributes:
+        network: The network, in evaluation mode.
+        tokenizer: Its tokenizer.
+        max_tokens: Maximum number of tokens, special ones included.
+        fallback_mask: Token that replaces a masked one if the tokenizer has neither a mask nor an unknown token.
+        late: See `encoder.Encoder`.
+        probability: See `encoder.Encoder`.
+    """
+
+    spec: ModelSpec
+    device: str
+    network: Any
+    tokenizer: Any
+    max_tokens: int
+    fallback_mask: str = field(default="", kw_only=True)
+    late: bool = field(default=False, kw_only=True)
+    probability: bool = field(default=True, kw_only=True)
+
+    @property
+    def masked_id(self) -> int:
+        """Token id that replaces a masked token; see `encoder.find_masked_id`."""
+        return find_masked_id(self.tokenizer, self.spec, self.fallback_mask)
+
+    def tokenize(self, text: str) -> TokenizedText:
+        """Return the tokens of a text; see `encoder.Encoder`."""
+        return tokenize_text(self.tokenizer, text, self.max_tokens, self.spec.name)
+
+
+@dataclass(frozen=True)
+class PixelEncoder(BaseEncoder):
+    """An encoder that reads pixels; `processor` is its image processor."""
+
+    processor: Any
+
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
+        """Return the prepared image; see `encoder.Encoder`."""
+        pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
+        prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
+        return prepared
+
+
+@dataclass(frozen=True)
+class RegionEncoder(BaseEncoder):
+    """An encoder that reads regions; `provider` is their source."""
+
+    provider: RegionProvider
+
+    def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
+        """Return the prepared image, or its regions."""
+        return self.provider.prepare_image(image)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LateFusionEncoder(PixelEncoder):
+    """An encoder with two towers; see `encoder.LateEncoder`.
+
+    Attributes:
+        padded_length: Length that texts are padded to if the network was trained so; it reads the padding; 0 for none.
+    """
+
+    scale: float
+    bias: float = 0.0
+    padded_length: int = 0
+    late: bool = True
+    probability: bool = False
+    images_per_batch: int = 32
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 4096
+
+    def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
+        """Return image vectors of any length, by default those of transformers' `get_image_features`."""
+        vectors: torch.Tensor = self.network.get_image_features(pixel_values=images).pooler_output
+        return vectors
+
+    def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return text vectors of any length, by default those of transformers' `get_text_features`."""
+        vectors: torch.Tensor = self.network.get_text_features(input_ids=ids).pooler_output
+        return vectors
+
+    def encode_image(self, images: torch.Tensor) -> States:
+        """Return image vectors of unit length."""
+        return (torch.nn.functional.normalize(self.compute_image_vectors(images).float(), dim=-1),)
+
+    def encode_text(self, ids: torch.Tensor) -> States:
+        """Return text vectors of unit length."""
+        if self.padded_length:
+            pad_id = self.tokenizer.pad_token_id
+            ids = torch.nn.functional.pad(ids, (0, self.padded_length - ids.shape[1]), value=pad_id)
+        return (torch.nn.functional.normalize(self.compute_text_vectors(ids).float(), dim=-1),)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return the scaled cosine, plus the bias."""
+        return self.scale * (text[0] * image[0]).sum(dim=-1) + self.bias
+
+
+@torch.inference_mode()
+def compute_image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
+    """Return an image's vector of unit length, encoded alone: float64 of shape (size,)."""
+    vector: np.ndarray = encoder.encode_image(encoder.prepare_image(image)[None])[0][0].double().cpu().numpy()
+    return vector
+
+
+@torch.inference_mode()
+def compute_text_vector(encoder: Encoder, text: str) -> np.ndarray:
+    """Return a text's vector of unit length, encoded alone: float64 of shape (size,).
+
+    Raises:
+        UserError: The text is too long for the model.
+    """
+    ids = torch.tensor([encoder.tokenize(text).ids], device=encoder.device)
+    vector: np.ndarray = encoder.encode_text(ids)[0][0].double().cpu().numpy()
+    return vector
+
 
 @dataclass(frozen=True)
 class Processors:
-    """A checkpoint's tokenizer and image processor.
-
-    Attributes:
-        tokenizer_class: The transformers class of the tokenizer.
-        tokenizer: A fast tokenizer.
-        images: The image processor that resizes with PIL, whatever else is installed: others give other pixels.
-    """
+    """A checkpoint's fast tokenizer, and its image processor that resizes with PIL: others give other pixels."""
 
     tokenizer_class: ClassVar[Any] = transformers.AutoTokenizer
     tokenizer: Any
@@ -40,76 +157,6 @@ class Processors:
         )
 
 
-@dataclass(frozen=True)
-class BaseEncoder:
-    """A loaded network with its tokenizer; an encoder adds the image, `encode_image`, `encode_text` and `fuse`.
-
-    Attributes:
-        network: The transformers model, in evaluation mode.
-        tokenizer: Its tokenizer.
-        max_tokens: Maximum number of tokens, special ones included.
-        fallback_mask: Token that replaces a masked one if the tokenizer has neither a mask nor an unknown token.
-    """
-
-    spec: ModelSpec
-    device: str
-    network: Any
-    tokenizer: Any
-    max_tokens: int
-    fallback_mask: str = field(default="", kw_only=True)
-
-    @property
-    def masked_id(self) -> int:
-        """Token id that replaces a masked token; see `encoder.find_masked_id`."""
-        return find_masked_id(self.tokenizer, self.spec, self.fallback_mask)
-
-    def tokenize(self, text: str) -> TokenizedText:
-        """Return the tokens of a text; see `encoder.Encoder`."""
-        return tokenize_text(self.tokenizer, text, self.max_tokens, self.spec.name)
-
-
-@dataclass(frozen=True)
-class PixelEncoder(BaseEncoder):
-    """An encoder that reads pixels.
-
-    Attributes:
-        processor: Image processor.
-    """
-
-    processor: Any
-
-    def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """Return the prepared image; see `encoder.Encoder`."""
-        pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
-        prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
-        return prepared
-
-
-@dataclass(frozen=True)
-class RegionEncoder(BaseEncoder):
-    """An encoder that reads regions.
-
-    Attributes:
-        provider: Source of its regions.
-    """
-
-    provider: RegionProvider
-
-    @property
-    def detector(self) -> str:
-        """Name of the expected detector; empty for any."""
-        return ""
-
-    @property
-    def whole_image(self) -> bool:
-        """Whether row 0 of prepared regions is the whole image."""
-        return False
-
-    def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
-        """Return the prepared image, or its regions; see `regions.RegionProvider`."""
-        return self.provider.prepare_image(image)
-
-
 def load_pixel_encoder(
     spec: ModelSpec, device: Device, network_class: Any, head: str = "", processors_class: type[Processors] = Processors
 ) -> tuple[Any, dict[str, Any]]:
@@ -120,7 +167,7 @@ def load_pixel_encoder(
         device: The device.
         network_class: Its transformers class.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
-        processors_class: What reads its processors.
+        processors_class: Class of its processors.
     Raises:
         UserError: The weights or tokenizer cannot be loaded, or lack parameters of the network.
     """
@@ -148,30 +195,49 @@ def load_region_encoder(
         device: The device.
         network_class: Its transformers class.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
-        width_key: What its config calls the number of a region's features.
-        tokenizer_class: What reads its tokenizer.
+        width_key: Name of the number of a region's features in its config.
+        tokenizer_class: Class of its tokenizer.
     Raises:
-        UserError: As `on_pixels` does, or the entry names neither regions nor a detector, or both.
+        UserError: As `load_pixel_encoder` does, or the entry names neither regions nor a detector, or both.
     """
     where = f"models.{spec.name}"
     if spec.detector and (spec.regions or spec.masks):
         conflicting = "regions" if spec.regions else "masks"
         raise UserError(f"{where}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
     network, tokenizer = pretrained.load_pretrained(spec, network_class, head, tokenizer_class)
-    features = getattr(network.config, width_key)
+    width = getattr(network.config, width_key)
     if not (spec.detector or spec.regions):
         raise UserError(
-            f"{where}.regions: missing: this model reads regions of {features} features; name the .npz, .tsv or"
+            f"{where}.regions: missing: this model reads regions of {width} features; name the .npz, .tsv or"
             " folder that holds them, or a `detector`"
         )
     common = _build_common_fields(spec, device, network, tokenizer)
     if spec.detector:
-        return network, {
-            **common,
-            "provider": load_detected_regions(spec, features, device.name),
-            "images_per_batch": 1,
-        }
-    return network, {**common, "provider": open_stored_regions(spec, features, device.name)}
+        provider = load_detected_regions(spec, width, device.name)
+        return network, {**common, "provider": provider, "images_per_batch": 1}
+    return network, {**common, "provider": open_stored_regions(spec, width, device.name)}
+
+
+def load_bert_tokenizer(spec: ModelSpec, folder: Path) -> Any:
+    """Return the fast tokenizer next to a checkpoint file, else BERT's.
+
+    Raises:
+        UserError: It cannot be loaded, or has no vocabulary.
+    """
+    own_files = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    source, options = (str(folder), {}) if own_files else (BERT_TOKENIZER, {"revision": BERT_REVISION})
+    tokenizer_class = transformers.BertTokenizer if own_files == ["vocab.txt"] else transformers.AutoTokenizer
+    try:
+        tokenizer = tokenizer_class.from_pretrained(source, **options)
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"models.{spec.name}: cannot load the tokenizer {source}: {first_line}; check the network, or copy the"
+            f" files of {BERT_TOKENIZER} next to the weights"
+        ) from error
+    if has_no_vocabulary(tokenizer) or not getattr(tokenizer, "is_fast", False):
+        raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there")
+    return tokenizer
 
 
 def has_no_vocabulary(tokenizer: Any) -> bool:
@@ -182,98 +248,15 @@ def has_no_vocabulary(tokenizer: Any) -> bool:
 def _build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
     if has_no_vocabulary(tokenizer):
         raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
-    return {
-        "spec": spec,
-        "device": device.name,
-        "network": network.to(device.name).eval(),
-        "tokenizer": tokenizer,
-    }
-
-
-VectorFunction = Callable[[Any, torch.Tensor], torch.Tensor]
-
-
-def compute_text_features(network: Any, ids: torch.Tensor) -> torch.Tensor:
-    """Return text vectors by transformers' `get_text_features`."""
-    vectors: torch.Tensor = network.get_text_features(input_ids=ids).pooler_output
-    return vectors
-
-
-def compute_image_features(network: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """Return image vectors by transformers' `get_image_features`."""
-    vectors: torch.Tensor = network.get_image_features(pixel_values=pixels).pooler_output
-    return vectors
-
-
-@dataclass(frozen=True)
-class LateFusionEncoder(PixelEncoder):
-    """An encoder with two towers; its fields are those of `encoder.LateEncoder`.
-
-    Attributes:
-        scale: Factor of the dot product of unit vectors.
-        bias: Added constant.
-        padded_length: Length that texts are padded to if the network was trained so; it reads the padding; 0 for none.
-        texts: From the network and ids of shape (batch, length) to text vectors.
-        images: From the network and pixels of shape (batch, 3, height, width) to image vectors.
-    """
-
-    scale: float
-    bias: float = 0.0
-    padded_length: int = 0
-    texts: VectorFunction = compute_text_features
-    images: VectorFunction = compute_image_features
-    late: bool = True
-    probability: bool = False
-    images_per_batch: int = 32
-    texts_per_batch: int = 128
-    pairs_per_batch: int = 4096
-
-    def encode_image(self, images: torch.Tensor) -> States:
-        """Return image vectors of unit length."""
-        return (_normalise(self.images(self.network, images)),)
-
-    def encode_text(self, ids: torch.Tensor) -> States:
-        """Return text vectors of unit length."""
-        if self.padded_length:
-            pad_id = self.tokenizer.pad_token_id
-            ids = torch.nn.functional.pad(ids, (0, self.padded_length - ids.shape[1]), value=pad_id)
-        return (_normalise(self.texts(self.network, ids)),)
-
-    def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Return the scaled cosine, plus the bias."""
-        return self.scale * (text[0] * image[0]).sum(dim=-1) + self.bias
-
-
-@torch.inference_mode()
-def compute_image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
-    """Return an image's vector of unit length, encoded alone: float64 of shape (size,)."""
-    return _to_array(encoder.encode_image(encoder.prepare_image(image)[None]))
-
-
-@torch.inference_mode()
-def compute_text_vector(encoder: Encoder, text: str) -> np.ndarray:
-    """Return a text's vector of unit length, encoded alone: float64 of shape (size,).
-
-    Raises:
-        UserError: The text is too long for the model.
-    """
-    return _to_array(encoder.encode_text(torch.tensor([encoder.tokenize(text).ids], device=encoder.device)))
-
-
-def _to_array(states: States) -> np.ndarray:
-    vector: np.ndarray = states[0][0].double().cpu().numpy()
-    return vector
-
-
-def _normalise(vectors: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.normalize(vectors.float(), dim=-1)
-
-
-OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
+    return {"spec": spec, "device": device.name, "network": network.to(device.name).eval(), "tokenizer": tokenizer}
 
 
 class PackedLinear(torch.nn.Module):
-    """A linear layer whose weights are packed once; for inference only."""
+    """A linear layer whose weights are packed in the layout that oneDNN multiplies fastest on a CPU; for inference.
+
+    PyTorch uses another library for float32 layers, which took 1.1 to 1.4 times as long on the processors measured, and
+    packs no weights beforehand. The operations are those that PyTorch's own compiler emits.
+    """
 
     def __init__(self, layer: torch.nn.Linear) -> None:
         """Pack the weights of a layer on a CPU, in float32."""
@@ -291,7 +274,7 @@ class PackedLinear(torch.nn.Module):
 
 def pack_linear_layers(network: Any) -> None:
     """Replace the float32 linear layers of a network on a CPU; other layers and devices are unchanged."""
-    if not all(hasattr(torch.ops.mkldnn, name) for name in OPERATIONS):
+    if not all(hasattr(torch.ops.mkldnn, name) for name in PACKING_OPERATIONS):
         return
     for name, layer in network.named_children():
         if type(layer) is not torch.nn.Linear:

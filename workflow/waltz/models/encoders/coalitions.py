@@ -122,14 +122,7 @@ class Coalitions(CoalitionValues[Players]):
     """
 
     def __init__(self, encoder: Encoder, image: torch.Tensor, players: Sequence[Players], outcome: Outcome) -> None:
-        """Prepare the games, with no values known.
-
-        Args:
-            encoder: The model.
-            image: Prepared by `encoder.prepare_image`.
-            players: Players of each text with this image.
-            outcome: From logits to the value that is explained.
-        """
+        """Prepare the games, with no values known."""
         super().__init__(players, [1] * len(players))
         self.encoder, self.image = encoder, image
         self.looks = self.readings = self.pairs = 0

@@ -132,14 +132,7 @@ def read_upright_image(file: Path) -> Image.Image:
 
 
 def compute_resized_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
-    """Return height and width after resizing.
-
-    Args:
-        height: Of the image.
-        width: Of the image.
-        shortest: Length of the shorter side after resizing.
-        longest: Maximum length of the longer side; the image is scaled down to it.
-    """
+    """Return height and width of an image whose shorter side is resized to `shortest`, or its longer to `longest`."""
     scale = shortest / min(height, width)
     down, right = (shortest, scale * width) if height < width else (scale * height, shortest)
     if max(down, right) > longest:
@@ -149,14 +142,7 @@ def compute_resized_size(height: int, width: int, shortest: int, longest: int) -
 
 
 def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tensor:
-    """Return an upright image prepared for the detector: resized as floats, without antialiasing.
-
-    Args:
-        image: An image of any mode; all but RGB is converted.
-        settings: Sizes, mean and deviation.
-    Returns:
-        float32 of shape (3, height, width).
-    """
+    """Return an upright image prepared for the detector: blue, green, red, resized as floats without antialiasing."""
     size = compute_resized_size(image.height, image.width, settings.shortest, settings.longest)
     levels = torch.from_numpy(np.asarray(_convert_to_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
     resized = functional.interpolate(levels[None], size, mode="bilinear", align_corners=False)[0]
@@ -177,15 +163,13 @@ MAX_SIZE_DELTA = math.log(1000 / 16)
 
 
 def decode_boxes(deltas: torch.Tensor, boxes: torch.Tensor, weights: tuple[float, ...]) -> torch.Tensor:
-    """Return boxes moved and resized by deltas.
+    """Return boxes of shape (boxes, 4), moved and resized by deltas of this shape.
 
     Args:
         deltas: dx, dy as shares of the box's width and height, and logarithms dw, dh of what they are multiplied by,
-            all times `weights`: float32 of shape (boxes, 4).
-        boxes: float32 of shape (boxes, 4).
-        weights: What the four deltas are divided by.
-    Returns:
-        float32 of shape (boxes, 4).
+            all times `weights`.
+        boxes: The boxes.
+        weights: Divisors of the four deltas.
     """
     sizes = boxes[:, 2:] - boxes[:, :2]
     centres = boxes[:, :2] + 0.5 * sizes
@@ -208,12 +192,12 @@ def suppress_overlaps(boxes: torch.Tensor, scores: torch.Tensor, limit: float, m
     is float32, the limit float64, as in torchvision's operator on a CPU; of equal scores the first is better.
 
     Args:
-        boxes: float32 of shape (boxes, 4).
+        boxes: Shape (boxes, 4).
         scores: Shape (boxes,).
         limit: Highest intersection over union that two boxes may have.
         max_boxes: Maximum number of boxes.
     Returns:
-        Indices of the selected boxes, best first: int64 of at most `max_boxes`, on the CPU.
+        Indices of the selected boxes on the CPU, best first.
     """
     order = scores.cpu().sort(descending=True, stable=True).indices
     candidates = boxes.cpu()[order]
@@ -275,15 +259,9 @@ def _round_half_away(values: torch.Tensor) -> torch.Tensor:
 
 
 def _compute_spans(first: torch.Tensor, last: torch.Tensor, side: int, extent: int) -> torch.Tensor:
-    """Return start and end of each cell of the grids along one axis of the map.
+    """Return start and end of each of `side` cells between the first and last row (or column) of boxes on the map.
 
-    Args:
-        first: First row or column of each box: int64 of shape (boxes,).
-        last: Last one, which belongs to it.
-        side: Cells of the grid.
-        extent: Rows or columns of the map.
-    Returns:
-        int64 of shape (boxes, side, 2), between 0 and the extent; no end above its start means that nothing is left.
+    The result is of shape (boxes, side, 2); no end above its start means that nothing is left.
     """
     step = (last - first + 1).clamp(min=1).float()[:, None] / side
     cells = torch.arange(side, device=first.device, dtype=torch.float32)
@@ -292,15 +270,10 @@ def _compute_spans(first: torch.Tensor, last: torch.Tensor, side: int, extent: i
 
 
 def _pool_windows(states: torch.Tensor, axis: int, spans: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Return maxima of the windows of 1, 2, 4, ... states along an axis, and two windows that cover each span.
+    """Return maxima of the windows of 1, 2, 4, ... states along an axis, and for each span two that cover it.
 
-    Args:
-        states: Any tensor.
-        axis: Its axis that the spans are of.
-        spans: Start and end: int64 of shape (..., 2).
-    Returns:
-        The windows, all of 1 first, in the place of the axis; and the places of two for each span, of shape (...). An
-        empty span has the places of some other.
+    Spans are start and end, of shape (..., 2). The windows replace the axis, those of 1 first; the positions of the two
+    are of shape (...), for an empty span those of some other.
     """
     lengths = (spans[..., 1] - spans[..., 0]).clamp(min=1)
     longest = int(lengths.max())
@@ -340,22 +313,10 @@ class Detections:
 
 
 class Detector(nn.Module):
-    """A Faster R-CNN on the map of `res4`; the names of its weights are those of the released file.
-
-    Attributes:
-        name: Name of the detector, stored with its regions.
-        sizes: Its sizes.
-        settings: Settings of the selection of regions.
-    """
+    """A Faster R-CNN on the map of `res4`, with the released names of weights; `name` is stored with its regions."""
 
     def __init__(self, name: str, sizes: DetectorSizes, settings: DetectorSettings) -> None:
-        """Create a detector without weights.
-
-        Args:
-            name: Name of the detector, stored with its regions.
-            sizes: Its sizes.
-            settings: Settings of the selection of regions.
-        """
+        """Create a detector without weights."""
         super().__init__()
         self.name, self.sizes, self.settings = name, sizes, settings
         backbone_stages = {name: stage for name, stage in sizes.stages.items() if name != "res5"}
@@ -366,18 +327,15 @@ class Detector(nn.Module):
 
     @torch.inference_mode()
     def forward(self, image: torch.Tensor) -> Detections:
-        """Return the regions of one image.
+        """Return the regions of one image from `prepare_image`.
 
         Images are not batched: the released code pads smaller images with zeros, which changes their features.
 
-        Args:
-            image: A prepared image, float32 of shape (3, height, width); see `images.prepare_image`.
         Raises:
             UserError: Too few regions are left, or there are numbers that are not finite.
         """
-        with torch.backends.cudnn.flags(
-            enabled=True, allow_tf32=False
-        ):  # boxes change a lot where a score changes a little
+        # boxes change a lot where a score changes a little
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             return self._detect(image)
 
     def _detect(self, image: torch.Tensor) -> Detections:
@@ -445,16 +403,7 @@ class Convolution(nn.Conv2d):
     def __init__(
         self, inputs: int, outputs: int, side: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> None:
-        """Create a convolution that keeps the size except for its stride.
-
-        Args:
-            inputs: Channels that go in.
-            outputs: Channels that come out.
-            side: Side of the kernel, an odd number.
-            stride: Stride.
-            dilation: Distance between the kernel's cells.
-            groups: Groups of channels.
-        """
+        """Create a convolution that keeps the size except for its stride."""
         padding = dilation * (side // 2)
         super().__init__(inputs, outputs, side, stride, padding, dilation, groups, bias=False)
         self.norm = FrozenBatchNorm(outputs)
@@ -469,14 +418,7 @@ class Bottleneck(nn.Module):
     """1x1, 3x3 and 1x1 convolutions with a shortcut, which is a convolution if the number of channels changes."""
 
     def __init__(self, inputs: int, sizes: StageSizes, stride: int, dilation: int) -> None:
-        """Create a bottleneck of a stage.
-
-        Args:
-            inputs: Channels that go in.
-            sizes: Sizes of the stage.
-            stride: Stride of the first convolution and the shortcut.
-            dilation: Of the second convolution.
-        """
+        """Create a bottleneck of a stage."""
         super().__init__()
         different = inputs != sizes.outputs
         self.shortcut = Convolution(inputs, sizes.outputs, 1, stride=stride) if different else None
@@ -492,14 +434,7 @@ class Bottleneck(nn.Module):
 
 
 def build_stage(inputs: int, sizes: StageSizes, stride: int, dilation: int = 1) -> nn.Sequential:
-    """Return a stage of bottlenecks, of which the first has the stride.
-
-    Args:
-        inputs: Channels that go in.
-        sizes: Sizes of the stage.
-        stride: Stride of the stage.
-        dilation: Of the 3x3 convolutions.
-    """
+    """Return a stage of bottlenecks, of which the first has the stride."""
     return nn.Sequential(
         *(
             Bottleneck(sizes.outputs, sizes, 1, dilation) if block else Bottleneck(inputs, sizes, stride, dilation)
@@ -525,12 +460,7 @@ class Backbone(nn.Module):
     """The stem and the stages `res2`, `res3` and `res4`."""
 
     def __init__(self, stem: int, stages: Mapping[str, StageSizes]) -> None:
-        """Create a backbone.
-
-        Args:
-            stem: Channels of the stem.
-            stages: Sizes of each stage, by name and in order.
-        """
+        """Create a backbone."""
         super().__init__()
         self.stem = Stem(stem)
         inputs = stem
@@ -539,14 +469,7 @@ class Backbone(nn.Module):
             inputs = sizes.outputs
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return the map of an image.
-
-        Args:
-            pixels: float32 of shape (1, 3, height, width).
-        Returns:
-            float32 of shape (1, channels, height, width), a sixteenth of the size; ceil mode of the stem's pool makes
-            11 of 168.
-        """
+        """Return the map of an image, a sixteenth of its size; ceil mode of the stem's pool makes 11 of 168."""
         states = pixels
         for module in self.children():
             states = module(states)
@@ -581,12 +504,7 @@ class Predictor(nn.Module):
         return deltas
 
     def attributes(self, features: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities of the attributes: shape (regions, attributes).
-
-        Args:
-            features: Features of regions.
-            logits: Logits of their classes; the highest tells the embedding, background included.
-        """
+        """Return probabilities of the attributes of regions, given logits of their classes, background included."""
         inputs = torch.cat([features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1)
         scores = self.attr_score(functional.relu_(self.fc_attr(inputs)))
         probabilities: torch.Tensor = scores[:, :-1].softmax(dim=-1)
@@ -604,13 +522,7 @@ class RegionHeads(nn.Module):
         self.box_predictor = Predictor(sizes)
 
     def features(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Return the feature of each proposal.
-
-        Args:
-            pooled: The map under each, of shape (proposals, channels, side, side).
-        Returns:
-            float32 of shape (proposals, width).
-        """
+        """Return the features of proposals, given the map under each: from (n, channels, side, side) to (n, width)."""
         parts = (pooled[first : first + BOXES_PER_BATCH] for first in range(0, len(pooled), BOXES_PER_BATCH))
         return torch.cat([self.res5(part).mean(dim=(2, 3)) for part in parts])
 
@@ -643,13 +555,7 @@ class ProposalHead(nn.Module):
     """Scores and deltas of the anchors of each cell."""
 
     def __init__(self, inputs: int, hidden: int, anchors: int) -> None:
-        """Create a head on a map.
-
-        Args:
-            inputs: Channels of the map.
-            hidden: Channels of the 3x3 convolution.
-            anchors: Anchors of a cell.
-        """
+        """Create a head on a map."""
         super().__init__()
         self.conv = nn.Conv2d(inputs, hidden, 3, padding=1)
         self.objectness_logits = nn.Conv2d(hidden, anchors, 1)
@@ -667,29 +573,14 @@ class ProposalGenerator(nn.Module):
     """Generator of box proposals."""
 
     def __init__(self, inputs: int, hidden: int, anchors: int, settings: DetectorSettings) -> None:
-        """Create a proposal generator on a map.
-
-        Args:
-            inputs: Channels of the map.
-            hidden: Channels inside of the head.
-            anchors: Anchors of a cell.
-            settings: Settings of the selection of candidates.
-        """
+        """Create a proposal generator on a map."""
         super().__init__()
         self.anchor_generator = AnchorGenerator(anchors)
         self.rpn_head = ProposalHead(inputs, hidden, anchors)
         self.settings = settings
 
     def forward(self, states: torch.Tensor, height: int, width: int) -> torch.Tensor:
-        """Return proposed boxes of an image, best first.
-
-        Args:
-            states: The map, of shape (1, channels, rows, columns).
-            height: Height of the image in pixels.
-            width: Its width.
-        Returns:
-            float32 of shape (boxes, 4), in pixels of the image.
-        """
+        """Return proposed boxes on the map of an image of this height and width, best first: shape (boxes, 4)."""
         settings = self.settings
         scores, deltas = self.rpn_head(states)
         anchors = self.anchor_generator(*states.shape[-2:], settings.anchor_offset)

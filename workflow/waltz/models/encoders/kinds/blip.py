@@ -27,8 +27,6 @@ class Blip(PixelEncoder):
     As in the transformers class, the first token stays the tokenizer's start token; other code puts `[ENC]` there.
     """
 
-    late: bool = False
-    probability: bool = True
     images_per_batch: int = 8
     texts_per_batch: int = 128
     pairs_per_batch: int = 16
@@ -57,11 +55,7 @@ class Blip(PixelEncoder):
 
 
 def load_blip(spec: ModelSpec, device: Device) -> Blip:
-    """Load a BLIP with its matching head by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
-    """
+    """Load a BLIP with its matching head by hub id or folder."""
     network, common = load_pixel_encoder(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
     pack_linear_layers(network.vision_model.encoder)
     return Blip(**common, max_tokens=network.config.text_config.max_position_embeddings)
@@ -91,8 +85,6 @@ def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tens
 class Blip2(PixelEncoder):
     """A loaded BLIP-2; see `encoder.Encoder`."""
 
-    late: bool = False
-    probability: bool = True
     images_per_batch: int = 8
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
@@ -117,10 +109,6 @@ class Blip2(PixelEncoder):
 
 
 def load_blip_2(spec: ModelSpec, device: Device) -> Blip2:
-    """Load a BLIP-2 for retrieval by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
-    """
+    """Load a BLIP-2 for retrieval by hub id or folder."""
     network, common = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
     return Blip2(**common, max_tokens=network.config.qformer_config.max_position_embeddings)

@@ -18,8 +18,6 @@ MATCH = 1
 class Flava(PixelEncoder):
     """A loaded FLAVA; see `encoder.Encoder`."""
 
-    late: bool = False
-    probability: bool = True
     images_per_batch: int = 16
     texts_per_batch: int = 64
     pairs_per_batch: int = 32
@@ -42,27 +40,32 @@ class Flava(PixelEncoder):
         return compute_log_odds(self.network.itm_head(states), MATCH)
 
 
-def load_flava(spec: ModelSpec, device: Device) -> Flava:
-    """Load a FLAVA with its pre-training heads by hub id or folder.
+@dataclass(frozen=True)
+class FlavaContrastive(LateFusionEncoder):
+    """A loaded FLAVA without its multimodal encoder."""
 
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
-    """
+    def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
+        """Return image vectors of the contrastive head."""
+        vectors: torch.Tensor = self.network.flava.get_image_features(pixel_values=images).pooler_output[:, 0]
+        return vectors
+
+    def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
+        """Return text vectors of the contrastive head."""
+        vectors: torch.Tensor = self.network.flava.get_text_features(input_ids=ids).pooler_output[:, 0]
+        return vectors
+
+
+def load_flava(spec: ModelSpec, device: Device) -> Flava:
+    """Load a FLAVA with its pre-training heads by hub id or folder."""
     network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
     return Flava(**common, max_tokens=network.config.text_config.max_position_embeddings)
 
 
 def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
-    """
+    """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`."""
     network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
-    return LateFusionEncoder(
+    return FlavaContrastive(
         **common,
         max_tokens=network.config.text_config.max_position_embeddings,
-        texts=lambda network, ids: network.flava.get_text_features(input_ids=ids).pooler_output[:, 0],
-        images=lambda network, pixels: network.flava.get_image_features(pixel_values=pixels).pooler_output[:, 0],
         scale=float(network.flava.logit_scale.detach().exp()),
     )

@@ -21,8 +21,6 @@ FEATURE_WIDTH_KEY = "visual_feat_dim"
 class Lxmert(RegionEncoder):
     """A loaded LXMERT; see `encoder.Encoder`."""
 
-    late: bool = False
-    probability: bool = True
     images_per_batch: int = 64
     texts_per_batch: int = 64
     pairs_per_batch: int = 64
@@ -56,11 +54,7 @@ class Lxmert(RegionEncoder):
 
 
 def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:
-    """Load an LXMERT with its pre-training heads by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network, or its regions are missing.
-    """
+    """Load an LXMERT with its pre-training heads by hub id or folder."""
     network, common = load_region_encoder(
         spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY
     )
@@ -85,16 +79,9 @@ class LxmertAnswering(Lxmert):
 
 
 def load_lxmert_answering(spec: ModelSpec, device: Device) -> LxmertAnswering:
-    """Load an LXMERT with its answering head by hub id or folder.
-
-    Raises:
-        UserError: The weights or answers cannot be had, or lack parameters of the network, or its regions are missing.
-    """
+    """Load an LXMERT with its answering head by hub id or folder."""
     network, common = load_region_encoder(
         spec, device, transformers.LxmertForQuestionAnswering, "answering head", FEATURE_WIDTH_KEY
     )
-    max_tokens, answers = (
-        network.config.max_position_embeddings,
-        read_answer_vocabulary(spec, network.config.num_qa_labels),
-    )
-    return LxmertAnswering(**common, max_tokens=max_tokens, answers=answers)
+    answers = read_answer_vocabulary(spec, network.config.num_qa_labels)
+    return LxmertAnswering(**common, max_tokens=network.config.max_position_embeddings, answers=answers)

@@ -12,6 +12,8 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
+    BERT_REVISION,
+    BERT_TOKENIZER,
     PixelEncoder,
     RegionEncoder,
     has_no_vocabulary,
@@ -20,15 +22,16 @@ from waltz.models.encoders.base import (
 )
 from waltz.models.encoders.encoder import States, compute_log_odds
 
+MATCH = 0
+"""Index of a match in the output of VisualBERT's head."""
 MAX_ASPECT_RATIO = 1333 / 800
-"""Longest side of a prepared image, in units of the side that its shortest one gets."""
+"""Longest side of an image prepared for ViLT, in units of the side that its shortest one gets."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Vilt(PixelEncoder):
     """A loaded ViLT, whose logit ranks pairs and is no log odds; see `encoder.Encoder`."""
 
-    late: bool = False
     probability: bool = False
     images_per_batch: int = 32
     texts_per_batch: int = 128
@@ -69,11 +72,7 @@ class Vilt(PixelEncoder):
 
 
 def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
-    """Load a ViLT for retrieval by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network, or it draws its patches at random.
-    """
+    """Load a ViLT for retrieval by hub id or folder."""
     network, common = load_pixel_encoder(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
     config = network.config
     if config.max_image_length > 0:
@@ -84,18 +83,10 @@ def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
     return Vilt(**common, max_tokens=config.max_position_embeddings)
 
 
-MATCH = 0
-"""Index of a match in the head's output."""
-BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
-"""Tokenizer for checkpoints without one, such as the published ones."""
-
-
 @dataclass(frozen=True)
 class VisualBert(RegionEncoder):
     """A loaded VisualBERT; see `encoder.Encoder`."""
 
-    late: bool = False
-    probability: bool = True
     images_per_batch: int = 128
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
@@ -119,11 +110,7 @@ class TokenizerLoader:
 
     @staticmethod
     def from_pretrained(source: str, **options: Any) -> Any:
-        """Return the tokenizer.
-
-        Raises:
-            OSError: There is none.
-        """
+        """Return the tokenizer, or raise an `OSError`."""
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
         if not has_no_vocabulary(tokenizer):
             return tokenizer
@@ -134,11 +121,7 @@ class TokenizerLoader:
 
 
 def load_visual_bert(spec: ModelSpec, device: Device) -> VisualBert:
-    """Load a VisualBERT with its pre-training heads by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network, or its regions are missing.
-    """
+    """Load a VisualBERT with its pre-training heads by hub id or folder."""
     network, common = load_region_encoder(
         spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", TokenizerLoader
     )

@@ -1,6 +1,6 @@
 """CLIP, SigLIP and ALIGN, two encoders whose vectors meet in one scaled dot product."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import transformers
@@ -10,43 +10,29 @@ from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import LateFusionEncoder, Processors, load_pixel_encoder, pack_linear_layers
 
 EXCLAMATION_MARK = "!"
-"""Masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
+"""CLIP's masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
 
 
-def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a CLIP by hub id or folder; its logit is `logits_per_image`.
+@dataclass(frozen=True)
+class Clip(LateFusionEncoder):
+    """A loaded CLIP."""
 
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
-    """
-    network, common = load_pixel_encoder(spec, device, transformers.CLIPModel)
-    pack_linear_layers(network.vision_model.encoder)
-    pack_linear_layers(network.text_model.encoder)
-    return LateFusionEncoder(
-        **common,
-        max_tokens=network.config.text_config.max_position_embeddings,
-        fallback_mask=EXCLAMATION_MARK,
-        scale=float(network.logit_scale.detach().exp()),
-        images=compute_image_vectors,
-    )
-
-
-def compute_image_vectors(network: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """Return image vectors of a CLIP; only the first position is read, so the last layer computes no other query."""
-    tower = network.vision_model
-    states = tower.pre_layrnorm(tower.embeddings(pixels))
-    for layer in tower.encoder.layers[:-1]:
-        states = layer(states, attention_mask=None)
-    last = tower.encoder.layers[-1]
-    weights, normed = last.self_attn, last.layer_norm1(states)
-    shape = (*normed.shape[:2], -1, weights.head_dim)
-    keys, values = (project(normed).view(shape).transpose(1, 2) for project in (weights.k_proj, weights.v_proj))
-    query = weights.q_proj(normed[:, :1]).view(len(normed), 1, -1, weights.head_dim).transpose(1, 2)
-    attended = torch.nn.functional.scaled_dot_product_attention(query, keys, values, scale=weights.scale)
-    first = states[:, :1] + weights.out_proj(attended.transpose(1, 2).flatten(2))
-    first = first + last.mlp(last.layer_norm2(first))
-    vectors: torch.Tensor = network.visual_projection(tower.post_layernorm(first[:, 0]))
-    return vectors
+    def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
+        """Return image vectors; only the first position is read, so the last layer computes no other query."""
+        tower = self.network.vision_model
+        states = tower.pre_layrnorm(tower.embeddings(images))
+        for layer in tower.encoder.layers[:-1]:
+            states = layer(states, attention_mask=None)
+        last = tower.encoder.layers[-1]
+        weights, normed = last.self_attn, last.layer_norm1(states)
+        shape = (*normed.shape[:2], -1, weights.head_dim)
+        keys, values = (project(normed).view(shape).transpose(1, 2) for project in (weights.k_proj, weights.v_proj))
+        query = weights.q_proj(normed[:, :1]).view(len(normed), 1, -1, weights.head_dim).transpose(1, 2)
+        attended = torch.nn.functional.scaled_dot_product_attention(query, keys, values, scale=weights.scale)
+        first = states[:, :1] + weights.out_proj(attended.transpose(1, 2).flatten(2))
+        first = first + last.mlp(last.layer_norm2(first))
+        vectors: torch.Tensor = self.network.visual_projection(tower.post_layernorm(first[:, 0]))
+        return vectors
 
 
 class TokenizerFileProcessors(Processors):
@@ -55,14 +41,24 @@ class TokenizerFileProcessors(Processors):
     tokenizer_class = transformers.PreTrainedTokenizerFast
 
 
+def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+    """Load a CLIP by hub id or folder; its logit is `logits_per_image`."""
+    network, common = load_pixel_encoder(spec, device, transformers.CLIPModel)
+    pack_linear_layers(network.vision_model.encoder)
+    pack_linear_layers(network.text_model.encoder)
+    return Clip(
+        **common,
+        max_tokens=network.config.text_config.max_position_embeddings,
+        fallback_mask=EXCLAMATION_MARK,
+        scale=float(network.logit_scale.detach().exp()),
+    )
+
+
 def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a SigLIP by hub id or folder.
+    """Load a SigLIP by hub id or folder; the sigmoid of its logit is a probability.
 
     It was trained on texts padded to its full length and pools at the last position, so texts are padded; padding
     tokens are no players.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
     """
     network, common = load_pixel_encoder(
         spec, device, transformers.SiglipModel, processors_class=TokenizerFileProcessors
@@ -79,11 +75,7 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
 
 
 def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load an ALIGN by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
-    """
+    """Load an ALIGN by hub id or folder, which divides by a temperature."""
     network, common = load_pixel_encoder(spec, device, transformers.AlignModel)
     return LateFusionEncoder(
         **common,

@@ -6,27 +6,25 @@ its multi-task run put no loss on it.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.encoders.base import RegionEncoder
+from waltz.models.encoders.base import RegionEncoder, load_bert_tokenizer
 from waltz.models.encoders.encoder import States, compute_log_odds
-from waltz.models.encoders.kinds.single_stream import BERT_REVISION, BERT_TOKENIZER
-from waltz.models.networks.vilbert import MATCH
-from waltz.models.networks.vilbert import load_two_streams as load_network
+from waltz.models.networks.vilbert import MATCH, load_two_streams
 from waltz.models.regions import ImageOrRegions, open_stored_regions
 
 EXPECTED_DETECTOR = "vqa-maskrcnn-benchmark"
 """Detector of the released checkpoints: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
 WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 """The box of the whole image."""
+RETRIEVAL_TASK = 7
+"""Number of the task of retrieval on COCO; 8 is that on Flickr30k."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +40,12 @@ class Vilbert(RegionEncoder):
 
     Attributes:
         task: Number of the task whose token is inserted after the first; None for a network without task tokens.
-        detector: Name of the detector that it expects.
-        whole_image: Whether row 0 of prepared regions is the whole image.
     """
 
-    late: bool = False
-    probability: bool = True
     images_per_batch: int = 64
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
     task: int | None = None
-    detector: str = EXPECTED_DETECTOR
-    whole_image: bool = True
 
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
         """Return the regions after a row for the whole image, of shape (1, 1 + regions, width + 4)."""
@@ -63,9 +55,7 @@ class Vilbert(RegionEncoder):
         return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Return states of the regions before the first co-attention; the released models have no image layer before
-        it.
-        """
+        """Return states of the regions before the first co-attention; no released model has an image layer there."""
         features, boxes = self.provider.compute_regions(images)
         areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
         inputs = (features, torch.cat([boxes, areas], dim=-1))
@@ -81,35 +71,45 @@ class Vilbert(RegionEncoder):
         return compute_log_odds(self.network.match_logits(self.network.fuse(text[0], image[0])), MATCH)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Vilbert12in1(Vilbert):
+    """A loaded 12-in-1, whose logit ranks pairs and is no log odds; see `Vilbert`."""
+
+    probability: bool = False
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Return the retrieval head's logit."""
+        logit: torch.Tensor = self.network.retrieval_logit(self.network.fuse(text[0], image[0]))[:, 0].float()
+        return logit
+
+
 def load_vilbert(spec: ModelSpec, device: Device) -> Vilbert:
-    """Load a ViLBERT by its original checkpoint file, or a folder or hub id with one.
-
-    Raises:
-        UserError: Weights or tokenizer cannot be loaded, a key is missing or unexpected, or its regions are missing.
-    """
-    return Vilbert(**build_vilbert_fields(spec, device, task=None))
+    """Load a ViLBERT by its original checkpoint file, or a folder or hub id with one."""
+    return Vilbert(**_load_fields(spec, device, task=None))
 
 
-def build_vilbert_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
-    """Return the fields of `Vilbert` that a checkpoint determines.
+def load_vilbert_12in1(spec: ModelSpec, device: Device) -> Vilbert12in1:
+    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one."""
+    return Vilbert12in1(**_load_fields(spec, device, task=RETRIEVAL_TASK))
 
-    Args:
-        spec: The model; the release's JSON and a tokenizer may be next to its checkpoint.
-        device: The device.
-        task: Number of the task whose token a 12-in-1 reads; None for a ViLBERT.
-    Raises:
-        UserError: As `load` does, or there is no such task.
-    """
+
+def load_vilbert_12in1_itm(spec: ModelSpec, device: Device) -> Vilbert:
+    """Load a 12-in-1 as `load_vilbert_12in1` does, scored by its ITM head."""
+    return Vilbert(**_load_fields(spec, device, task=RETRIEVAL_TASK))
+
+
+def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
+    """Return the fields of `Vilbert` that a checkpoint determines; the release's JSON may be next to it."""
     if spec.detector:
         raise UserError(
             f"models.{spec.name}.detector: ViLBERT's own detector is not implemented; name `regions` that it found"
         )
     file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
-    network = load_network(
+    network = load_two_streams(
         file, checkpoint_file.read_configured_settings(spec), task is not None, spec.name, dtype, spec.allow_missing
     )
-    config, tokenizer = network.config, _load_tokenizer(file.parent, spec.name)
+    config, tokenizer = network.config, load_bert_tokenizer(spec, file.parent)
     if task is not None and task >= config.tasks:
         raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")
     if len(tokenizer) > config.vocab_size:
@@ -123,56 +123,8 @@ def build_vilbert_fields(spec: ModelSpec, device: Device, task: int | None) -> d
         "network": network.to(device.name),
         "tokenizer": tokenizer,
         "max_tokens": config.max_position_embeddings,
-        "provider": open_stored_regions(spec, config.v_feature_size, device.name),
+        "provider": open_stored_regions(
+            spec, config.v_feature_size, device.name, expected_detector=EXPECTED_DETECTOR, whole_image=True
+        ),
         "task": task,
     }
-
-
-def _load_tokenizer(folder: Path, name: str) -> Any:
-    """Return the tokenizer next to a checkpoint, or BERT's."""
-    try:
-        if (folder / "tokenizer.json").is_file():
-            return transformers.PreTrainedTokenizerFast.from_pretrained(folder)
-        if (folder / "vocab.txt").is_file():
-            return transformers.BertTokenizerFast.from_pretrained(folder)
-        return transformers.AutoTokenizer.from_pretrained(BERT_TOKENIZER, revision=BERT_REVISION)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"models.{name}: no tokenizer next to its checkpoint in {folder} can be read, and {BERT_TOKENIZER} at"
-            f" {BERT_REVISION} cannot be had ({str(error).strip().splitlines()[0]});"
-            f" put a tokenizer.json or vocab.txt there"
-        ) from error
-
-
-RETRIEVAL_TASK = 7
-"""Number of the task of retrieval on COCO; 8 is that on Flickr30k."""
-
-
-@dataclass(frozen=True)
-class Vilbert12in1(Vilbert):
-    """A loaded 12-in-1, whose logit ranks pairs and is no log odds; see `Vilbert`."""
-
-    probability: bool = False
-
-    def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Return the retrieval head's logit."""
-        logit: torch.Tensor = self.network.retrieval_logit(self.network.fuse(text[0], image[0]))[:, 0].float()
-        return logit
-
-
-def load_vilbert_12in1(spec: ModelSpec, device: Device) -> Vilbert12in1:
-    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one.
-
-    Raises:
-        UserError: As `vilbert.load` does.
-    """
-    return Vilbert12in1(**build_vilbert_fields(spec, device, task=RETRIEVAL_TASK))
-
-
-def load_vilbert_12in1_itm(spec: ModelSpec, device: Device) -> Vilbert:
-    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one.
-
-    Raises:
-        UserError: As `vilbert.load` does.
-    """
-    return Vilbert(**build_vilbert_fields(spec, device, task=RETRIEVAL_TASK))
