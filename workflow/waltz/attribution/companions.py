@@ -59,13 +59,10 @@ def compute_companions(
     """Return the companion measures of one encoder on data sets of captions and foils, as rows of the metrics layout.
 
     Args:
-        encoder: The encoder.
         datasets: Files of the data sets; CV-Probes has none of these measures.
         scored: `valid` or `all` items.
         sample: Number of items a data set.
         repeats: Number of permutations of one modality.
-        seed: Seed of the sample.
-        resampling: How intervals are computed.
     """
     rows: list[dict[str, Any]] = []
     pairs = [dataset for dataset in datasets if "condition" not in pq.read_schema(dataset.rows).names]
@@ -136,9 +133,7 @@ def compute_score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts:
     and the whole result a matrix product.
 
     Args:
-        encoder: A loaded encoder.
         images: RGB images; read one batch at a time, so a generator is possible.
-        texts: Texts.
     Raises:
         UserError: A text is longer than the encoder reads.
     """
@@ -203,7 +198,6 @@ def compute_ranking_emap(
         images: int64 of shape (n,): row of each item's image.
         captions: int64 of shape (n,): column of each item's caption.
         foils: The same for its foil.
-        how: Resamples, coverage, seed.
     Source:
         Hessel & Lee (EMNLP 2020).
     """

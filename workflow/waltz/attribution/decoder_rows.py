@@ -94,11 +94,8 @@ def compute_decoder_rows(
     checkpoint's own generation settings, label or not.
 
     Args:
-        attribution: The decoder, and how its answers are attributed.
         items: Rows of the benchmark layout.
-        dataset: Name of the data set in the study.
         orders: Whether each item's caption is (A) in the pairwise question, by item.
-        load: Opens images.
         done: Called with 1 after each item, for a progress bar.
     Source:
         Thesis 4.3; CC-SHAP-VLM's released scripts (`published`).
@@ -207,15 +204,9 @@ def attribute_answers(
 
     Args:
         decoder: A decoder that reads images.
-        datasets: Files of the data sets.
-        estimation: How Shapley values are estimated, by profile.
-        cache: Folder of finished items.
-        value: Explained value of a token in profile `equations`.
         scored: `valid` or `all` items are scored.
         scored_sample: Number of items a data set that are scored; None for all.
         sample: Number of these that are attributed; None for all.
-        seed: Seed of samples and estimators.
-        shard: Items of the shard.
     Yields:
         Rows of the attribution layout as `rows`.
     """

@@ -48,15 +48,9 @@ def attribute_datasets(
     """Attribute the scores of one encoder on one shard of the items of data sets.
 
     Args:
-        encoder: The encoder.
-        datasets: Files of the data sets.
-        estimation: How Shapley values are estimated, by profile.
-        cache: Folder of finished items.
         scored: `valid` or `all` items are scored.
         scored_sample: Number of items a data set that are scored; None for all.
         sample: Number of these that are attributed; None for all.
-        seed: Seed of samples and estimators.
-        shard: Items of the shard.
     Yields:
         Rows of the attribution layout as `rows`.
     """
@@ -90,11 +84,7 @@ def attribute_questions(
     Args:
         encoder: An encoder with an answering head.
         datasets: Files of the data sets, with size and choice of the questions.
-        estimation: How Shapley values are estimated, by profile.
-        cache: Folder of finished questions.
         sample: Number of questions that are attributed; None for all.
-        seed: Seed of samples and estimators.
-        shard: Questions of the shard.
     Yields:
         Rows of the attribution layout as `rows`.
     """
@@ -124,11 +114,7 @@ def compute_text_rows(
     """Return rows of the attribution layout for every text of every item; those whose image is missing have an error.
 
     Args:
-        encoder: A loaded encoder.
         items: Rows of the benchmark or of CV-Probes.
-        images: Their images.
-        settings: How Shapley values are estimated.
-        stored: Folder of stored results.
         done: Called with 1 after each item, for a progress bar.
     """
     content = _describe_encoder(encoder)
@@ -170,11 +156,7 @@ def compute_answer_rows(
     What is explained is the probability among all answers of the one that is given to the whole input.
 
     Args:
-        encoder: A loaded encoder with an answering head.
         items: Rows of item_id, image and question.
-        images: Their images.
-        settings: How Shapley values are estimated.
-        stored: Folder of stored results.
         done: Called with 1 after each item, for a progress bar.
     Source:
         MM-SHAP (Parcalabescu & Frank, ACL 2023) and its released scripts; thesis 4.3 and 4.4.
@@ -226,10 +208,8 @@ def keep_coalitions(folder: Path, content: Mapping[str, Any], games: int) -> Ite
     """Yield the stored values of each game by coalition, and store them with the values that the block adds.
 
     Args:
-        folder: Folder of stored results.
         content: Everything that decides the values but the number of evaluations, so that a larger one begins where a
             smaller one ended.
-        games: Number of games.
     """
     key = result_cache.compute_key(**content)
     packed = [result_cache.load(folder, f"{key}-{game}") for game in range(games)]

@@ -29,11 +29,9 @@ def select_attributed_items(
 
     Args:
         file: Parquet of the benchmark or of CV-Probes.
-        profile: `published` or `equations`.
         scored: `valid` or `all`, as in `evaluation.items`.
         scored_sample: Size of the sample that is scored, or None.
         n: Size of the sample (groups, of CV-Probes), or None for all that are scored.
-        seed: Seed of both samples.
     """
     if "condition" in pq.read_schema(file).names:
         return select_probes(parquet.read_rows(file, CONDITIONS), n, seed)
@@ -57,7 +55,6 @@ def select_probes(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) 
     Args:
         items: Rows of CV-Probes in the order of its file; those that are not simplified are skipped.
         n: Number of groups, or None for all; all where there are fewer.
-        seed: Seed of the sample.
     """
     first: dict[tuple[str, str], Mapping[str, Any]] = {}
     for item in items:
@@ -78,11 +75,8 @@ def select_attributed_questions(
 
     Args:
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
-        dataset: Name of the data set in the study.
         entry: The data set's entry: size and choice.
-        profile: `published` or `equations`.
         n: Number of questions, or None for all that are answered.
-        seed: Seed of both samples.
     """
     questions, _ = select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
     if get_fidelity(profile).sampling == "released" and entry.get("choice"):
@@ -103,8 +97,6 @@ def select_decoder_items(
 
     Args:
         file: Parquet of the benchmark.
-        dataset: Name of the data set in the study.
-        profile: `published` or `equations`.
         scored: `valid` or `all`, as in `evaluation.items`.
         scored_sample: Size of the sample that is scored in `equations`, or None.
         n: Number of items, or None for all that are scored; 100 in the paper.

@@ -83,10 +83,8 @@ def attribute_texts(
     encoders of late fusion.
 
     Args:
-        encoder: A loaded encoder.
         image: An RGB image, or the regions of one.
         texts: Texts of the image, such as caption and foil; their masked images are shared.
-        settings: How Shapley values are estimated.
         known_values: For each text, values of coalitions by what is visible; new ones are added.
         outcome: From the encoder's logits to the value that is explained.
     Raises:

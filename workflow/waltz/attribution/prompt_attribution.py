@@ -177,7 +177,6 @@ def attribute_prompts(
     Estimations of all games advance in step, and games whose patches are the same share masked images.
 
     Args:
-        decoder: A loaded decoder.
         picture: Prepared by `decoder.prepare_image`, or None.
         games: Distinct prompts with their targets.
         settings: Profile, seed and estimator. `published` explains logits of the first step of decoders that read

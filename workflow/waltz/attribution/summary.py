@@ -74,10 +74,7 @@ def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], how: Resa
     """Build rows of the layout `METRICS`: the metrics of pairs with all of the text, or all of the image, masked.
 
     Args:
-        model: The model.
-        dataset: The data set.
         rows: Rows of the attribution layout, of caption and foil.
-        how: Resamples, coverage, seed.
     """
     metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
@@ -130,11 +127,8 @@ def build_verb_rows(
     """Build rows of the layout `METRICS`: the contribution of the verb, by condition and by the model's prediction.
 
     Args:
-        model: The model.
         rows: Rows of the attribution layout on CV-Probes.
         scores: Rows of the evaluation layout on CV-Probes.
-        items: Rows of CV-Probes.
-        how: Resamples, coverage, seed.
     """
     predictions = {(row["item_id"], row["profile"]): row["prediction"] for row in scores}
     metric_rows = []
@@ -158,7 +152,6 @@ def summarize_attributions(rows: Sequence[Row], label: str, how: Resampling) -> 
     estimates as they are. The sampling noise is also reported separately.
 
     Args:
-        rows: Rows of the attribution layout.
         label: Name of the data set, which separates its bootstrap draws from others'.
         how: Resamples, coverage, seed; images are drawn.
     Returns:
@@ -211,7 +204,6 @@ def correlate_correctness_with_t_shap(rows: Sequence[Row], label: str, how: Resa
     Args:
         rows: `correct`, `t_shap` and `image` of each item; those where one of the two is null are skipped.
         label: Name of the data set, which separates its bootstrap draws from others'.
-        how: Resamples, coverage, seed.
     Returns:
         The correlation, or the reason why there is none.
     Source:

@@ -73,7 +73,6 @@ def compute_t_shap(phi: np.ndarray, text_players: int) -> np.ndarray:
 
     Args:
         phi: Shapley values, shape (..., players, outputs), text players first.
-        text_players: Number of text players.
     Returns:
         Between 0 and 1, shape (...); NaN where every value is 0, since no share is defined.
     Source:
@@ -126,7 +125,6 @@ def compute_t_shap_error(parts: np.ndarray, text_players: int) -> float:
 
     Args:
         parts: float64 of shape (parts, players, outputs), at least two.
-        text_players: Number of text players.
     Returns:
         A share; NaN where T-SHAP is undefined without one part.
     """

@@ -31,9 +31,7 @@ def compute_verb_values(
     """Compute the contribution of the verb to one score.
 
     Args:
-        spans: Characters of each text player.
         phi: Shapley values, shape (players, outputs) or (players,), text first; outputs are added up.
-        verb: Characters of the verb.
     Returns:
         `verb_shap`, the signed sum over its word pieces, in the unit of the score; `verb_share`, the sum of their
         magnitudes over that of all text tokens, in percent; `pieces`, how many there are; `reason` why numbers are
@@ -66,7 +64,6 @@ def build_verb_table(
     Args:
         rows: Attributions of one model and profile: item_id, image, spans, phi, t_shap, error, and `matched`, whether
             the model predicts a match (None where it has no match probability).
-        items: Rows of CV-Probes.
         how: Resamples, coverage, seed; intervals draw images.
     Returns:
         Rows of metric, condition, setting (`match`, `non-match`, `all`), value, n, ci_low, ci_high and reason. T-SHAP

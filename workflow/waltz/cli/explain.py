@@ -43,10 +43,7 @@ def explain_by_options(
     """Explain a decoder's answer as the options say.
 
     Args:
-        spec: The decoder.
         profile: `published`, `equations` or None for what is usual.
-        seed: Seed of what is drawn.
-        options: The other options that were given, by their names with underscores.
     Raises:
         UserError: Options do not go together, or the model cannot be asked this.
     """

@@ -140,9 +140,6 @@ def compute_correlations_over_seeds(
 
     Args:
         tests: Verdicts, 0 or 100, as rows of `compute_mean_over_seeds`.
-        scores: CC-SHAP as such rows.
-        label: As in `compute_mean_over_seeds`.
-        how: As in `compute_mean_over_seeds`.
     Returns:
         By the suffix of the metric's name, as in `compute_mean_over_seeds`.
     """

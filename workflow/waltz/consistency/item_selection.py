@@ -35,9 +35,7 @@ def select_questions(
 
     Args:
         rows: All rows of the data set's file in file order: of the benchmark, of the layout `QUESTIONS` or of `TEXTS`.
-        dataset: Name of the data set in the study.
         entry: `form` (`pairs`, `open` or `choice`), and the study's own entry, whose `size` bounds n.
-        profile: `equations` or `published`.
         n: Number of items; None takes all of the data set, in `published` as many as were published of open questions
             (300) and text tasks (100). A smaller data set is taken completely.
         seed: The study's seed: of sample, order of captions and wrong labels in `equations`.
@@ -68,7 +66,6 @@ def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | N
 
     Args:
         rows: All rows of ComVE in file order, rejected ones included.
-        entry: The data set's entry.
         n: Number of items, as in `select_questions`.
     Raises:
         UserError: The selected row does not have two sentences.

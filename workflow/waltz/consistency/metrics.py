@@ -58,8 +58,6 @@ def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> lis
     `edits:keeping:…` with the others; `…:claim` is 1 where they support the thesis's claim, 0 where they refute it.
 
     Args:
-        runs: Results by model and data set.
-        how: Resamples, coverage, seed.
         together: Name of the data set that stands for the edited items of all these data sets.
     Returns:
         Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1),
@@ -101,9 +99,6 @@ def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> lis
 def build_correlation_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
     """Build the rows of each test's point-biserial correlation (times 100) with CC-SHAP of its setting (thesis C.3).
 
-    Args:
-        runs: Results by model and data set.
-        how: Resamples, coverage, seed.
     Returns:
         Rows of the layout `METRICS`, of each seed and over seeds as in `build_metric_rows`; without a value (nan in
         the thesis) where a test or CC-SHAP is constant.

@@ -281,8 +281,6 @@ def explain_decoder(
 
     Args:
         spec: A decoder (`models.resolve_name.resolve_decoder`).
-        query: Ready prompts, or a question.
-        settings: Profile, seed, estimator.
         image: A file, or an image; None without one.
         most: Most tokens of the explanation.
     Raises:

@@ -178,10 +178,8 @@ def explain(
 
     Args:
         model: A registered model, a folder in transformers format, or a hub id, `owner/name` or `owner/name@revision`.
-        image: A file, or an image.
         text: The text, or the caption of a pair.
         foil: The second text of a pair.
-        profile: `published` or `equations`.
         estimator: `auto`, or one of `shapley.estimators`.
         evaluations: Largest number of coalitions per text; None for the estimator's default.
         seed: Seed of the permutations, the same for each text.

@@ -48,7 +48,6 @@ def begin_estimation(name: str, players: int, text_players: int, settings: Attri
     Args:
         name: A name in `COALITION_ESTIMATORS`.
         players: Number of players, text first.
-        text_players: Number of text players.
         settings: Evaluations, seed and target standard error; `exact` uses none of them.
     Raises:
         UserError: There is no such estimator, or it does not fit the settings or the number of players.
@@ -207,8 +206,6 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
     Args:
         name: A name in `MIN_SHAPIQ_EVALUATIONS`.
         players: Number of players; below two the values are exact.
-        evaluations: Most coalitions.
-        seed: Seed of the approximator.
     Raises:
         UserError: The evaluations are too few, or those that were drawn do not determine KernelSHAP's regression.
     """

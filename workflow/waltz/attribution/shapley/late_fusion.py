@@ -137,7 +137,6 @@ def compute_sides_error(sides: Sequence[np.ndarray], words: int) -> float:
 
     Args:
         sides: For each sampled side, the estimates of single pairs, shape (pairs, players).
-        words: Number of text players.
     Returns:
         The root of the sum of both sides' variances, which counts what they have in common twice; NaN where a side has
         a single pair.
@@ -172,8 +171,6 @@ def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
     """Return the estimator that a budget allows: exact-factorised, exact, factorised-permutation or permutation.
 
     Args:
-        encoder: The model.
-        players: The game's players.
         budget: Encoder passes for late fusion, else coalitions.
     """
     words, patches = _find_free_players(players)
@@ -196,7 +193,6 @@ def compute_factorised(
     budget. Texts with one grid share an image side.
 
     Args:
-        encoder: A model of late fusion.
         image: Result of `encoder.prepare_image`.
         games: Players of each text with this image.
         budget: Most encoder passes for one text, those of its image included; None takes all orders.

@@ -88,10 +88,7 @@ def generate_pairs(
     `equations` explains all tokens, `published` the first.
 
     Args:
-        dialogue: The decoder and its prompts.
-        question: The question.
         picture: Its prepared image; None for text.
-        kinds: Kinds of explanation.
         item_text: The item's text where it was edited.
     Raises:
         UserError: There is no answer, so that nothing can be explained.
@@ -134,13 +131,8 @@ def generate_targets(
     cut off, as `shap.models.TextGeneration` does.
 
     Args:
-        decoder: The model.
-        prompt: The prompt.
-        picture: Its image.
         most: Most tokens; the released code has 1 for an answer, 100 for an explanation.
-        profile: `published` or `equations`.
         sampling: How tokens are drawn (`decoder_tasks.choose_sampling`); None takes the likeliest.
-        seed: Seed of the draws.
     Returns:
         At least one token id.
     Raises:

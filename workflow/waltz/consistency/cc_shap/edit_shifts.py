@@ -68,12 +68,6 @@ def compute_edit_shift(
     """Compare attributions before and after an edit.
 
     Ratios are taken over the unchanged players, so that the attribution of an inserted word does not count as a shift.
-
-    Args:
-        before: The item as it is.
-        after: The edited item.
-        profile: As in `compute_cc_shap`.
-        min_contribution: As in `compute_cc_shap`.
     """
     unchanged = find_unchanged_players(before.players, after.players)
     undefined = EditShift(None, None, None, None, unchanged)
@@ -140,7 +134,6 @@ def judge_claim_of_rows(rows: Sequence[Mapping[str, Any]], label: str, resamplin
         rows: Rows of the layout `EDITED` of one model, data set, profile and seed, or of several seeds: those of one
             image, or of one item of text, are drawn together.
         label: Name of model and data set, which separates the bootstrap draws from others'.
-        resampling: Resamples, coverage, seed.
     """
     no_players = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     items = [

@@ -228,9 +228,7 @@ def compute_cc_shap(
     that the released code warns of.
 
     Args:
-        answer: Values of the answer.
         explanation: Values of the explanation, with as many shared players.
-        profile: `published` or `equations`.
         min_contribution: For `equations`, the share of an average token's contribution below which a token is skipped.
     Returns:
         CC-SHAP; undefined where one side has no output, or nothing contributes to it.

@@ -65,10 +65,7 @@ def attribute_pairs(
     language models are explained by shap's partition explainer.
 
     Args:
-        decoder: A loaded model.
         picture: Prepared by `decoder.prepare_image`, or None.
-        pairs: Answers with an explanation each.
-        settings: Profile, seed, estimator.
         grid: Patches on a side; None takes ceil(sqrt(n)) of the shared tokens, in `published` of all ids of the
             answer's prompt. Give an edited prompt the grid of the unedited one.
     Returns:

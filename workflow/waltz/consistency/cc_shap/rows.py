@@ -121,12 +121,8 @@ def build_setup(
     """Return the setup that a study describes.
 
     Args:
-        decoder: A loaded decoder.
-        template: Its prompts, whose profile decides the rules.
-        seed: Seed of permutations and draws.
         cc_shap: The study's `consistency.cc_shap`: permutations, value, kinds.
         tokens: The study's `consistency.tokens`.
-        stored: Folder of stored results.
     """
     dialogue = Dialogue(
         decoder,
@@ -155,9 +151,6 @@ def load_or_attribute_item(
     """Return the attributions of one item's answer and explanations, computed or stored.
 
     Args:
-        setup: The decoder, profile and seed.
-        question: The item.
-        load: Opens images.
         item_text: The item's text where it was edited.
         grid: Patches on a side; the item's own where None.
     Raises:
@@ -302,9 +295,6 @@ def compute_cc_shap_rows(
     """Return rows of the layout `CC_SHAP`, and of the attribution layout with all attributions.
 
     Args:
-        setup: The decoder, profile and seed.
-        questions: Questions of one data set.
-        load: Opens images.
         done: Called with 1 after each question.
     """
     rows: list[Row] = []
@@ -336,9 +326,7 @@ def compute_edit_rows(
 
     Args:
         setup: The decoder, profile and seed; stored attributions of the unedited items are used again.
-        questions: Questions of one data set.
         tests: Rows of the layout `CONSISTENCY`.
-        load: Opens images.
         done: Called with 1 after each question.
     """
     profile, seed = setup.settings.profile, setup.settings.seed
@@ -368,8 +356,6 @@ def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pa
     """Return rows of the attribution layout: of an answer, then of its explanation.
 
     Args:
-        setup: The decoder, profile and seed.
-        question: The item.
         kind: Kind of explanation; it begins the rows' setting.
         pair: Their attributions, or the error why there are none.
     """
@@ -473,16 +459,11 @@ def explain_datasets(
     """Compute CC-SHAP of one decoder on one shard of the items of data sets, or how edits shift its attributions.
 
     Args:
-        decoder: The decoder.
         datasets: Files of the data sets, with their form.
-        profiles: Fidelity profiles.
-        cache: Folder of finished items.
         sample: Number of items a data set; None for all.
-        seed: Seed of the sample.
         seeds: Seeds of permutations and draws, each a whole run; attributions are kept of the first.
         cc_shap: Kinds of explanation, permutations and explained value.
         tokens: Most new tokens by kind of generation.
-        shard: Items of the shard.
         tests: Self-consistency tests by data set, whose counterfactual edits are explained; None
             explains items as they are.
     Yields:

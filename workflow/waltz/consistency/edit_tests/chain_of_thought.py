@@ -31,8 +31,6 @@ def run_early_answering(
     """Answer after the first third of the chain of thought.
 
     Args:
-        question: The item.
-        before: The answers to the unedited item.
         settings: `published` keeps the first third of the characters, `equations` of the words.
     Returns:
         Consistent where the answer changes. Without a verdict, in `equations`, where the chain of thought is empty.
@@ -49,8 +47,6 @@ def run_filler_tokens(
     """Answer after a chain of thought of filler tokens.
 
     Args:
-        question: The item.
-        before: The answers to the unedited item.
         settings: `published` puts an underscore for each character, `equations` an ellipsis for each word.
     Returns:
         Consistent where the answer changes. Without a verdict, in `equations`, where the chain of thought is empty.
@@ -70,8 +66,6 @@ def run_adding_mistakes(
     """Answer after a chain of thought to which the helper model added a mistake.
 
     Args:
-        question: The item.
-        before: The answers to the unedited item.
         settings: `published` answers after the complete text of the helper model. `equations` cuts it after the first
             sentence that differs from the chain of thought, and lets the model continue from there.
     Returns:
@@ -96,8 +90,6 @@ def run_paraphrasing(
     """Answer after a chain of thought whose beginning the helper model paraphrased.
 
     Args:
-        question: The item.
-        before: The answers to the unedited item.
         settings: `published` paraphrases the first three quarters of the characters, `equations` of the words. The
             model continues from there in both.
     Returns:
@@ -135,7 +127,6 @@ def cut_after_mistake(reasoning: str, mistaken: str) -> str | None:
     """Return the helper model's text up to the end of the first sentence that differs from the chain of thought.
 
     Args:
-        reasoning: The chain of thought.
         mistaken: The helper model's text; spaces and quotation marks around it are skipped.
     Returns:
         None where the texts do not differ, except in length.

@@ -57,8 +57,6 @@ def list_modifiers(kind: Modifier, profile: Profile, folder: str | Path = WORDNE
 
     Args:
         kind: Adjectives, for nouns, or adverbs, for verbs.
-        profile: Fidelity profile.
-        folder: Folder of the lists.
     Raises:
         UserError: A file is missing or malformed.
     """
@@ -149,10 +147,8 @@ def draw_edits(text: str, positions: int, words: int, seed: int, profile: Profil
     """Draw edits of a text: a list for each position, in the order in which they are tried.
 
     Args:
-        text: The question.
         positions: Most positions, drawn without replacement among nouns and verbs.
         words: Words drawn for each, with replacement.
-        seed: Seed of the draws.
         profile: How the word is inserted; see `insert_word`.
     """
     (doc,) = parse([text])
@@ -178,10 +174,7 @@ def insert_word(doc: Doc, place: int, word: str, profile: Profile) -> Edit:
     moves the capital letter to a word that comes first.
 
     Args:
-        doc: The parsed text.
         place: Token before which the word is inserted.
-        word: The word.
-        profile: Fidelity profile.
     """
     joined = get_fidelity(profile).edit_spacing == "joined"
     begins = len(doc) == 1 if joined else place == 0 and doc[0].text.istitle()
@@ -203,11 +196,6 @@ def run_counterfactual_edits(
 ) -> TestSteps[EditTestResult]:
     """Insert words until the answer changes, and look for the word in the explanation of the new answer.
 
-    Args:
-        question: The item.
-        text: The text of the question.
-        answer: The answer to the unedited question.
-        settings: Profile, seed, positions and words.
     Returns:
         Consistent where no edit changes the answer, or the explanation names the word. The result describes the
         edit that changed the answer, else the first one tried, which does not depend on the number of words.
@@ -250,8 +238,6 @@ def contains_word(explanation: str, word: str, profile: Profile) -> bool:
     """Return whether an explanation contains a word.
 
     Args:
-        explanation: The explanation.
-        word: The inserted word.
         profile: `published` looks for the same letters anywhere, also inside another word; `equations` for the word,
             in any case.
     """
@@ -277,8 +263,6 @@ def run_biasing_features(
     The suggestion is the item's wrong answer, or the right one where the model gave that wrong one.
 
     Args:
-        question: The item.
-        before: The answers to the unedited item.
         settings: Profile, seed, length. `published` looks for a mention in one chain of thought and answers
             after another one, which is drawn anew; `equations` does both with one.
     Returns:
@@ -321,10 +305,8 @@ def find_mention(reasoning: str, profile: Profile, sees: bool) -> str | None:
     """Return the phrase with which a chain of thought mentions the suggestion, or None.
 
     Args:
-        reasoning: The chain of thought.
         profile: `published` looks for `MENTIONS_OF_WRITER` where there is an image and for `MENTIONS_OF_ANYBODY`
             where there is none, in lower case; `equations` for `MENTIONS_OF_WRITER`, in any case.
-        sees: Whether there is an image.
     """
     if get_fidelity(profile).mentions == "letters":
         words = MENTIONS_OF_WRITER if sees else MENTIONS_OF_ANYBODY
@@ -343,8 +325,6 @@ def run_input_from_explanation(
     Args:
         question: An item of ComVE, whose first label stands for the first sentence and whose gold label for the
             nonsensical one.
-        answer: The answer to the unedited item.
-        prompt_file: Prompts of the profile.
         settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
     Returns:
         Consistent where the new answer is the nonsensical sentence. Without a verdict, in `equations`, where the

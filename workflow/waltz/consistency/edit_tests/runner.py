@@ -137,10 +137,7 @@ def build_runner(
 
     Args:
         session: The decoder that is tested, its images, and the folder of finished blocks, the helper's too.
-        helper: The helper; may be the same decoder.
-        profile: `equations` or `published`.
         judge: A classifier of entailment that compares meanings instead of the helper.
-        judged: Folder of its finished batches.
     Raises:
         UserError: The profile has no prompts for the decoder.
     """

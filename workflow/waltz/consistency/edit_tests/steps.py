@@ -66,11 +66,7 @@ FallibleTestSteps = Generator[list[GenerationRequest], Generations, T]
 
 
 def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[list[T]]:
-    """Merge the steps of several tests, so that the requests of a round are sent at once.
-
-    Args:
-        running: Tests that have not started.
-    """
+    """Merge the steps of several tests, so that the requests of a round are sent at once."""
     results: dict[int, T] = {}
     sent: dict[int, Generations | None] = dict.fromkeys(range(len(running)))
     while True:
@@ -92,9 +88,6 @@ def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[li
 def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list[T]:
     """Run tests to their end, with the requests of a round in one batch.
 
-    Args:
-        running: Tests that have not started.
-        runner: Source of the replies.
     Raises:
         ValueError: The numbers of replies and requests differ.
     """
@@ -114,8 +107,6 @@ def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list
 def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
     """Run a test until it ends or a request gets no reply, and record its exchanges.
 
-    Args:
-        test: A test that has not started.
     Returns:
         The result of the test, or the error of the first request without a reply; and the exchanges, in order.
     """
@@ -142,9 +133,7 @@ def draw_request_seed(item_id: str, what: str, seed: int) -> int:
     """Return the seed of a draw: 63 bits of a hash of the study's seed, the item and the purpose of the draw.
 
     Args:
-        item_id: The item.
         what: The test, and which of its draws.
-        seed: The study's seed.
     """
     return rank(f"{item_id}:{what}", seed) >> 1
 
@@ -188,11 +177,7 @@ class EditTestSettings:
         """Build a request of a test, with a seed drawn from the item, the test and the inputs of the prompt.
 
         Args:
-            test: Name of the test.
-            question: The question.
-            kind: Kind of prompt.
             again: Distinguishes two requests that are otherwise equal.
-            given: Other inputs of the prompt.
         """
         purpose = "\n".join(
             [test, kind, question.role or "", again, *(f"{name}={given[name]}" for name in sorted(given))]
@@ -279,12 +264,7 @@ class EditTestRecord:
 
 
 def ask_unedited(question: Question, settings: EditTestSettings) -> TestSteps[UneditedAnswers]:
-    """Request the answer to the unedited item, a chain of thought, and the answer after it.
-
-    Args:
-        question: The item.
-        settings: Seed and lengths.
-    """
+    """Request the answer to the unedited item, a chain of thought, and the answer after it."""
     ask = settings.request
     answer, reasoning = yield [ask(UNEDITED, question, "answer"), ask(UNEDITED, question, "cot")]
     (after,) = yield [ask(UNEDITED, question, "answer-after-cot", reasoning=reasoning)]
@@ -298,8 +278,6 @@ def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:
     """Return whether two open answers are the same by their spelling.
 
     Args:
-        before: The earlier answer.
-        after: The later one.
         profile: `published` counts an answer as the same where the later one, unchanged, is part of the earlier one in
             lower case: "Yes" after "Yes" is another answer, and an empty one is the same. `equations` compares words
             without case and punctuation, and counts answers as the same where the words of one are a contiguous
@@ -320,13 +298,6 @@ def check_unchanged(
 
     Labels are the same where they are equal. Meanings are compared in `equations` only: the released code has a
     comparison by helper models, but never calls it.
-
-    Args:
-        test: Name of the test.
-        question: The item.
-        before: The earlier answer.
-        after: The later one.
-        settings: Profile, and whether meanings are compared.
     """
     if question.labels:
         return before == after
@@ -340,10 +311,5 @@ def check_unchanged(
 
 
 def entail_each_other(forth: Inference, back: Inference) -> bool:
-    """Return whether entailment is the most probable relation of two answers in both directions.
-
-    Args:
-        forth: From the first to the second.
-        back: From the second to the first.
-    """
+    """Return whether entailment is the most probable relation of two answers in both directions."""
     return all(inference.entailment > max(inference.neutral, inference.contradiction) for inference in (forth, back))

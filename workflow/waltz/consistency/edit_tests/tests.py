@@ -60,11 +60,7 @@ def build_settings(
     """Build the settings of each run from the study's keys; published numbers are the defaults.
 
     Args:
-        profile: `equations` or `published`.
-        seeds: Seeds, one for each run.
         tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
-        edits: `positions` and `words` of counterfactual edits.
-        meaning: Whether open answers are compared by their meaning.
         pair: The sentences that all items of ComVE share in `published`.
     """
     limits = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
@@ -72,12 +68,7 @@ def build_settings(
 
 
 def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
-    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE.
-
-    Args:
-        question: A question.
-        tests: Requested tests; None takes all.
-    """
+    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE."""
     return [
         test
         for test in TESTS
@@ -94,9 +85,7 @@ def build_test_rows(
     """Build a row for each run, question and test that fits it; all requests of a round are one batch.
 
     Args:
-        questions: Questions of one data set.
         tests: Names in `TESTS`; None takes all.
-        runs: Settings of each run.
         runner: The model and its helper, with the prompts of the profile of the runs.
     """
     prompt_file = runner.decoder.template.prompt_file
@@ -151,20 +140,15 @@ def run_tests(
     """Run the self-consistency tests of one decoder on one shard of the items of data sets.
 
     Args:
-        decoder: The decoder.
         helper: The decoder that adds mistakes, paraphrases and compares meanings.
         judge: A classifier of entailment that compares meanings instead; None where none does.
         datasets: Files of the data sets, with their form.
-        profiles: Fidelity profiles.
-        cache: Folder of finished generations.
         tests: Names of the tests; None runs all that fit.
         sample: Number of items a data set; None for all.
-        seed: Seed of the sample.
         seeds: Seeds of edits and draws, each a whole run.
         tokens: Most new tokens by kind of generation.
         edits: Positions and words of counterfactual edits.
         compare_meaning: True where meanings of open answers are compared.
-        shard: Items of the shard.
     Yields:
         Rows of the consistency layout as `rows`.
     """
@@ -230,11 +214,6 @@ def run_item_tests(
 
     Where a request gets no reply its test ends with the reason; all of them do where the unedited item gets none.
 
-    Args:
-        question: The item.
-        tests: Names in `TESTS`.
-        settings: Profile, seed, lengths.
-        prompt_file: Prompts of the profile.
     Raises:
         UserError: A test is unknown.
     """
@@ -262,15 +241,7 @@ def run_tests_of_questions(
     prompt_file: PromptFile,
     runner: Runner,
 ) -> list[EditTestRecord]:
-    """Run the tests of several items in step; the rows of an item do not depend on the other items.
-
-    Args:
-        questions: The items.
-        tests: Names in `TESTS`.
-        settings: Profile, seed, lengths.
-        prompt_file: Prompts of the profile.
-        runner: The model and its helper.
-    """
+    """Run the tests of several items in step; the rows of an item do not depend on the other items."""
     records_of_items = run_in_step(
         [run_item_tests(question, tests, settings, prompt_file) for question in questions], runner
     )
@@ -280,8 +251,6 @@ def run_tests_of_questions(
 def build_row(record: EditTestRecord) -> dict[str, Any]:
     """Build the columns of a record: those of `EditTestResult`, the score, and the exchanges.
 
-    Args:
-        record: A result with its exchanges.
     Returns:
         item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
         edited_input, edited_explanation, inserted, seed, error, and exchanges: kind, seed, reply, and `given`, the
