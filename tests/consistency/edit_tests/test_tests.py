@@ -16,7 +16,7 @@ from waltz.consistency.edit_tests.steps import (
     ask_unedited,
     run_in_step,
 )
-from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests, run_tests_of_questions
+from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_template, render_prompt, render_question
@@ -34,6 +34,11 @@ def question(place: int) -> Question:
     return Question(
         f"comve:{place}", "comve", "comve", None, {"first": first, "second": second}, ("A", "B"), (gold,), wrong
     )
+
+
+def run_tests(questions, tests, settings, prompt_file, runner):
+    running = [run_item_tests(asked, tests, settings, prompt_file) for asked in questions]
+    return [record for records in run_in_step(running, runner) for record in records]
 
 
 class RandomNetwork:
@@ -76,17 +81,17 @@ def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_sample
         profile, 3, most_text=6, most_mistake=6, most_paraphrase=4, positions=2, words=2, pair=PAIR, at_once=3
     )
     questions = [question(place) for place in range(3)]
-    all_of_them = run_tests_of_questions(questions, list(TESTS), settings, WORDING[profile], random_network)
+    all_of_them = run_tests(questions, list(TESTS), settings, WORDING[profile], random_network)
     assert [(tested.item_id, tested.test) for tested in all_of_them] == [
         (asked.item_id, test) for asked in questions for test in TESTS
     ]
-    alone = run_tests_of_questions(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
+    alone = run_tests(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
     assert alone == all_of_them[len(TESTS) : 2 * len(TESTS)]
     assert {tested.result.verdict for tested in all_of_them} >= {0, 1}
-    one_test = run_tests_of_questions(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
+    one_test = run_tests(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
     assert one_test == [tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"]
     reseeded = replace(settings, seed=4)
-    other = run_tests_of_questions(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
+    other = run_tests(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
     assert [tested.result for tested in other] != [tested.result for tested in all_of_them[: len(TESTS)]]
 
 
@@ -121,7 +126,7 @@ def test_every_request_can_be_put_in_words_by_both_profiles():
 def test_tests_of_many_items_are_asked_in_few_rounds():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else "so it is")
     questions = [question(place) for place in range(4)]
-    run_tests_of_questions(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
+    run_tests(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
     # as it is, 2 rounds; then the most rounds of one test: sentences with `which`, `statement`, ... by 8 edits a round
     edits = [sum(request.kind == "answer" for request in requests) for requests in runner.rounds]
     assert len(runner.rounds) <= 2 + 8
@@ -140,7 +145,7 @@ def test_the_answers_that_tests_start_from_are_asked_for_once():
 def test_items_of_the_same_words_are_drawn_apart():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
-    run_tests_of_questions(twins, list(TESTS)[2:], EditTestSettings("equations", 0), WORDING["equations"], runner)
+    run_tests(twins, list(TESTS)[2:], EditTestSettings("equations", 0), WORDING["equations"], runner)
     seeds = [{asked.seed for asked in runner.asked if asked.question.item_id == item_id} for item_id in ("i", "j")]
     assert len(seeds[0]) > 3
     assert not seeds[0] & seeds[1]
@@ -148,18 +153,14 @@ def test_items_of_the_same_words_are_drawn_apart():
 
 def test_an_unknown_test_is_refused():
     with pytest.raises(UserError, match=r"unknown test: consistency \(got cc_shap, expected one of c"):
-        run_tests_of_questions(
-            [question(0)], ["cc_shap"], EditTestSettings("equations", 0), WORDING["equations"], Scripted(str)
-        )
+        run_tests([question(0)], ["cc_shap"], EditTestSettings("equations", 0), WORDING["equations"], Scripted(str))
 
 
 def test_a_row_has_the_finding_and_all_that_was_said():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     asked = [closed("i", "?")]
     found = build_row(
-        run_tests_of_questions(
-            asked, ["filler_tokens"], EditTestSettings("equations", 7), WORDING["equations"], runner
-        )[0]
+        run_tests(asked, ["filler_tokens"], EditTestSettings("equations", 7), WORDING["equations"], runner)[0]
     )
     assert (found["item_id"], found["test"], found["verdict"], found["score"]) == ("i", "filler_tokens", 0, 0.0)
     assert (found["answer"], found["edited_answer"], found["edited_explanation"]) == ("A", "A", "... ... ...")
@@ -181,7 +182,7 @@ def test_real_items_of_comve(shared_data):
         return "it is not so." if request.kind in HELPER_KINDS else "so it is."
 
     runner = Scripted(right)
-    found = run_tests_of_questions(asked, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
+    found = run_tests(asked, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
     verdicts = {(tested.test, tested.result.verdict) for tested in found}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
     assert verdicts == {

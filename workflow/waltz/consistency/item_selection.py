@@ -8,7 +8,6 @@ the first valid ones in file order, of open questions and text tasks what `sourc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.consistency.edit_tests.edits import get_left_over_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.metrics.pair_metrics import CHOICE
@@ -62,7 +61,9 @@ def get_setting(question: Question) -> str:
 
 
 def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
-    """Select the sentences that all items of ComVE share in the released code (see `get_left_over_pair`).
+    """Select the sentences that all items of ComVE share in the released code: what its loop over the data leaves.
+
+    They are those of the row after the last one tested, or of the last row where all are tested.
 
     Args:
         rows: All rows of ComVE in file order, rejected ones included.
@@ -73,7 +74,7 @@ def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | N
     tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED_SAMPLES["comve"].n)
     by_id = {str(row["source_id"]): row for row in rows}
     read = [tuple(by_id[place]["choices"]) for place in select_published_ids("comve", rows, tested + 1)]
-    pair = get_left_over_pair(read, tested)
+    pair = read[min(tested, len(read) - 1)]
     if len(pair) != 2:
         raise UserError(
             f"wrong number of sentences: ComVE, row {tested + 1} of the published order (got {len(pair)}, expected 2)"

@@ -13,9 +13,10 @@ from waltz.filters.nli import Inference
 
 HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
 """Kinds of prompt that are put to the helper model."""
-
 ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
 """Kinds of prompt whose reply is a label, where the question has labels."""
+UNEDITED = "unedited"
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class GenerationRequest:
 
     Attributes:
         kind: Kind of prompt (`prompt_files.KINDS`). The generation is a label or an open answer for one of
-            `ANSWER_KINDS`, only the
-            continuation of the given reasoning for `cot-continued`, yes or no for `same-meaning`.
+            `ANSWER_KINDS`, only the continuation of the given reasoning for `cot-continued`, yes or no for
+            `same-meaning`.
         question: The question; kinds without a question in their prompt use its image, if any.
         given: Other inputs of the prompt, by the names of `render_prompt`.
         most: Maximum number of tokens of the reply.
@@ -149,11 +150,11 @@ class EditTestSettings:
         most_answer: Most tokens of an open answer; a label has one.
         most_mistake: Most tokens of the helper model's text with a mistake.
         most_paraphrase: Most tokens of its paraphrase.
-        positions: Most Most places of the text that words are inserted at.
+        positions: Most places of the text that words are inserted at.
         words: Words tried at each of them.
         at_once: Edits in one batch; it affects only the running time.
         meaning: Whether open answers that are not contained in each other are compared by their meaning (`equations`).
-        pair: The two sentences that all items of ComVE share in `published`; see `get_left_over_pair`.
+        pair: The two sentences that all items of ComVE share in `published`; see `item_selection.select_shared_pair`.
     """
 
     profile: Profile
@@ -187,30 +188,15 @@ class EditTestSettings:
         )
 
     def _most(self, kind: str, question: Question) -> int:
-        answer = self.most_answer if not question.labels else 1
-        limits = {
-            "add-mistake": self.most_mistake,
-            "paraphrase": self.most_paraphrase,
-            "same-meaning": 1,
-            "answer": answer,
-            "answer-after-cot": answer,
-            "answer-after-given-cot": answer,
-        }
+        if kind in ANSWER_KINDS:
+            return 1 if question.labels else self.most_answer
+        limits = {"add-mistake": self.most_mistake, "paraphrase": self.most_paraphrase, "same-meaning": 1}
         return limits.get(kind, self.most_text)
-
-
-UNEDITED = "unedited"
 
 
 @dataclass(frozen=True)
 class UneditedAnswers:
-    """Answers of the model to the unedited item.
-
-    Attributes:
-        answer: Its answer.
-        reasoning: Its chain of thought.
-        answer_after: Its answer after the chain of thought.
-    """
+    """Answers of the model to the unedited item: before a chain of thought, the chain, and after it."""
 
     answer: str
     reasoning: str
@@ -269,9 +255,6 @@ def ask_unedited(question: Question, settings: EditTestSettings) -> TestSteps[Un
     answer, reasoning = yield [ask(UNEDITED, question, "answer"), ask(UNEDITED, question, "cot")]
     (after,) = yield [ask(UNEDITED, question, "answer-after-cot", reasoning=reasoning)]
     return UneditedAnswers(answer, reasoning, after)
-
-
-WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:

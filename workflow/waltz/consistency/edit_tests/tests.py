@@ -4,21 +4,28 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from waltz.consistency.edit_tests import chain_of_thought, edits
+from waltz.consistency.edit_tests import chain_of_thought
+from waltz.consistency.edit_tests.edits import (
+    BIASING_FEATURES,
+    COUNTERFACTUAL_EDITS,
+    FROM_EXPLANATION,
+    run_biasing_features,
+    run_counterfactual_edits,
+    run_input_from_explanation,
+)
 from waltz.consistency.edit_tests.runner import DecoderRunner, build_runner
 from waltz.consistency.edit_tests.steps import (
     EditTestRecord,
     EditTestResult,
     EditTestSettings,
     FallibleTestSteps,
-    Runner,
     TestSteps,
     UneditedAnswers,
     ask_unedited,
@@ -40,6 +47,37 @@ from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
 from waltz.sources.images import load_image, open_images
 
+ReasoningTest = Callable[[Question, UneditedAnswers, EditTestSettings], TestSteps[EditTestResult]]
+StartTest = Callable[[Question, UneditedAnswers, EditTestSettings, PromptFile], TestSteps[EditTestResult]]
+
+
+def _start_counterfactual_edits(
+    question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
+) -> TestSteps[EditTestResult]:
+    text, _ = render_question(question, prompt_file)
+    return run_counterfactual_edits(question, text, before.answer, settings)
+
+
+def _start_input_from_explanation(
+    question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
+) -> TestSteps[EditTestResult]:
+    return run_input_from_explanation(question, before.answer, prompt_file, settings)
+
+
+def _start(test: ReasoningTest) -> StartTest:
+    return lambda question, before, settings, prompt_file: test(question, before, settings)
+
+
+TESTS: dict[str, StartTest] = {
+    COUNTERFACTUAL_EDITS: _start_counterfactual_edits,
+    FROM_EXPLANATION: _start_input_from_explanation,
+    BIASING_FEATURES: _start(run_biasing_features),
+    chain_of_thought.EARLY_ANSWERING: _start(chain_of_thought.run_early_answering),
+    chain_of_thought.FILLER_TOKENS: _start(chain_of_thought.run_filler_tokens),
+    chain_of_thought.ADDING_MISTAKES: _start(chain_of_thought.run_adding_mistakes),
+    chain_of_thought.PARAPHRASING: _start(chain_of_thought.run_paraphrasing),
+}
+"""The tests by name, in the order of thesis Table 5.2."""
 TOKEN_LIMITS = {
     "explanation": "most_text",
     "answer": "most_answer",
@@ -47,77 +85,6 @@ TOKEN_LIMITS = {
     "paraphrase": "most_paraphrase",
 }
 """Settings by the study's keys of `consistency.tokens`."""
-
-
-def build_settings(
-    profile: Profile,
-    seeds: Sequence[int],
-    tokens: Mapping[str, int],
-    edits: Mapping[str, int],
-    meaning: bool,
-    pair: tuple[str, str] | None = None,
-) -> list[EditTestSettings]:
-    """Build the settings of each run from the study's keys; published numbers are the defaults.
-
-    Args:
-        tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
-        pair: The sentences that all items of ComVE share in `published`.
-    """
-    limits = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
-    return [EditTestSettings(profile, seed, **limits, **edits, meaning=meaning, pair=pair) for seed in seeds]
-
-
-def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
-    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE."""
-    return [
-        test
-        for test in TESTS
-        if (tests is None or test in tests) and (test != edits.FROM_EXPLANATION or question.form == "comve")
-    ]
-
-
-def build_test_rows(
-    questions: Sequence[Question],
-    tests: Sequence[str] | None,
-    runs: Sequence[EditTestSettings],
-    runner: DecoderRunner,
-) -> list[dict[str, Any]]:
-    """Build a row for each run, question and test that fits it; all requests of a round are one batch.
-
-    Args:
-        tests: Names in `TESTS`; None takes all.
-        runner: The model and its helper, with the prompts of the profile of the runs.
-    """
-    prompt_file = runner.decoder.template.prompt_file
-    run_questions = [(run, question) for run in runs for question in questions]
-    running = [
-        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file)
-        for run, question in run_questions
-    ]
-    records_of_items = run_in_step(running, runner)
-    return [
-        {
-            **build_row(record),
-            "profile": run.profile,
-            "setting": get_setting(question),
-            "image": question.image,
-            "text": render_question(question, prompt_file)[0],
-        }
-        for (run, question), records in zip(run_questions, records_of_items, strict=True)
-        for record in records
-    ]
-
-
-def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Count rows without a verdict, and the most frequent reasons and errors."""
-    missing = [row for row in rows if row["verdict"] is None]
-    reasons = Counter(row["reason"] for row in missing if row["reason"] is not None)
-    errors = Counter(row["error"] for row in missing if row["error"] is not None)
-    return {
-        "without_verdict": len(missing),
-        "reasons": dict(reasons.most_common(10)),
-        "errors": dict(errors.most_common(10)),
-    }
 
 
 def run_tests(
@@ -173,38 +140,63 @@ def run_tests(
         )
 
 
-def _start_counterfactual_edits(
-    question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
-) -> TestSteps[EditTestResult]:
-    text, _ = render_question(question, prompt_file)
-    return edits.run_counterfactual_edits(question, text, before.answer, settings)
+def build_settings(
+    profile: Profile,
+    seeds: Sequence[int],
+    tokens: Mapping[str, int],
+    edits: Mapping[str, int],
+    meaning: bool,
+    pair: tuple[str, str] | None = None,
+) -> list[EditTestSettings]:
+    """Build the settings of each run from the study's keys; published numbers are the defaults.
+
+    Args:
+        tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
+        pair: The sentences that all items of ComVE share in `published`.
+    """
+    limits = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
+    return [EditTestSettings(profile, seed, **limits, **edits, meaning=meaning, pair=pair) for seed in seeds]
 
 
-def _start_input_from_explanation(
-    question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
-) -> TestSteps[EditTestResult]:
-    return edits.run_input_from_explanation(question, before.answer, prompt_file, settings)
+def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
+    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE."""
+    return [
+        test
+        for test in TESTS
+        if (tests is None or test in tests) and (test != FROM_EXPLANATION or question.form == "comve")
+    ]
 
 
-StartTest = Callable[[Question, UneditedAnswers, EditTestSettings, PromptFile], TestSteps[EditTestResult]]
+def build_test_rows(
+    questions: Sequence[Question],
+    tests: Sequence[str] | None,
+    runs: Sequence[EditTestSettings],
+    runner: DecoderRunner,
+) -> list[dict[str, Any]]:
+    """Build a row for each run, question and test that fits it; all requests of a round are one batch.
 
-
-def _start_reasoning_test(
-    test: Callable[[Question, UneditedAnswers, EditTestSettings], TestSteps[EditTestResult]],
-) -> StartTest:
-    return lambda question, before, settings, prompt_file: test(question, before, settings)
-
-
-TESTS: dict[str, StartTest] = {
-    edits.COUNTERFACTUAL_EDITS: _start_counterfactual_edits,
-    edits.FROM_EXPLANATION: _start_input_from_explanation,
-    edits.BIASING_FEATURES: _start_reasoning_test(edits.run_biasing_features),
-    chain_of_thought.EARLY_ANSWERING: _start_reasoning_test(chain_of_thought.run_early_answering),
-    chain_of_thought.FILLER_TOKENS: _start_reasoning_test(chain_of_thought.run_filler_tokens),
-    chain_of_thought.ADDING_MISTAKES: _start_reasoning_test(chain_of_thought.run_adding_mistakes),
-    chain_of_thought.PARAPHRASING: _start_reasoning_test(chain_of_thought.run_paraphrasing),
-}
-"""The tests by name, in the order of thesis Table 5.2."""
+    Args:
+        tests: Names in `TESTS`; None takes all.
+        runner: The model and its helper, with the prompts of the profile of the runs.
+    """
+    prompt_file = runner.decoder.template.prompt_file
+    run_questions = [(run, question) for run in runs for question in questions]
+    running = [
+        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file)
+        for run, question in run_questions
+    ]
+    records_of_items = run_in_step(running, runner)
+    return [
+        {
+            **build_row(record),
+            "profile": run.profile,
+            "setting": get_setting(question),
+            "image": question.image,
+            "text": render_question(question, prompt_file)[0],
+        }
+        for (run, question), records in zip(run_questions, records_of_items, strict=True)
+        for record in records
+    ]
 
 
 def run_item_tests(
@@ -234,20 +226,6 @@ def run_item_tests(
     ]
 
 
-def run_tests_of_questions(
-    questions: Sequence[Question],
-    tests: Sequence[str],
-    settings: EditTestSettings,
-    prompt_file: PromptFile,
-    runner: Runner,
-) -> list[EditTestRecord]:
-    """Run the tests of several items in step; the rows of an item do not depend on the other items."""
-    records_of_items = run_in_step(
-        [run_item_tests(question, tests, settings, prompt_file) for question in questions], runner
-    )
-    return [record for records in records_of_items for record in records]
-
-
 def build_row(record: EditTestRecord) -> dict[str, Any]:
     """Build the columns of a record: those of `EditTestResult`, the score, and the exchanges.
 
@@ -256,20 +234,15 @@ def build_row(record: EditTestRecord) -> dict[str, Any]:
         edited_input, edited_explanation, inserted, seed, error, and exchanges: kind, seed, reply, and `given`, the
         other inputs of the prompt, as JSON.
     """
-    result = record.result
-    columns: dict[str, Any] = dict.fromkeys(column.name for column in fields(EditTestResult))
-    error = None
-    if isinstance(result, UserError):
-        error = str(result)
-    else:
-        columns = asdict(result)
+    failed = isinstance(record.result, UserError)
+    columns = dict.fromkeys(field.name for field in fields(EditTestResult)) if failed else vars(record.result)
     return {
         "item_id": record.item_id,
         "test": record.test,
         **columns,
         "score": None if columns["verdict"] is None else float(columns["verdict"]),
         "seed": record.seed,
-        "error": error,
+        "error": str(record.result) if failed else None,
         "exchanges": [
             {
                 "kind": exchange.request.kind,
@@ -279,4 +252,16 @@ def build_row(record: EditTestRecord) -> dict[str, Any]:
             }
             for exchange in record.exchanges
         ],
+    }
+
+
+def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count rows without a verdict, and the most frequent reasons and errors."""
+    missing = [row for row in rows if row["verdict"] is None]
+    reasons = Counter(row["reason"] for row in missing if row["reason"] is not None)
+    errors = Counter(row["error"] for row in missing if row["error"] is not None)
+    return {
+        "without_verdict": len(missing),
+        "reasons": dict(reasons.most_common(10)),
+        "errors": dict(errors.most_common(10)),
     }
