@@ -96,7 +96,7 @@ def compare_profiles(
 
     def measure_consistency(game: ExplainedItem, profile: Profile) -> _Number:
         measured = compute_cc_shap(game.answer, game.explanation, profile, least)
-        return _Number(measured.value, measured.standard_error, measured.reason or measured.standard_error_reason)
+        return _Number(measured.value, measured.standard_error, measured.reason)
 
     games: tuple[tuple[ExplainedItem, Profile], ...] = (
         (published, "published"),

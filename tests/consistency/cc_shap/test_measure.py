@@ -205,7 +205,7 @@ def test_reasons_stand_where_there_is_no_standard_error():
         found = compute_cc_shap(side(phi, exact=True), poor, "equations")
         assert found.value == pytest.approx(1)
         assert found.standard_error is None
-        assert reason in found.standard_error_reason
+        assert reason in found.reason
 
 
 def test_the_standard_error_is_the_spread_over_seeds():

@@ -90,7 +90,7 @@ class DecoderExplanation:
             "label": self.label,
             "cc_shap": to_null(cc_shap.value),
             "cc_shap_se": to_null(cc_shap.standard_error),
-            "cc_shap_reason": cc_shap.reason or cc_shap.standard_error_reason,
+            "cc_shap_reason": cc_shap.reason,
             "companions": None
             if cc_shap.companions is None
             else {name: to_null(value) for name, value in asdict(cc_shap.companions).items()},

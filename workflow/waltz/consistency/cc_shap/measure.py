@@ -1,9 +1,10 @@
 """CC-SHAP: the similarity of the attributions of a model's answer and of its explanation (thesis 5.2)."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from waltz.fidelity import Fidelity, Profile, get_fidelity
 
 MAX_ROUNDING = 1e-12
 """Ratios that differ by at most this, relative to their size, are the same but for rounding."""
+WARNING_LEVEL = 0.01
+"""Mean |phi| over the query suffix below which the released code prints a warning about an output token."""
 
 
 @dataclass(frozen=True)
@@ -158,15 +161,8 @@ def find_unchanged_players(before: Sequence[Hashable], after: Sequence[Hashable]
 
 
 def _count_common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Return the length of the common beginning."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next(
-        (length for length, (player, counterpart) in pairs if player != counterpart), min(len(first), len(second))
-    )
-
-
-WARNING_LEVEL = 0.01
-"""Mean |phi| over the query suffix below which the released code prints a warning about an output token."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +195,7 @@ class CCShap:
             `published`.
         weak_explanation: Tokens of the explanation likewise.
         with_weak: CC-SHAP with those tokens; None where it is undefined.
-        reason: Why there is no value.
-        standard_error_reason: Why there is no standard error.
+        reason: Why there is no value, or no standard error.
     """
 
     value: float | None
@@ -212,7 +207,6 @@ class CCShap:
     weak_explanation: int
     with_weak: float | None
     reason: str | None = None
-    standard_error_reason: str | None = None
 
 
 def compute_cc_shap(
@@ -249,15 +243,16 @@ def compute_cc_shap(
     )
     reasons = [reason for name, side in sides.items() if (reason := _explain_undefined(name, side, means[name]))]
     if reasons:
-        return replace(undefined, reason="; ".join(reasons), standard_error_reason="CC-SHAP is undefined")
-    error = _compute_standard_error(answer, explanation, strong, fidelity)
+        return replace(undefined, reason="; ".join(reasons))
+    error, reason = _compute_standard_error(sides, means, strong, fidelity)
+    with_weak = float(compute_cosine(*(compute_mean_ratios(side, profile, 0) for side in sides.values())))
     return replace(
         undefined,
         value=float(compute_cosine(means["answer"], means["explanation"])),
-        standard_error=error if isinstance(error, float) else None,
+        standard_error=error,
         companions=compute_companions(means["answer"], means["explanation"]),
-        with_weak=_compute_with_weak(answer, explanation, profile),
-        standard_error_reason=None if isinstance(error, float) else error,
+        with_weak=None if math.isnan(with_weak) else with_weak,
+        reason=reason,
     )
 
 
@@ -285,23 +280,18 @@ def _average_ratios(side: SharedEstimate, phi: np.ndarray, strong: np.ndarray, f
     if fidelity.ratio_total == "shared":
         means: np.ndarray = compute_contribution_ratios(shared[..., strong]).mean(axis=-1)
         return means
-    suffix = _select_suffix(side, phi)
+    suffix = np.delete(phi, side.shared, axis=-2)
     total = np.abs(phi).sum(axis=-2, keepdims=True) - np.abs(suffix).sum(axis=-2, keepdims=True)
     percents = np.divide(100 * shared, total, out=np.full_like(shared, np.nan), where=total > 0)
     means = percents.mean(axis=-1)
     return means
 
 
-def _select_suffix(side: SharedEstimate, phi: np.ndarray) -> np.ndarray:
-    """Return the values of the players in the query suffix."""
-    return np.delete(phi, side.shared, axis=-2)
-
-
 def _count_weak_outputs(side: SharedEstimate, strong: np.ndarray, fidelity: Fidelity) -> int:
     """Return how many outputs next to nothing contributes to, by the rule of the profile."""
     if fidelity.drops_weak_outputs:
         return int((~strong).sum())
-    suffix = _select_suffix(side, side.estimate.phi)
+    suffix = np.delete(side.estimate.phi, side.shared, axis=0)
     return int((np.abs(suffix).mean(axis=0) < WARNING_LEVEL).sum()) if len(suffix) else 0
 
 
@@ -323,38 +313,31 @@ def _explain_undefined(name: str, side: SharedEstimate, means: np.ndarray) -> st
     return None
 
 
-def _compute_with_weak(answer: SharedEstimate, explanation: SharedEstimate, profile: Profile) -> float | None:
-    means = [compute_mean_ratios(side, profile, 0) for side in (answer, explanation)]
-    value = float(compute_cosine(*means))
-    return None if math.isnan(value) else value
-
-
 def _compute_standard_error(
-    answer: SharedEstimate, explanation: SharedEstimate, strong: dict[str, np.ndarray], fidelity: Fidelity
-) -> float | str:
-    """Return the jackknife error over parts, or why there is none.
-
-    With equally many parts, the same part of both sides is omitted at once. With unequal numbers the sides were drawn
-    independently, so that their variances add up.
-    """
-    sides = {"answer": answer, "explanation": explanation}
-    means = {name: _average_ratios(side, side.estimate.phi, strong[name], fidelity) for name, side in sides.items()}
+    sides: Mapping[str, SharedEstimate],
+    means: Mapping[str, np.ndarray],
+    strong: Mapping[str, np.ndarray],
+    fidelity: Fidelity,
+) -> tuple[float | None, str | None]:
+    """Return the jackknife error over parts, or why there is none."""
     fewer: dict[str, np.ndarray] = {}
     for name, side in sides.items():
         if side.estimate.exact:
             continue
         if side.estimate.parts is None:
-            return f"the estimator of the {name} gives no independent parts"
+            return None, f"the estimator of the {name} gives no independent parts"
         if len(side.estimate.parts) < 2:
-            return f"one permutation with its reverse for the {name}; a standard error needs two"
+            return None, f"one permutation with its reverse for the {name}; a standard error needs two"
         fewer[name] = _average_ratios(side, average_leaving_one_out(side.estimate.parts), strong[name], fidelity)
     if len(fewer) == 2 and len(fewer["answer"]) == len(fewer["explanation"]):
-        errors = [compute_jackknife_error(compute_cosine(fewer["answer"], fewer["explanation"]))]
+        # the same part of both sides is omitted at once
+        error = compute_jackknife_error(compute_cosine(fewer["answer"], fewer["explanation"]))
     else:
+        # the sides were drawn independently, so that their variances add up
         others = {"answer": "explanation", "explanation": "answer"}
         errors = [
             compute_jackknife_error(compute_cosine(part_means, means[others[name]]))
             for name, part_means in fewer.items()
         ]
-    error = math.hypot(*errors)
-    return "CC-SHAP is undefined without one permutation" if math.isnan(error) else error
+        error = math.hypot(*errors)
+    return (None, "CC-SHAP is undefined without one permutation") if math.isnan(error) else (error, None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
@@ -28,8 +28,8 @@ from waltz.consistency.cc_shap.dialogue import (
     generate_pairs,
 )
 from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
-from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate
-from waltz.consistency.cc_shap.pair_attribution import Pair, PairAttribution, SideAttribution, attribute_pairs
+from waltz.consistency.cc_shap.measure import Companions, SharedEstimate
+from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
 from waltz.consistency.edit_tests.edits import COUNTERFACTUAL_EDITS
 from waltz.consistency.item_selection import get_setting, select_questions
 from waltz.core.digest import digest
@@ -45,6 +45,8 @@ from waltz.evaluation.vqa import ANSWER
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,8 @@ def build_setup(
     if dialogue.fidelity.estimators:
         settings = apply_family_rules(settings, decoder, template)
     else:
-        settings = PromptSettings(
-            dialogue.fidelity.name,
-            seed,
-            permutations=cc_shap["permutations"],
-            value=cc_shap.get("value", LOG_PROBABILITY),
-        )
+        value = cc_shap.get("value", LOG_PROBABILITY)
+        settings = replace(settings, permutations=cc_shap["permutations"], value=value)
     return CCShapSetup(dialogue, settings, kinds, stored)
 
 
@@ -204,13 +202,10 @@ def _attribute_kinds(
     setup: CCShapSetup, generated: GeneratedPairs, picture: PreparedImage | None, grid: int | None
 ) -> dict[str, PairAttribution | UserError]:
     """Return the attributions of each kind, computed together where that is possible, else one by one."""
-    attributions: dict[str, PairAttribution | UserError] = {}
-    pairs: dict[str, Pair] = {}
-    for kind, pair in generated.pairs.items():
-        if isinstance(pair, UserError):
-            attributions[kind] = pair
-        else:
-            pairs[kind] = pair
+    attributions: dict[str, PairAttribution | UserError] = {
+        kind: pair for kind, pair in generated.pairs.items() if isinstance(pair, UserError)
+    }
+    pairs = {kind: pair for kind, pair in generated.pairs.items() if not isinstance(pair, UserError)}
     decoder = setup.dialogue.decoder
     try:
         joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid) if pairs else []
@@ -232,7 +227,18 @@ def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: Pair
     if isinstance(pair, UserError):
         return {"row": {"answer": generated.answer, "error": str(pair)}}
     order = np.argsort(_renumber_shared(pair.answer))
-    row = _build_cc_shap_columns(pair.cc_shap, order) | {
+    cc_shap = pair.cc_shap
+    companions = {field.name: getattr(cc_shap.companions, field.name, None) for field in fields(Companions)}
+    row: Row = {
+        "value": cc_shap.value,
+        "standard_error": cc_shap.standard_error,
+        **companions,
+        "with_weak": cc_shap.with_weak,
+        "weak_answer": cc_shap.weak_answer,
+        "weak_explanation": cc_shap.weak_explanation,
+        "ratios_answer": [to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
+        "ratios_explanation": [to_null(ratio) for ratio in cc_shap.ratios_explanation[order]],
+        "reason": cc_shap.reason,
         "answer": generated.answer,
         "explanation": decoder.decode_text(pair.explanation.attribution.game.targets),
         "evaluated": pair.answer.attribution.evaluated + pair.explanation.attribution.evaluated,
@@ -246,21 +252,6 @@ def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: Pair
         "row": row,
         "answer": _build_stored_side(decoder, pair.answer, seed),
         "explanation": _build_stored_side(decoder, pair.explanation, seed),
-    }
-
-
-def _build_cc_shap_columns(cc_shap: CCShap, order: np.ndarray) -> dict[str, Any]:
-    names = ("correlation", "mse", "variance", "kl", "js")
-    return {
-        "value": cc_shap.value,
-        "standard_error": cc_shap.standard_error,
-        **(dict.fromkeys(names) if cc_shap.companions is None else asdict(cc_shap.companions)),
-        "with_weak": cc_shap.with_weak,
-        "weak_answer": cc_shap.weak_answer,
-        "weak_explanation": cc_shap.weak_explanation,
-        "ratios_answer": [to_null(ratio) for ratio in cc_shap.ratios_answer[order]],
-        "ratios_explanation": [to_null(ratio) for ratio in cc_shap.ratios_explanation[order]],
-        "reason": cc_shap.reason or cc_shap.standard_error_reason,
     }
 
 
@@ -284,9 +275,6 @@ def _renumber_shared(side: SideAttribution) -> np.ndarray:
     patches_before = players - words if side.attribution.text.start else 0
     numbers: np.ndarray = (side.shared - patches_before) % players
     return numbers
-
-
-Row = dict[str, Any]
 
 
 def compute_cc_shap_rows(
