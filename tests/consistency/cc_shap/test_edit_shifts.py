@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.consistency.cc_shap.edit_shifts import EditShift, ExplainedItem, compute_edit_shift, judge_claim
+from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift, judge_claim
 from waltz.consistency.cc_shap.measure import SharedEstimate
 from waltz.core.intervals import Resampling
 
@@ -68,37 +68,36 @@ def test_reasons():
     assert (only.answer, only.inserted_answer) == (None, pytest.approx(1))
 
 
-def items(answers, explanations):
-    nowhere = (np.arange(0), np.arange(0))
-    return [EditShift(a, e, 0.1, 0.1, nowhere) for a, e in zip(answers, explanations, strict=True)]
+def claim_of(answers, explanations, images=None):
+    images = images or [str(place) for place in range(len(answers))]
+    sides = zip(images, answers, explanations, strict=True)
+    return judge_claim([{"image": image, "answer": a, "explanation": e} for image, a, e in sides], "x", HOW)
 
 
 def test_the_claim_is_supported_refuted_or_open():
     near, far = np.linspace(0.0, 0.04, 40), np.linspace(0.2, 0.4, 40)
-    images = [str(place) for place in range(40)]
-    supported = judge_claim(items(near, far), images, "x", HOW)
+    supported = claim_of(near, far)
     assert supported.verdict == "supports"
     assert supported.difference.value == pytest.approx(0.28)
     assert supported.difference.ci_low < 0.28 < supported.difference.ci_high
     assert supported.answer.value == pytest.approx(0.02)
-    assert judge_claim(items(far, near), images, "x", HOW).verdict == "refutes"
-    assert judge_claim(items(near, near[::-1]), images, "x", HOW).verdict == "refutes"  # they move no further
-    wide = np.tile([0.0, 0.14], 20)
-    assert judge_claim(items(near, wide), images, "x", HOW).verdict == "undecided"
-    assert judge_claim(items(near, far), images, "x", HOW) == supported
+    assert claim_of(far, near).verdict == "refutes"
+    assert claim_of(near, near[::-1]).verdict == "refutes"  # they move no further
+    assert claim_of(near, np.tile([0.0, 0.14], 20)).verdict == "undecided"
+    assert claim_of(near, far) == supported
 
 
 def test_clusters_are_drawn_and_items_without_distances_left_out():
     generator = np.random.default_rng(0)
     answers = np.repeat(generator.random(10), 8)
     explanations = answers + np.repeat(generator.normal(0.2, 0.2, 10), 8)
-    alone = judge_claim(items(answers, explanations), [str(place) for place in range(80)], "x", HOW)
-    together = judge_claim(items(answers, explanations), [str(place // 8) for place in range(80)], "x", HOW)
+    alone = claim_of(answers, explanations)
+    together = claim_of(answers, explanations, [str(place // 8) for place in range(80)])
     widths = [one.difference.ci_high - one.difference.ci_low for one in (alone, together)]
     assert widths[1] > 2 * widths[0]
-    gone = judge_claim([*items([0.1] * 6, [0.3, 0.31] * 3), *items([None], [0.1])], list("abcdefg"), "x", HOW)
-    assert (gone.skipped, gone.difference.n, gone.verdict) == (1, 6, "supports")
-    none = judge_claim(items([None], [None]), ["a"], "x", HOW)
-    assert (none.verdict, none.answer.value, none.skipped) == (None, None, 1)
+    gone = claim_of([0.1] * 6 + [None], [0.3, 0.31] * 3 + [0.1])
+    assert (gone.difference.n, gone.verdict) == (6, "supports")
+    none = claim_of([None], [None])
+    assert (none.verdict, none.answer.value) == (None, None)
     assert "none of 1 items" in none.difference.reason
-    assert judge_claim(items([0.1] * 9, [0.3] * 9), ["a"] * 9, "x", HOW).verdict == "undecided"  # one cluster
+    assert claim_of([0.1] * 9, [0.3] * 9, ["a"] * 9).verdict == "undecided"  # one cluster

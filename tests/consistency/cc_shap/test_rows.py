@@ -9,7 +9,7 @@ from PIL import Image
 
 from stand_ins import scripted_decoders, tiny_decoders
 from waltz.consistency.cc_shap.dialogue import generate_pairs
-from waltz.consistency.cc_shap.edit_shifts import judge_claim_of_rows
+from waltz.consistency.cc_shap.edit_shifts import judge_claim
 from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.cc_shap.rows import (
@@ -289,8 +289,8 @@ def test_the_claim_from_rows():
         ]
 
     how = Resampling(500, 0.95, 1)
-    printed = judge_claim_of_rows([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
-    assert (printed.verdict, printed.skipped) == ("supports", 1)
+    printed = judge_claim([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
+    assert (printed.verdict, printed.difference.n) == ("supports", 6)
     assert printed.difference.value == pytest.approx(0.425)
-    assert judge_claim_of_rows(rows(0.4, 0.1), "m", how).verdict == "refutes"
-    assert judge_claim_of_rows(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"
+    assert judge_claim(rows(0.4, 0.1), "m", how).verdict == "refutes"
+    assert judge_claim(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"

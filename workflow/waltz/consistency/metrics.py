@@ -14,12 +14,26 @@ from waltz.consistency.aggregates import (
     compute_correlations_over_seeds,
     compute_mean_over_seeds,
 )
-from waltz.consistency.cc_shap.edit_shifts import judge_claim_of_rows
+from waltz.consistency.cc_shap.edit_shifts import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling
 
 Row = Mapping[str, Any]
 
+POST_HOC, COT = "post-hoc", "cot"
+"""Settings of the papers: the model answers and explains afterwards, or answers behind a chain of thought."""
+SETTING_OF_TEST = {
+    "counterfactual_edits": POST_HOC,
+    "input_from_explanation": POST_HOC,
+    "biasing_features": COT,
+    "early_answering": COT,
+    "filler_tokens": COT,
+    "adding_mistakes": COT,
+    "paraphrasing": COT,
+}
+"""Setting of each test."""
+CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
+"""Metric of CC-SHAP by setting."""
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns next to CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
 AVERAGE, RESCALED = "average", "rescaled_average"
@@ -67,7 +81,7 @@ def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> lis
     """
     metric_rows = []
     parts: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}
-    edited: dict[tuple[str, str], dict[str, Sequence[Row]]] = {}
+    edited: dict[tuple[str, str], list[Sequence[Row]]] = {}
     for (model, dataset), run in runs.items():
         for profile, profile_run in _split_by_profile(run, f"{model} on {dataset}").items():
             names = {"model": model, "dataset": dataset, "profile": profile}
@@ -77,19 +91,14 @@ def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> lis
                 metric_rows += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in measures]
                 if metric in SETTING_OF_TEST or metric in CC_SHAP_METRICS.values():
                     parts.setdefault((model, profile), {})[dataset, metric] = average
-            edited.setdefault((model, profile), {})[dataset] = profile_run.edited
-            metric_rows += [
-                {**names, "setting": POST_HOC, "metric": metric, **vars(measure)}
-                for metric, measure in _summarize_edit_groups(profile_run.edited, dataset, how)
-            ]
-    for (model, profile), by_dataset in edited.items():
-        if sum(map(bool, by_dataset.values())) > 1:
-            names = {"model": model, "dataset": together, "profile": profile, "setting": POST_HOC}
-            pooled = [row for rows in by_dataset.values() for row in rows]
-            metric_rows += [
-                {**names, "metric": metric, **vars(measure)}
-                for metric, measure in _summarize_edit_groups(pooled, together, how)
-            ]
+            if profile_run.edited:
+                edited.setdefault((model, profile), []).append(profile_run.edited)
+                metric_rows += [{**names, **row} for row in _summarize_edits(profile_run.edited, dataset, how)]
+    for (model, profile), parts_of_edited in edited.items():
+        if len(parts_of_edited) > 1:
+            names = {"model": model, "dataset": together, "profile": profile}
+            pooled = [row for rows in parts_of_edited for row in rows]
+            metric_rows += [{**names, **row} for row in _summarize_edits(pooled, together, how)]
     for (model, profile), cells in parts.items():
         names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
         metric_rows.append({**names, **vars(_compute_rescaled_average(cells, how))})
@@ -181,49 +190,29 @@ def _compute_rescaled_average(cells: Mapping[tuple[str, str], SampledMeasure], h
     return build_measure(average.value, average.n, draws, how, average.n, PERCENT)
 
 
-def _summarize_edit_groups(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
-    """Summarize the shifts with all edits, with those that change the answer and with those that keep it."""
-    if not rows:
-        return
+def _summarize_edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[dict[str, Any]]:
+    """Yield setting, metric and measure of the shifts with all edits, and with those that change or keep the answer."""
     for name, flipped in EDIT_GROUPS.items():
-        group_rows = [row for row in rows if flipped is None or row["flipped"] is flipped]
-        for metric, measure in _summarize_edits(group_rows, label, how):
-            yield f"{name}:{metric}", measure
+        group = [row for row in rows if flipped is None or row["flipped"] is flipped]
+        for metric, measure in _measure_shifts(group, label, how).items():
+            yield {"setting": POST_HOC, "metric": f"{name}:{metric}", **vars(measure)}
 
 
-def _summarize_edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
-    """Summarize the shifts with edits, and the evidence for the thesis's claim."""
-    claim = judge_claim_of_rows(rows, label, how)
-    yield "answer", claim.answer
-    yield "explanation", claim.explanation
-    yield "difference", claim.difference
+def _measure_shifts(rows: Sequence[Row], label: str, how: Resampling) -> dict[str, Measure]:
+    """Return the shifts with edits, and the evidence for the thesis's claim."""
+    claim = judge_claim(rows, label, how)
+    measures = {"answer": claim.answer, "explanation": claim.explanation, "difference": claim.difference}
     n = claim.difference.n
     if claim.verdict in ("supports", "refutes"):
-        yield "claim", Measure(float(claim.verdict == "supports"), n)
+        measures["claim"] = Measure(float(claim.verdict == "supports"), n)
     else:
-        reason = (
-            claim.difference.reason or f"undecided: the interval over {n} items allows either, or too few were edited"
-        )
-        yield "claim", Measure(None, n, reason=reason)
+        undecided = f"undecided: the interval over {n} items allows either, or too few were edited"
+        measures["claim"] = Measure(None, n, reason=claim.difference.reason or undecided)
     for column in ("inserted_answer", "inserted_explanation"):
         shares = [_build_number(row, row[column]) for row in rows]
-        yield column, compute_mean_over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else claim.difference
-
-
-POST_HOC, COT = "post-hoc", "cot"
-"""Settings of the papers: the model answers and explains afterwards, or answers behind a chain of thought."""
-SETTING_OF_TEST = {
-    "counterfactual_edits": POST_HOC,
-    "input_from_explanation": POST_HOC,
-    "biasing_features": COT,
-    "early_answering": COT,
-    "filler_tokens": COT,
-    "adding_mistakes": COT,
-    "paraphrasing": COT,
-}
-"""Setting of each test."""
-CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
-"""Metric of CC-SHAP by setting."""
+        mean = compute_mean_over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else claim.difference
+        measures[column] = mean
+    return measures
 
 
 def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:

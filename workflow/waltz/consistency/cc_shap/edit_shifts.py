@@ -22,6 +22,12 @@ from waltz.consistency.cc_shap.measure import (
 from waltz.core.intervals import Bounds, Measure, Resampling, compute_interval, resample
 from waltz.fidelity import Profile
 
+Verdict = Literal["supports", "refutes", "undecided"]
+MIN_DIFFERENCE = 0.05
+"""Cosine distance that explanations must shift further than answers, for the claim to be worth making."""
+MIN_CLUSTERS = 5
+"""Clusters below which an interval says too little for a verdict."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExplainedItem:
@@ -99,14 +105,6 @@ def compute_edit_shift(
     )
 
 
-Verdict = Literal["supports", "refutes", "undecided"]
-
-MIN_DIFFERENCE = 0.05
-"""Cosine distance that explanations must shift further than answers, for the claim to be worth making."""
-MIN_CLUSTERS = 5
-"""Clusters below which an interval says too little for a verdict."""
-
-
 @dataclass(frozen=True)
 class Claim:
     """Evidence for the claim that edits leave attributions of answers while those of explanations change.
@@ -117,55 +115,34 @@ class Claim:
         difference: Mean of explanation minus answer, item by item.
         verdict: `supports` where the interval of the difference lies above `MIN_DIFFERENCE`, `refutes` where it lies
             below; `undecided` else, and with fewer clusters than `MIN_CLUSTERS`; None without items.
-        skipped: Number of items without distances.
     """
 
     answer: Measure
     explanation: Measure
     difference: Measure
     verdict: Verdict | None
-    skipped: int
 
 
-def judge_claim_of_rows(rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling) -> Claim:
+def judge_claim(rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling) -> Claim:
     """Judge whether edits move attributions of explanations more than those of answers.
-
-    Args:
-        rows: Rows of the layout `EDITED` of one model, data set, profile and seed, or of several seeds: those of one
-            image, or of one item of text, are drawn together.
-        label: Name of model and data set, which separates the bootstrap draws from others'.
-    """
-    no_players = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    items = [
-        EditShift(row["answer"], row["explanation"], row["inserted_answer"], row["inserted_explanation"], no_players)
-        for row in rows
-    ]
-    return judge_claim(items, [row["image"] or row["item_id"] for row in rows], label, resampling)
-
-
-def judge_claim(items: Sequence[EditShift], clusters: Sequence[str], label: str, resampling: Resampling) -> Claim:
-    """Judge the claim from the shifts of items.
 
     Noise that permutations leave in the attributions moves both; the answer's, of a single token, more. So where few
     permutations are drawn the difference comes out too low.
 
     Args:
-        items: Edited items.
-        clusters: The image, or the unedited item, of each.
+        rows: Rows of the layout `EDITED` of one model, data set, profile and seed, or of several seeds: those of one
+            image, or of one item of text, are drawn together. Those without distances are skipped.
         label: Name of model and data set, which separates the bootstrap draws from others'.
         resampling: Resamples, coverage and seed; clusters are drawn.
-    Raises:
-        ValueError: There are not as many clusters as items.
     """
     pairs = [
-        (item.answer, item.explanation, cluster)
-        for item, cluster in zip(items, clusters, strict=True)
-        if item.answer is not None and item.explanation is not None
+        (row["answer"], row["explanation"], row["image"] or row["item_id"])
+        for row in rows
+        if row["answer"] is not None and row["explanation"] is not None
     ]
-    skipped = len(items) - len(pairs)
     if not pairs:
-        no_measure = Measure(None, 0, reason=f"none of {len(items)} items has contributions before and after an edit")
-        return Claim(no_measure, no_measure, no_measure, None, skipped)
+        no_measure = Measure(None, 0, reason=f"none of {len(rows)} items has contributions before and after an edit")
+        return Claim(no_measure, no_measure, no_measure, None)
     draws = resample(
         [cluster for *_, cluster in pairs], resamples=resampling.resamples, seed=resampling.seed, label=label
     )
@@ -182,7 +159,6 @@ def judge_claim(items: Sequence[EditShift], clusters: Sequence[str], label: str,
         explanation=measure_shift(explanation, (0.0, 2.0)),
         difference=difference,
         verdict=verdict if draws.clusters >= MIN_CLUSTERS else "undecided",
-        skipped=skipped,
     )
 
 
