@@ -286,7 +286,7 @@ def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
     texts = build_files(graphs, seed)
     rows = _read(tmp_path, texts)
     assert [row["caption"] for row in rows["coco"]] == [
-        caption for graph in graphs for caption in annotations.draw_five_captions(graph, seed)
+        caption for _, _, caption in annotations.draw_coco_captions(graphs, seed)
     ]
     telling = json.loads(texts["visual7w/dataset_v7w_telling.json"])["images"]
     visual7w_questions = [

@@ -51,19 +51,27 @@ def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
     }
 
 
-def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> list[Path]:
-    """Write every annotation file and image; scene i has the number i + 1 in all of them.
-
-    Returns:
-        The annotation files.
-    """
-    paths = []
+def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> None:
+    """Write every annotation file, and each scene as an image of each data set; scene i has the number i + 1 in all."""
     for name, text in build_files(graphs, seed).items():
-        path = Path(directory) / name
-        write_text(path, text)
-        paths.append(path)
-    write_images(Path(directory), graphs)
-    return paths
+        write_text(Path(directory) / name, text)
+    for number, graph in enumerate(graphs, 1):
+        names = [
+            f"coco/val2017/{name_coco_2017(number)}",
+            f"coco/val2014/{name_coco_2014(number, 'val2014')}",
+            f"visual7w/images/{name_visual7w(number)}",
+            f"gqa/images/{name_gqa(number)}",
+            f"visdial/images/{name_visdial(number, 'train')}",
+            f"visdial/images/{name_visdial(number, 'val2018')}",
+        ]
+        pictures = dict.fromkeys(names, render_png(graph))
+        if graph.action is not None:
+            pictures[f"swig/images_512/{name_swig(graph.action.verb, number)}"] = pictures[names[0]]
+            pictures[f"swig/images_512/{name_still(graph.action.verb, number)}"] = render_png(remove_action(graph))
+        for name, picture in pictures.items():
+            path = Path(directory) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(picture)
 
 
 def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
@@ -79,53 +87,16 @@ def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
     return remove_action(graph) if match[2] else graph
 
 
-def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
-    """Draw every scene once and write it under each data set's name; scene i has the number i + 1.
-
-    Returns:
-        Number of files written.
-    """
-    count = 0
-    for number, graph in enumerate(graphs, 1):
-        picture = render_png(graph)
-        paths = [
-            f"coco/val2017/{name_coco_2017(number)}",
-            f"coco/val2014/{name_coco_2014(number, 'val2014')}",
-            f"visual7w/images/{name_visual7w(number)}",
-            f"gqa/images/{name_gqa(number)}",
-            f"visdial/images/{name_visdial(number, 'train')}",
-            f"visdial/images/{name_visdial(number, 'val2018')}",
-        ]
-        if graph.action is not None:
-            paths.append(f"swig/images_512/{name_swig(graph.action.verb, number)}")
-            _write(
-                directory / f"swig/images_512/{name_still(graph.action.verb, number)}", render_png(remove_action(graph))
-            )
-            count += 1
-        for path in paths:
-            _write(directory / path, picture)
-        count += len(paths)
-    return count
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-
-
-SCENES = 24
-COLUMNS = 6
-TEXT_HEIGHT = 134
-MARGIN = 10
+SHEET_SCENES, COLUMNS = 24, 6
+TEXT_HEIGHT, MARGIN = 134, 10
+"""Of the contact sheet, in pixels."""
 LINE_LENGTH = 46
 """Characters of a line."""
-
-BLACK, GREEN, RED = (20, 20, 20), (0, 110, 40), (170, 20, 20)
 
 
 def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
-    scenes = graphs[:SCENES]
+    scenes = graphs[:SHEET_SCENES]
     rows = -(-len(scenes) // COLUMNS)
     width, height = COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT_HEIGHT) + MARGIN
     sheet = Image.new("RGB", (width, height), (255, 255, 255))
@@ -136,17 +107,18 @@ def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
         top = MARGIN + (index // COLUMNS) * (SIZE + TEXT_HEIGHT)
         sheet.paste(render_scene(graph), (left, top))
         line = top + SIZE + 3
-        for text, colour in _choose_texts(graph, Random(f"sheet:{seed}:{graph.id}")):
+        for text, colour in _draw_sheet_texts(graph, Random(f"sheet:{seed}:{graph.id}")):
             for part in textwrap.wrap(text, LINE_LENGTH):
                 pen.text((left, line), part, fill=colour, font=font)
                 line += 13
     return sheet
 
 
-def _choose_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
+def _draw_sheet_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
+    """Draw a caption and up to two pairs of caption and foil, each with its colour."""
     foils = list(draw_foils(graph, rng))
     preferred = [foil for foil in foils if foil.piece in ("relation", "action", "count")][-2:] or foils[:2]
-    texts = [(rng.choice(draw_captions(graph, rng)), BLACK)]
+    texts = [(rng.choice(draw_captions(graph, rng)), (20, 20, 20))]
     for foil in preferred:
-        texts += [(f"+ {foil.caption}", GREEN), (f"- {foil.foil}", RED)]
+        texts += [(f"+ {foil.caption}", (0, 110, 40)), (f"- {foil.foil}", (170, 20, 20))]
     return texts
