@@ -14,7 +14,7 @@ from waltz.scenes.language.questions import ROUNDS, draw_dialogue, draw_how_many
 from waltz.scenes.lexicon import read_verbs
 from waltz.scenes.oracle import cast_vote, cast_votes, decide_truth, is_in_grammar
 from waltz.scenes.sampling import SPLITS, draw_scene, draw_scenes
-from waltz.scenes.training.examples import corrupt_text, draw_caption_stream, draw_instructions
+from waltz.scenes.training.examples import corrupt_text, draw_instructions
 
 RIDE = Graph(
     "ride",
@@ -106,8 +106,8 @@ def test_actant_swap() -> None:
 
 def test_corrupted_sentences_are_outside_the_grammar() -> None:
     count = 0
-    for (graph, texts), _ in zip(draw_caption_stream(1), range(60), strict=False):
-        for text in texts:
+    for graph in draw_scenes(60, 1, "training"):
+        for text in draw_captions(graph, Random(f"captions:1:{graph.id}")):
             corrupted = corrupt_text(text, Random(graph.id + text))
             assert corrupted is None or (corrupted != text and not is_in_grammar(corrupted))
             count += corrupted is not None

@@ -14,7 +14,7 @@ from waltz.scenes.oracle import decide_truth
 from waltz.scenes.sampling import draw_scenes
 from waltz.scenes.training import MODELS, STARTS, decoder, examples, recipes, text, vision
 from waltz.scenes.training.examples import SIDE, label_patches
-from waltz.scenes.training.loop import draw_batches_by_length, train_word_pieces
+from waltz.scenes.training.loop import Training, draw_batches_by_length, swap_sides, train_word_pieces
 from waltz.scenes.training.recipes import MAXIMUM_SCORES, MINIMUM_SCORES, SCORES, is_sufficient, measure_model
 
 pytestmark = pytest.mark.training
@@ -58,8 +58,11 @@ def test_masked_tokens_are_never_special_and_prefer_rare_words():
 
 
 def test_mirrored_images_exchange_left_and_right_in_their_texts():
-    texts = ["to the left of a leftover", "to the right of it"]
-    assert vision.mirror_texts(texts, [True, False]) == ["to the right of a leftover", "to the right of it"]
+    texts = ["to the left of a leftover", "to the right of it it"]
+    tokenizer = train_word_pieces(texts, specials=text.BERT, template="$A")
+    ids = torch.tensor(tokenizer(texts)["input_ids"])
+    swapped = tokenizer.batch_decode(swap_sides(ids, [True, False], tokenizer))
+    assert swapped == ["to the right of a leftover", "to the right of it it"]
     pixels = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).reshape(2, 3, 4, 4)
     values, mirrored = vision.normalise_pixels(pixels, torch.Generator().manual_seed(1))
     plain, _ = vision.normalise_pixels(pixels)
@@ -83,7 +86,7 @@ TRAINERS = {
 def test_text_training_is_deterministic_and_models_load(name, tmp_path):
     prepare, train, loader = TRAINERS[name]
     entries = [entry for graph in GRAPHS for entry in prepare(graph, examples.create_generator("test", 5, graph))]
-    networks = [train(entries, seed=3, steps=2, report=_quiet) for _ in range(2)]
+    networks = [train(entries, Training(3, 2, _quiet)) for _ in range(2)]
     for first, second in zip(networks[0][0].parameters(), networks[1][0].parameters(), strict=True):
         assert torch.equal(first, second)
     recipes.save_model(*networks[0], tmp_path)
@@ -97,13 +100,13 @@ def test_image_models_train_save_and_load(tmp_path):
     graphs = GRAPHS * 2
     pixels, labels = examples.render_pixels(graphs), label_patches(graphs)
     pairs = [examples.draw_example(graph, examples.create_generator("test", 5, graph)) for graph in graphs]
-    network, processor = vision.train_clip(pixels, pairs, labels, seed=3, steps=1, report=_quiet)
+    network, processor = vision.train_clip(pixels, pairs, labels, Training(3, 1, _quiet))
     recipes.save_model(network, processor, tmp_path / "clip")
     tower = transformers.CLIPVisionModel.from_pretrained(tmp_path / "clip", dtype=torch.float32)
     turns = [examples.draw_turns(graph, examples.create_generator("test", 5, graph)) for graph in graphs]
     for name, (model, words) in {
-        "matcher": vision.train_matcher(tower, pixels, pairs, labels, seed=3, steps=1, report=_quiet),
-        "llava": decoder.train_llava(tower, pixels, turns, labels, seed=3, steps=1, report=_quiet),
+        "matcher": vision.train_matcher(tower, pixels, pairs, labels, Training(3, 1, _quiet)),
+        "llava": decoder.train_llava(tower, pixels, turns, labels, Training(3, 1, _quiet)),
     }.items():
         recipes.save_model(model, words, tmp_path / name)
         assert all(measure.value is not None for measure in measure_model(name, tmp_path / name, 4, 20).values())
@@ -137,7 +140,7 @@ def test_presence_turns_agree_with_the_oracle_and_half_are_yes():
 
 
 def test_packed_turns_attend_to_the_image_and_their_own_turn():
-    packed = decoder.pack_rows([[([5, 6], [7]), ([8], [9, 10])], [([5], [6])]], 2)
+    packed = decoder.pack_turns([[([5, 6], [7]), ([8], [9, 10])], [([5], [6])]], 2)
     assert packed.ids.tolist() == [[5, 6, 7, 8, 9, 10], [5, 6, 0, 0, 0, 0]]
     assert packed.positions[0].tolist() == [2, 3, 4, 2, 3, 4]
     assert packed.mask.shape == (2, 1, 6, 8)
@@ -165,9 +168,9 @@ def test_packed_turns_have_the_losses_and_gradients_of_separate_turns():
 
     turns = [([5, 6], [7]), ([8], [9, 10])]
     prefix_cache = network.model.language_model(inputs_embeds=prefix, use_cache=True).past_key_values
-    packed = decoder.pack_rows([turns], 2)
+    packed = decoder.pack_turns([turns], 2)
     losses = [
-        decoder.compute_loss(network, prefix_cache, packed, packed.ids) for _ in range(2)
+        decoder.compute_losses(network, prefix_cache, packed) for _ in range(2)
     ]  # the first leaves `prefix_cache` as it is
     expected = torch.cat([compute_separate_loss(*turn) for turn in turns])
     assert torch.allclose(losses[0], expected, atol=1e-5)
@@ -185,7 +188,7 @@ def test_imitate_tower_gives_the_states_of_the_tower():
     with torch.no_grad():
         tower.embeddings.patch_embedding.weight.zero_()  # so that every embedding deviates as much as the next
         tower.embeddings.position_embedding.weight[1:] = torch.randn(16).expand(64, -1)
-    tokenizer = train_word_pieces(["a dog"], specials=vision.BLIP, template=text.BERT_ONE)
+    tokenizer = train_word_pieces(["a dog"], specials=text.BERT, template=text.BERT_ONE)
     network = transformers.BlipVisionModel(vision.build_matcher_config(tokenizer, tower.config).vision_config)
     images = torch.randn(2, 3, SIDE, SIDE)
     vision.imitate_tower(network, tower, images)

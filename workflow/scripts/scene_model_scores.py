@@ -1,13 +1,12 @@
 """Measure the committed scene models on held-out scenes of the study's seed."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import SCENE_SCORES
-from waltz.scenes.training.recipes import is_sufficient, measure_model
+from waltz.scenes.training.recipes import measure_models
 
 params = snakemake.params
 
@@ -16,10 +15,9 @@ with (
     lease_device(0, snakemake.threads),
     show_progress(len(params.models), "model", "scores") as bar,
 ):
+    folders = {name: Path(weights).parent for name, weights in zip(params.models, snakemake.input.weights, strict=True)}
     rows = []
-    for name, weights in zip(params.models, snakemake.input.weights, strict=True):
-        for metric, found in measure_model(name, Path(weights).parent, params.seed, params.held_out).items():
-            enough = is_sufficient(name, metric, found.value)
-            rows.append({"model": name, "metric": metric, **asdict(found), "enough": enough})
+    for model_rows in measure_models(folders, params.seed, params.held_out):
+        rows += model_rows
         bar.update(1)
-    parquet.write_rows(snakemake.output.scores, rows, SCENE_SCORES)
+    parquet.write(snakemake.output.scores, parquet.build_table(rows, SCENE_SCORES), SCENE_SCORES)

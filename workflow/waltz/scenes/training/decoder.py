@@ -1,17 +1,25 @@
 """LLaVA of the scenes, which answers questions about an image."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import transformers
 
-from waltz.scenes.lexicon import read_kinds
 from waltz.scenes.training.examples import PATCH, SIDE, PatchLabels
-from waltz.scenes.training.loop import ReportLoss, TrainedModel, draw_batches, optimise, train_word_pieces
-from waltz.scenes.training.vision import IMAGE_TOKEN, LLAVA, normalise_pixels
+from waltz.scenes.training.loop import (
+    TrainedModel,
+    Training,
+    draw_batches,
+    find_noun_ids,
+    swap_sides,
+    train_word_pieces,
+)
+from waltz.scenes.training.vision import build_image_processor, normalise_pixels, relate_nouns
 
+LLAVA = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+IMAGE_TOKEN = "<image>"
 PATCHES = (SIDE // PATCH) ** 2
 HIDDEN, EMBEDDING_DEVIATION = 96, 0.25
 """Size of the decoder's states, and the standard deviation of its first embeddings."""
@@ -27,12 +35,14 @@ CONTEXT_LENGTH = 256
 """Maximum number of tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
 """Question and answer."""
+EncodedTurn = tuple[list[int], list[int]]
+"""Token ids of a question and of its answer."""
 BATCH_IMAGES = 16
 """Images of a batch."""
 SHORT_SHARE = 0.2
 """Share of the steps, at the start, with short questions only."""
-FIRST_WEIGHTS = {"presence": 10, "question": 3}
-LATER_WEIGHTS = {"presence": 5, "question": 1, "sentence": 1, "existence": 3, "pair": 3}
+FIRST_TURNS = {"presence": 10, "question": 3}
+LATER_TURNS = {"presence": 5, "question": 1, "sentence": 1, "existence": 3, "pair": 3}
 """Turns of each sort about an image in these steps, and after them."""
 PACKS = 3
 """Packs that the turns about an image are dealt into: attention costs the square of a pack's tokens."""
@@ -44,14 +54,7 @@ def render_prompt(question: str) -> str:
 
 
 def train_llava(
-    tower: Any,
-    pixels: torch.Tensor,
-    turns: Sequence[Sequence[Turn]],
-    labels: PatchLabels,
-    *,
-    seed: int,
-    steps: int,
-    report: ReportLoss,
+    tower: Any, pixels: torch.Tensor, turns: Sequence[Sequence[Turn]], labels: PatchLabels, training: Training
 ) -> TrainedModel:
     """Train a decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
@@ -63,57 +66,56 @@ def train_llava(
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         turns: Questions and answers about each scene.
         labels: Patch labels of each scene.
-        seed: Seed of weights and batches.
-        steps: Number of batches.
-        report: Called with step and loss.
+        training: Settings of the training.
     """
-    torch.manual_seed(seed)
+    generator = training.seed_generators()
     texts = [render_prompt(question) + " " + answer for scene in turns for question, answer in scene]
     specials = {**LLAVA, "image_token": IMAGE_TOKEN}
     tokenizer = train_word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=CONTEXT_LENGTH)
     network = transformers.LlavaForConditionalGeneration(_build_config(tokenizer, tower.config))
     network.model.vision_tower.load_state_dict(tower.state_dict(), strict=False)  # but for the layers it lacks
-    _initialise_attention(network, _find_noun_ids(tokenizer))
-    nouns = torch.nn.functional.pad(_find_noun_ids(tokenizer), (0, 0, 1, 0), value=-100)
-    generator = torch.Generator().manual_seed(seed)
-    order = draw_batches(len(turns), BATCH_IMAGES, generator)
+    _initialise_attention(network, find_noun_ids(tokenizer))
+    nouns = torch.nn.functional.pad(find_noun_ids(tokenizer), (0, 0, 1, 0), value=-100)
+    batches = draw_batches(len(turns), BATCH_IMAGES, generator)
     encoded_turns = [_encode_turns(tokenizer, scene) for scene in turns]
     prompt_ids = torch.tensor(tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1])
-    left_id, right_id = tokenizer.convert_tokens_to_ids(["left", "right"])
 
-    def loss(step: int) -> torch.Tensor:
-        sort_counts = FIRST_WEIGHTS if step < SHORT_SHARE * steps else LATER_WEIGHTS
-        indices = next(order)
+    def compute_loss(step: int) -> torch.Tensor:
+        turns_of_sort = FIRST_TURNS if step < SHORT_SHARE * training.steps else LATER_TURNS
+        indices = next(batches)
         values, mirrored = normalise_pixels(pixels[indices], generator)
-        turn_rows = [_draw_rows(encoded_turns[index], sort_counts, generator) for index in indices]
+        rows = [_draw_turns(encoded_turns[index], turns_of_sort, generator) for index in indices]
         image = network.model.multi_modal_projector(network.model.vision_tower(pixel_values=values).last_hidden_state)
-        embed = network.get_input_embeddings()
-        prefix = torch.cat([embed(prompt_ids).expand(len(indices), -1, -1), image], dim=1)
+        prompts = network.get_input_embeddings()(prompt_ids).expand(len(indices), -1, -1)
+        prefix = torch.cat([prompts, image], dim=1)
         prefix_cache = network.model.language_model(inputs_embeds=prefix, use_cache=True).past_key_values
-        is_mirrored = torch.tensor(mirrored)[:, None]
         answer_loss = torch.zeros(())
         for deal in range(PACKS):
-            packed = pack_rows([row[deal::PACKS] for row in turn_rows], prefix.shape[1])
-            ids = torch.where(
-                is_mirrored & (packed.ids == left_id),
-                right_id,
-                torch.where(is_mirrored & (packed.ids == right_id), left_id, packed.ids),
-            )
-            answer_loss = answer_loss + (packed.weights * compute_loss(network, prefix_cache, packed, ids)).sum()
-        answer_loss = answer_loss / sum(map(len, turn_rows))
+            packed = pack_turns([row[deal::PACKS] for row in rows], prefix.shape[1])
+            packed = replace(packed, ids=swap_sides(packed.ids, mirrored, tokenizer))
+            answer_loss = answer_loss + (packed.weights * compute_losses(network, prefix_cache, packed)).sum()
+        answer_loss = answer_loss / sum(map(len, rows))
         noun_logits = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
         batch_labels = labels.select(indices, mirrored)
-        is_plural = torch.nn.functional.pad(batch_labels.counts > 1, (1, 0)).gather(1, batch_labels.kinds.flatten(1))
-        return answer_loss + torch.nn.functional.cross_entropy(
-            noun_logits, nouns[batch_labels.kinds.flatten(), is_plural.long().flatten()]
-        )
+        noun_targets = nouns[batch_labels.kinds.flatten(), batch_labels.find_plurals().long()]
+        return answer_loss + torch.nn.functional.cross_entropy(noun_logits, noun_targets)
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
-    return network, build_processor(tokenizer)
+    training.minimise(network, compute_loss, rate=1.5e-3)
+    images = build_image_processor(transformers.CLIPImageProcessorPil)
+    processor = transformers.LlavaProcessor(
+        images,
+        tokenizer,
+        patch_size=PATCH,
+        vision_feature_select_strategy="full",
+        num_additional_image_tokens=1,
+        image_token=IMAGE_TOKEN,
+        chat_template=CHAT_TEMPLATE,
+    )
+    return network, processor
 
 
 @dataclass(frozen=True)
-class PackedRows:
+class PackedTurns:
     """Turns about each of some images, one after the other, behind a prefix with the image.
 
     Attributes:
@@ -131,8 +133,8 @@ class PackedRows:
     weights: torch.Tensor
 
 
-def pack_rows(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> PackedRows:
-    """Pack rows of turns (ids of question and answer) behind a prefix of `prefix` tokens."""
+def pack_turns(rows: Sequence[Sequence[EncodedTurn]], prefix: int) -> PackedTurns:
+    """Pack rows of turns behind a prefix of `prefix` tokens."""
     longest = max(sum(len(question) + len(answer) for question, answer in row) for row in rows)
     ids = torch.zeros((len(rows), longest), dtype=torch.int64)
     turn = torch.full_like(ids, -1)
@@ -151,50 +153,39 @@ def pack_rows(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int
     own_turn = (turn[:, :, None] == turn[:, None, :]).tril()
     mask = torch.cat([torch.ones((len(rows), longest, prefix), dtype=torch.bool), own_turn], dim=2)
     images, places = torch.tensor(answers).T
-    return PackedRows(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
+    return PackedTurns(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
 
 
-def compute_loss(network: Any, prefix_cache: Any, packed: PackedRows, ids: torch.Tensor) -> torch.Tensor:
-    """Compute the loss of each token of an answer.
+def compute_losses(network: Any, prefix_cache: Any, packed: PackedTurns) -> torch.Tensor:
+    """Compute the negative natural log-probability of each token of an answer, of the shape of `packed.weights`.
 
     Args:
         network: The LLaVA.
         prefix_cache: Keys and values of the prefix, a cache of transformers; not modified.
         packed: Turns about the images of the prefix.
-        ids: Their tokens, where these are others than `packed.ids`.
-    Returns:
-        Negative natural log-probabilities, of the shape of `packed.weights`.
     """
     cache = transformers.DynamicCache()
     for index, layer in enumerate(prefix_cache.layers):
         cache.update(layer.keys, layer.values, index)
     states = network.model.language_model(
-        inputs_embeds=network.get_input_embeddings()(ids),
+        inputs_embeds=network.get_input_embeddings()(packed.ids),
         past_key_values=cache,
         attention_mask=packed.mask,
         position_ids=packed.positions,
     ).last_hidden_state
-    rows, places = packed.answers
-    losses: torch.Tensor = torch.nn.functional.cross_entropy(
-        network.lm_head(states[rows, places - 1]), ids[rows, places], reduction="none"
-    )
-    return losses
+    rows, positions = packed.answers
+    logits = network.lm_head(states[rows, positions - 1])
+    return torch.nn.functional.cross_entropy(logits, packed.ids[rows, positions], reduction="none")
 
 
-def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
-    """Return the first token ids of the singular and the plural of each kind, of shape (kinds, 2)."""
-    nouns = [noun for kind in read_kinds().values() for noun in (kind.name, kind.plural)]
-    return torch.tensor([tokenizer(noun, add_special_tokens=False)["input_ids"][0] for noun in nouns]).reshape(-1, 2)
-
-
-def _encode_turns(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
-    """Return the token ids of a scene's turns by sort."""
-    turns_by_sort: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in LATER_WEIGHTS}
+def _encode_turns(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[EncodedTurn]]:
+    """Return a scene's turns by sort."""
+    turns: dict[str, list[EncodedTurn]] = {sort: [] for sort in LATER_TURNS}
     before = tokenizer([f"{question} ASSISTANT:" for question, _ in scene], add_special_tokens=False)["input_ids"]
     after = tokenizer([answer for _, answer in scene], add_special_tokens=False)["input_ids"]
     for (question, _), question_ids, answer_ids in zip(scene, before, after, strict=True):
-        turns_by_sort[_classify_question(question)].append((question_ids, [*answer_ids, tokenizer.eos_token_id]))
-    return turns_by_sort
+        turns[_classify_question(question)].append((question_ids, [*answer_ids, tokenizer.eos_token_id]))
+    return turns
 
 
 def _classify_question(question: str) -> str:
@@ -205,48 +196,23 @@ def _classify_question(question: str) -> str:
     return "presence" if question.startswith(("Are there any", "Is there", "Do you see")) else "question"
 
 
-def _draw_rows(
-    encoded_turns: dict[str, list[tuple[list[int], list[int]]]], sort_counts: dict[str, int], generator: torch.Generator
-) -> list[tuple[list[int], list[int]]]:
+def _draw_turns(
+    turns: dict[str, list[EncodedTurn]], turns_of_sort: dict[str, int], generator: torch.Generator
+) -> list[EncodedTurn]:
     return [
-        encoded_turns[sort][int(index)]
-        for sort, count in sort_counts.items()
-        for index in torch.randperm(len(encoded_turns[sort]), generator=generator)[:count]
+        turns[sort][int(index)]
+        for sort, count in turns_of_sort.items()
+        for index in torch.randperm(len(turns[sort]), generator=generator)[:count]
     ]
 
 
 def _initialise_attention(network: Any, nouns: torch.Tensor) -> None:
-    """Initialise keys equal to queries, so that a token first attends to similar tokens and patches.
-
-    Args:
-        network: The LLaVA.
-        nouns: Ids of words with similar initial embeddings, of shape (kinds, 2).
-    """
+    """Initialise keys equal to queries, so that a token first attends to similar tokens and patches."""
     with torch.no_grad():
-        words = network.get_input_embeddings().weight.normal_(0, EMBEDDING_DEVIATION)
-        words[nouns[:, 1]] = words[nouns[:, 0]] + 0.3 * words[nouns[:, 1]]
+        relate_nouns(network.get_input_embeddings().weight.normal_(0, EMBEDDING_DEVIATION), nouns)
         for layer in network.model.language_model.layers:
             layer.self_attn.q_proj.weight.normal_(0, HIDDEN**-0.5)
             layer.self_attn.k_proj.weight.copy_(layer.self_attn.q_proj.weight)
-
-
-def build_processor(tokenizer: Any) -> Any:
-    """Build the LLaVA processor of a tokenizer of the scenes."""
-    images = transformers.CLIPImageProcessorPil(
-        size={"height": SIDE, "width": SIDE},
-        do_center_crop=False,
-        image_mean=[0.5] * 3,
-        image_std=[0.5] * 3,
-    )
-    return transformers.LlavaProcessor(
-        images,
-        tokenizer,
-        patch_size=PATCH,
-        vision_feature_select_strategy="full",
-        num_additional_image_tokens=1,
-        image_token=IMAGE_TOKEN,
-        chat_template=CHAT_TEMPLATE,
-    )
 
 
 def _build_config(tokenizer: Any, tower: Any) -> Any:

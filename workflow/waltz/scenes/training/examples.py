@@ -1,7 +1,7 @@
 """Training examples drawn from scenes: sentences, pairs, questions, pixels and labels of their patches."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from random import Random
 
@@ -21,6 +21,7 @@ from waltz.scenes.language.entailment import build_worlds, compute_label, draw_n
 from waltz.scenes.language.foils import (
     PLURAL_QUANTIFIERS,
     SINGULAR_QUANTIFIERS,
+    Foil,
     draw_foils,
     draw_number_pair,
     exchange_preposition,
@@ -30,7 +31,46 @@ from waltz.scenes.language.foils import (
 from waltz.scenes.language.questions import draw_dialogue, draw_questions, render_statement
 from waltz.scenes.lexicon import read_kinds, read_places, read_verbs
 from waltz.scenes.oracle import is_in_grammar
-from waltz.scenes.sampling import draw_scene, draw_scenes
+
+SIDE, PATCH = 128, 16
+"""Pixels of the models' image, and of a patch."""
+GRID = SIDE // PATCH
+"""Patches along a side of the image."""
+
+
+def create_generator(purpose: str, seed: int, graph: Graph) -> Random:
+    """Return the scene's own generator for one purpose."""
+    return Random(f"{purpose}:{seed}:{graph.id}")
+
+
+def draw_sentences(graph: Graph, rng: Random) -> list[str]:
+    """Draw true captions, descriptions, statements and short dialogues of a scene."""
+    sentences = [
+        *draw_captions(graph, rng),
+        *draw_contextual_descriptions(graph, rng),
+        *draw_plain_descriptions(graph, rng),
+    ]
+    sentences += [statement for question in draw_questions(graph, rng) if (statement := render_statement(question))]
+    caption = rng.choice(draw_captions(graph, rng))
+    question, answer = rng.choice(draw_dialogue(graph, caption, rng))
+    sentences.append(f"{caption.rstrip('.')}. {question} {answer}.")
+    return [*sentences, *(foil.caption for foil in draw_foils(graph, rng)), *(draw_number_pair(graph, rng) or ())]
+
+
+def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
+    """Draw acceptable sentences, true or false, and corrupted versions of them."""
+    good = [
+        *rng.sample(draw_captions(graph, rng), 2),
+        *(foil.foil for foil in draw_foils(graph, rng)),
+        *(draw_number_pair(graph, rng) or ()),
+        *(swap_actants(graph) or ()),
+    ]
+    exchanged = exchange_preposition(rng.choice(draw_captions(graph, rng)), rng)
+    if exchanged and is_in_grammar(exchanged):
+        good.append(exchanged)
+    bad = [corrupted for text in good if (corrupted := corrupt_text(text, rng))]
+    return [(text, True) for text in good] + [(text, False) for text in bad]
+
 
 NOUN_CORRUPTION_SHARE = 0.4
 """Share of the attempts that insert a word that does not fit its noun."""
@@ -39,49 +79,14 @@ PREPOSITIONAL_PHRASE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<nou
 AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
 
 
-SIDE, PATCH = 128, 16
-"""Pixels of the models' image, and of a patch."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A training scene.
-
-    Attributes:
-        captions: True sentences about it.
-        foils: (caption, foil) that differ in one place; the foil is false.
-    """
-
-    captions: tuple[str, ...]
-    foils: tuple[tuple[str, str], ...]
-
-
-def draw_training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:
-    """Yield the scenes of a split without end, from number `start`."""
-    index = start
-    while True:
-        yield draw_scene(index, seed, split)
-        index += 1
-
-
-def draw_caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterator[tuple[Graph, list[str]]]:
-    """Yield scenes with their five captions, without end."""
-    for graph in draw_training_scenes(seed, start, split):
-        yield graph, draw_captions(graph, Random(f"captions:{seed}:{graph.id}"))
-
-
 def corrupt_text(text: str, rng: Random) -> str | None:
     """Return a sentence corrupted in word order or agreement, by a missing word, or by a word that does not fit.
 
     None if the sentence allows no corruption.
     """
-    words = text.rstrip(".").split()
     for _ in range(6):
-        result = (
-            _corrupt_prepositional_phrase(text, rng)
-            if rng.random() < NOUN_CORRUPTION_SHARE
-            else " ".join(_corrupt_words(list(words), rng))
-        )
+        corrupt = _corrupt_prepositional_phrase if rng.random() < NOUN_CORRUPTION_SHARE else _corrupt_words
+        result = corrupt(text, rng)
         result = result[0].upper() + result[1:].rstrip(".") + ("." if text.endswith(".") else "")
         if result != text and not is_in_grammar(result):
             return result
@@ -92,19 +97,20 @@ def _corrupt_prepositional_phrase(text: str, rng: Random) -> str:
     """Return a text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
     if rng.random() < 0.5:
         return exchange_preposition(text, rng) or text
-    places = list(PREPOSITIONAL_PHRASE.finditer(text))
-    if not places:
+    matches = list(PREPOSITIONAL_PHRASE.finditer(text))
+    if not matches:
         return text
-    place = rng.choice(places)
-    noun = place.group("noun")
+    match = rng.choice(matches)
+    noun = match["noun"]
     plural = noun + ("es" if noun.endswith(("ch", "s", "sh", "x")) else "s")
-    new = rng.choice(
-        [*(f"{words} {plural}" for words in PLURAL_QUANTIFIERS), *(f"{words} {noun}" for words in SINGULAR_QUANTIFIERS)]
-    )
-    return f"{text[: place.start()]}{place.group('before')} {new}{text[place.end() :]}"
+    phrases = [f"{words} {plural}" for words in PLURAL_QUANTIFIERS]
+    phrases += [f"{words} {noun}" for words in SINGULAR_QUANTIFIERS]
+    return f"{text[: match.start()]}{match['before']} {rng.choice(phrases)}{text[match.end() :]}"
 
 
-def _corrupt_words(words: list[str], rng: Random) -> list[str]:
+def _corrupt_words(text: str, rng: Random) -> str:
+    """Return a text with a word left out, moved, repeated or in the wrong number, without a full stop."""
+    words = text.rstrip(".").split()
     words[0] = words[0].lower()
     place = rng.randrange(len(words) - 1)
     operation = rng.randrange(5)
@@ -121,74 +127,7 @@ def _corrupt_words(words: list[str], rng: Random) -> list[str]:
             words[index] = AGREEMENT[words[index]]
     else:
         words.insert(place, words[rng.randrange(len(words))])
-    return words
-
-
-def draw_instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
-    """Yield prompts about the image with their answers: questions, a description, judged and paired sentences."""
-    for question in draw_questions(graph, rng):
-        yield question.text, question.answer
-    yield "Describe the image.", rng.choice(draw_captions(graph, rng))
-    for foil in draw_foils(graph, rng):
-        right = rng.random() < 0.5
-        sentence = foil.caption if right else foil.foil
-        yield f'Does this sentence describe the image? "{sentence}" Answer yes or no.', "yes" if right else "no"
-        first = rng.random() < 0.5
-        pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
-        yield f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B.", "A" if first else "B"
-
-
-PRESENCE = ("Are there any {1}?", "Is there {0}?", "Do you see any {1}?")
-
-
-def draw_graphs(count: int, seed: int, split: str) -> list[Graph]:
-    """Draw the first scenes of a seed and split (`training` or `held-out`)."""
-    return draw_scenes(count, seed, split)
-
-
-def render_pixels(graphs: Iterable[Graph]) -> torch.Tensor:
-    """Render scenes as model input: uint8 of shape (scenes, 3, SIDE, SIDE)."""
-    images = [
-        np.asarray(render_scene(graph).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC))
-        for graph in graphs
-    ]
-    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
-
-
-def draw_sentences(graph: Graph, rng: Random) -> list[str]:
-    """Draw true captions, descriptions, statements and short dialogues of a scene."""
-    sentences = [
-        *draw_captions(graph, rng),
-        *draw_contextual_descriptions(graph, rng),
-        *draw_plain_descriptions(graph, rng),
-    ]
-    sentences += [statement for question in draw_questions(graph, rng) if (statement := render_statement(question))]
-    caption = rng.choice(draw_captions(graph, rng))
-    dialogue = draw_dialogue(graph, caption, rng)
-    if dialogue:
-        question, answer = rng.choice(dialogue)
-        sentences.append(f"{caption.rstrip('.')}. {question} {answer}.")
-    return [*sentences, *(foil.caption for foil in draw_foils(graph, rng)), *_draw_number_pair(graph, rng)]
-
-
-def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
-    """Draw acceptable sentences, true or false, and corrupted versions of them."""
-    good = [
-        *rng.sample(draw_captions(graph, rng), 2),
-        *(foil.foil for foil in draw_foils(graph, rng)),
-        *_draw_number_pair(graph, rng),
-    ]
-    good += swap_actants(graph) or ()
-    exchanged = exchange_preposition(rng.choice(draw_captions(graph, rng)), rng)
-    if exchanged and is_in_grammar(exchanged):
-        good.append(exchanged)
-    bad = [corrupted for text in good if (corrupted := corrupt_text(text, rng))]
-    return [(text, True) for text in good] + [(text, False) for text in bad]
-
-
-def _draw_number_pair(graph: Graph, rng: Random) -> tuple[str, ...]:
-    """Draw a caption with a quantifier, and the same with another number, where the draw allows."""
-    return draw_number_pair(graph, rng) or ()
+    return " ".join(words)
 
 
 def draw_inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
@@ -221,21 +160,32 @@ def _exchange_quantifiers(graph: Graph, premise: str, hypothesis: str, rng: Rand
     return premise, exchange_quantifier(hypothesis, rng.choice(graph.objects), rng) or hypothesis
 
 
-def draw_example(graph: Graph, rng: Random) -> Example:
-    """Draw true captions, and pairs of caption and foil that differ in one place."""
-    pairs = [(foil.caption, foil.foil) for _ in range(3) for foil in draw_foils(graph, rng)]
-    return Example(tuple(draw_captions(graph, rng)), tuple(dict.fromkeys(pairs)))
-
-
 def draw_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
     """Draw prompts about the image with their answers."""
     return [turn for _ in range(3) for turn in draw_instructions(graph, rng)]
 
 
+def draw_instructions(graph: Graph, rng: Random) -> list[tuple[str, str]]:
+    """Draw questions, a description, judged and paired sentences about the image, with their answers."""
+    turns = [(question.text, question.answer) for question in draw_questions(graph, rng)]
+    turns.append(("Describe the image.", rng.choice(draw_captions(graph, rng))))
+    for foil in draw_foils(graph, rng):
+        sentence, answer = (foil.caption, "yes") if rng.random() < 0.5 else (foil.foil, "no")
+        turns.append((f'Does this sentence describe the image? "{sentence}" Answer yes or no.', answer))
+        turns.append(draw_choice(foil, rng))
+    return turns
+
+
+def draw_choice(foil: Foil, rng: Random) -> tuple[str, str]:
+    """Draw the order in which a prompt shows a caption and its foil, and return the prompt and its answer."""
+    first, second, answer = (foil.caption, foil.foil, "A") if rng.random() < 0.5 else (foil.foil, foil.caption, "B")
+    return f"Which sentence describes the image? A: {first} B: {second} Answer A or B.", answer
+
+
 def draw_presence_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
     """Draw existence questions with their answers, half of them about kinds that the scene lacks."""
     present = [entry.kind for entry in graph.objects]
-    absent = rng.sample([name for name in read_kinds() if name not in present], len(present))
+    absent = rng.sample(graph.list_absent_kinds(), len(present))
     kinds = [(name, "yes") for name in present] + [(name, "no") for name in absent]
     return [
         (rng.choice(PRESENCE).format(add_article(name), read_kinds()[name].plural), answer)
@@ -243,13 +193,34 @@ def draw_presence_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
     ]
 
 
-def create_generator(purpose: str, seed: int, graph: Graph) -> Random:
-    """Return the scene's own generator for one purpose."""
-    return Random(f"{purpose}:{seed}:{graph.id}")
+PRESENCE = ("Are there any {1}?", "Is there {0}?", "Do you see any {1}?")
 
 
-GRID = 8
-"""Patches along a side of the image."""
+@dataclass(frozen=True)
+class Example:
+    """A training scene.
+
+    Attributes:
+        captions: True sentences about it.
+        foils: (caption, foil) that differ in one place; the foil is false.
+    """
+
+    captions: tuple[str, ...]
+    foils: tuple[tuple[str, str], ...]
+
+
+def draw_example(graph: Graph, rng: Random) -> Example:
+    """Draw true captions, and pairs of caption and foil that differ in one place."""
+    pairs = [(foil.caption, foil.foil) for _ in range(3) for foil in draw_foils(graph, rng)]
+    return Example(tuple(draw_captions(graph, rng)), tuple(dict.fromkeys(pairs)))
+
+
+def render_pixels(graphs: Iterable[Graph]) -> torch.Tensor:
+    """Render scenes as model input: uint8 of shape (scenes, 3, SIDE, SIDE)."""
+    images = [render_scene(graph).resize((SIDE, SIDE), Image.Resampling.BICUBIC) for graph in graphs]
+    return torch.from_numpy(np.stack([np.asarray(image) for image in images])).permute(0, 3, 1, 2).contiguous()
+
+
 MAX_COUNT = 9
 """Highest number of individuals of a kind."""
 PAINT_COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
@@ -294,6 +265,10 @@ class PatchLabels:
             selected[field.name] = values
         return PatchLabels(**selected)
 
+    def find_plurals(self) -> torch.Tensor:
+        """Return for each patch of each scene whether it shows one of several of a kind, bool of one dimension."""
+        return torch.nn.functional.pad(self.counts > 1, (1, 0)).gather(1, self.kinds.flatten(1)).flatten()
+
 
 def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     """Label the patches of scenes."""
@@ -301,22 +276,21 @@ def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     counts = np.zeros((len(graphs), len(read_kinds())), dtype=np.int64)
     kinds, verbs, places = list(read_kinds()), list(read_verbs()), list(read_places())
     for index, graph in enumerate(graphs):
-        coverage = [[MIN_COVERED] * GRID for _ in range(GRID)]
-        for number, entry in enumerate(graph.objects):
-            counts[index, kinds.index(entry.kind)] = min(entry.count, MAX_COUNT)
-            verb = 0
-            if graph.action is not None and graph.action.agent == number:
-                verb = 1 + verbs.index(graph.action.verb)
-            label = (1 + kinds.index(entry.kind), verb, 1 + PAINT_COLOURS.index(entry.colour) if entry.colour else 0)
+        coverage = np.full((GRID, GRID), MIN_COVERED)
+        for entry in graph.objects:
+            kind = kinds.index(entry.kind)
+            counts[index, kind] = min(entry.count, MAX_COUNT)
+            verb = 1 + verbs.index(graph.verb.name) if graph.verb and entry == graph.agent else 0
+            colour = 1 + PAINT_COLOURS.index(entry.colour) if entry.colour else 0
             for cell in entry.cells:
-                middle = _find_patch(cell.top + cell.size / 2), _find_patch(cell.left + cell.size / 2)
-                patches[3, index, *middle] = min(2, patches[3, index, *middle] + 1)
-                for row, column, share in _find_covered_patches(cell):
-                    if share >= coverage[row][column]:
-                        coverage[row][column] = share
-                        patches[:3, index, row, column] = label
-    relations = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
+                row, column = (int((start + cell.size / 2) * GRID / SIZE) for start in (cell.top, cell.left))
+                patches[3, index, row, column] = min(2, patches[3, index, row, column] + 1)
+                shares = _compute_covered_shares(cell)
+                is_shown = shares >= coverage
+                coverage[is_shown] = shares[is_shown]
+                patches[:3, index, is_shown] = np.array([[1 + kind], [verb], [colour]])
     by_patch = torch.from_numpy(patches)
+    relations = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
     return PatchLabels(
         kinds=by_patch[0],
         verbs=by_patch[1],
@@ -328,20 +302,15 @@ def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     )
 
 
-def _find_patch(middle: float) -> int:
-    return min(GRID - 1, max(0, int(middle * GRID / SIZE)))
-
-
-def _find_covered_patches(cell: Cell) -> list[tuple[int, int, float]]:
-    """Return row, column and covered share of the patches that a square touches."""
+def _compute_covered_shares(cell: Cell) -> np.ndarray:
+    """Compute the share of each patch that a square covers, of shape (GRID, GRID)."""
     side = SIZE / GRID
-    patches = []
-    for row in range(_find_patch(cell.top), _find_patch(cell.bottom - 1) + 1):
-        down = min(cell.bottom, (row + 1) * side) - max(cell.top, row * side)
-        for column in range(_find_patch(cell.left), _find_patch(cell.right - 1) + 1):
-            across = min(cell.right, (column + 1) * side) - max(cell.left, column * side)
-            patches.append((row, column, max(0.0, down) * max(0.0, across) / side**2))
-    return patches
+    starts = np.arange(GRID) * side
+    down, across = (
+        np.clip(np.minimum(end, starts + side) - np.maximum(start, starts), 0, None)
+        for start, end in ((cell.top, cell.bottom), (cell.left, cell.right))
+    )
+    return np.outer(down, across) / side**2
 
 
 class PatchClassifier(torch.nn.Module):

@@ -1,13 +1,18 @@
-"""Optimisation loop, batches and tokenizers of the scene models."""
+"""What trains a scene model: the optimisation loop, batches, and a tokenizer of the scenes' words."""
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
+
+from waltz.scenes.lexicon import read_kinds
+
+T = TypeVar("T")
 
 ReportLoss = Callable[[int, float], object]
 """Called with step and loss, for a progress bar and the log."""
@@ -21,35 +26,45 @@ SORTED_BATCHES = 50
 """Batches among which rows are sorted by length."""
 
 
-def optimise(
-    network: torch.nn.Module,
-    losses: Callable[[int], torch.Tensor],
-    *,
-    steps: int,
-    rate: float,
-    report: ReportLoss,
-) -> None:
-    """Minimise a loss with AdamW, a cosine schedule and clipped gradients.
+@dataclass(frozen=True)
+class Training:
+    """Settings of one training: seed of weights and batches, and number of batches."""
 
-    Args:
-        network: Network to train, in place.
-        losses: Function that returns the loss of a step's batch.
-        steps: Number of batches.
-        rate: Highest learning rate.
-        report: Called with step and loss, for a progress bar and the log.
-    """
-    network.train()
-    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _compute_rate_factor(step, steps))
-    for step in range(steps):
-        loss = losses(step)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
-        schedule.step()
-        report(step, loss.item())
-    network.eval()
+    seed: int
+    steps: int
+    report: ReportLoss
+
+    def seed_generators(self) -> torch.Generator:
+        """Seed the weights' generator, which is PyTorch's own, and return the one of the batches."""
+        torch.manual_seed(self.seed)
+        return torch.Generator().manual_seed(self.seed)
+
+    def minimise(self, network: torch.nn.Module, compute_loss: Callable[[int], torch.Tensor], rate: float) -> None:
+        """Train a network in place with AdamW, a cosine schedule and clipped gradients.
+
+        Args:
+            network: Network to train.
+            compute_loss: Function that returns the loss of a step's batch.
+            rate: Highest learning rate.
+        """
+        network.train()
+        optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=True)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, self._compute_rate_factor)
+        for step in range(self.steps):
+            loss = compute_loss(step)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
+            self.report(step, loss.item())
+        network.eval()
+
+    def _compute_rate_factor(self, step: int) -> float:
+        warm = max(1, int(WARMUP * self.steps))
+        if step < warm:
+            return (step + 1) / warm
+        return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, self.steps - warm)))
 
 
 def draw_batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[int]]:
@@ -61,13 +76,7 @@ def draw_batches(count: int, size: int, generator: torch.Generator) -> Iterator[
 
 
 def draw_batches_by_length(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Yield batches of indices of similar length without end, every index except the last few once in an epoch.
-
-    Args:
-        lengths: Length of each row, int64 of shape (count).
-        size: Batch size.
-        generator: Random generator.
-    """
+    """Yield batches of indices of rows of similar length without end, all except the last few once in an epoch."""
     while True:
         batches = [
             batch
@@ -79,11 +88,9 @@ def draw_batches_by_length(lengths: torch.Tensor, size: int, generator: torch.Ge
             yield batches[index].tolist()
 
 
-def _compute_rate_factor(step: int, steps: int) -> float:
-    warm = max(1, int(WARMUP * steps))
-    if step < warm:
-        return (step + 1) / warm
-    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+def draw_entry(entries: Sequence[T], generator: torch.Generator) -> T:
+    """Draw one of some entries."""
+    return entries[int(torch.randint(len(entries), (1,), generator=generator))]
 
 
 PIECE = r"\w+|[^\w\s]"
@@ -103,7 +110,6 @@ def train_word_pieces(
     """Train a word-piece tokenizer: each word of the texts is one token, other words are split into characters.
 
     Args:
-        texts: Texts with the words of the vocabulary.
         specials: Special tokens by role (`pad_token`, `unk_token`, …), padding first; their ids are 0, 1, ….
         template: Special tokens around one text, `$A` in its place.
         pair: The same for two texts, `$A` and `$B`.
@@ -128,3 +134,16 @@ def train_word_pieces(
     core.post_processor = processors.TemplateProcessing(single=template, pair=pair, special_tokens=ids)
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
     return PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=longest, model_input_names=names, **specials)
+
+
+def find_noun_ids(tokenizer: Any) -> torch.Tensor:
+    """Return the first token ids of the singular and the plural of each kind, of shape (kinds, 2)."""
+    nouns = [noun for kind in read_kinds().values() for noun in (kind.name, kind.plural)]
+    return torch.tensor([tokenizer(noun, add_special_tokens=False)["input_ids"][0] for noun in nouns]).reshape(-1, 2)
+
+
+def swap_sides(ids: torch.Tensor, mirrored: Sequence[bool], tokenizer: Any) -> torch.Tensor:
+    """Return rows of token ids with `left` and `right` exchanged in those of mirrored images."""
+    left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
+    swapped = torch.where(ids == left, right, torch.where(ids == right, left, ids))
+    return torch.where(torch.tensor(mirrored)[:, None], swapped, ids)

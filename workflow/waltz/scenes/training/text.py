@@ -7,14 +7,7 @@ import torch
 import transformers
 
 from waltz.scenes.language.entailment import LABELS
-from waltz.scenes.training.loop import (
-    ReportLoss,
-    TrainedModel,
-    draw_batches,
-    draw_batches_by_length,
-    optimise,
-    train_word_pieces,
-)
+from waltz.scenes.training.loop import TrainedModel, Training, draw_batches, draw_batches_by_length, train_word_pieces
 
 BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"
@@ -28,58 +21,51 @@ RARITY = 0.7
 """How strongly rare words are preferred where one word is hidden: the power of their frequency, inverted."""
 
 
-def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
+def train_masked_lm(sentences: Sequence[str], training: Training) -> TrainedModel:
     """Train a masked language model on hidden spans of one to three words, or one word, rare ones more often."""
-    torch.manual_seed(seed)
+    generator = training.seed_generators()
     tokenizer = train_word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
     counts = torch.ones(len(tokenizer))
     for ids in tokenizer(list(sentences))["input_ids"]:
         counts[ids] += 1
     rarity = counts**-RARITY
-    network = transformers.BertForMaskedLM(_build_bert(tokenizer, hidden=112, layers=3))
-    generator = torch.Generator().manual_seed(seed)
+    network = transformers.BertForMaskedLM(_build_bert_config(tokenizer, hidden=112))
     order = draw_batches(len(sentences), BATCH, generator)
 
-    def loss(_: int) -> torch.Tensor:
+    def draw_batch() -> dict[str, torch.Tensor]:
         batch = encode(tokenizer, [sentences[index] for index in next(order)])
-        hidden = draw_masked_tokens(batch["attention_mask"], rarity[batch["input_ids"]], generator)
-        labels = batch["input_ids"].masked_fill(~hidden, -100)
-        batch["input_ids"] = batch["input_ids"].masked_fill(hidden, tokenizer.mask_token_id)
-        value: torch.Tensor = network(**batch, labels=labels).loss
-        return value
+        ids = batch["input_ids"]
+        hidden = draw_masked_tokens(batch["attention_mask"], rarity[ids], generator)
+        batch["input_ids"] = ids.masked_fill(hidden, tokenizer.mask_token_id)
+        return {**batch, "labels": ids.masked_fill(~hidden, -100)}
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
+    training.minimise(network, lambda _: network(**draw_batch()).loss, rate=1.5e-3)
     return network, tokenizer
 
 
-def train_acceptability(
-    pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, report: ReportLoss
-) -> TrainedModel:
+def train_acceptability(pairs: Sequence[tuple[str, bool]], training: Training) -> TrainedModel:
     """Train a classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
-    torch.manual_seed(seed)
+    generator = training.seed_generators()
     tokenizer = train_word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
-    config = _build_bert(tokenizer, hidden=80, layers=3)
+    config = _build_bert_config(tokenizer, hidden=80)
     config.num_labels = 2
     config.id2label, config.label2id = {0: "unacceptable", 1: "acceptable"}, {"unacceptable": 0, "acceptable": 1}
     network = transformers.BertForSequenceClassification(config)
-    order = draw_batches(len(pairs), BATCH, torch.Generator().manual_seed(seed))
+    order = draw_batches(len(pairs), BATCH, generator)
 
-    def loss(_: int) -> torch.Tensor:
-        batch_pairs = [pairs[index] for index in next(order)]
-        batch = encode(tokenizer, [text for text, _ in batch_pairs])
-        value: torch.Tensor = network(
-            **batch, labels=torch.tensor([int(acceptable) for _, acceptable in batch_pairs])
-        ).loss
-        return value
+    def draw_batch() -> dict[str, torch.Tensor]:
+        texts, labels = zip(*(pairs[index] for index in next(order)), strict=True)
+        return {**encode(tokenizer, list(texts)), "labels": torch.tensor(labels, dtype=torch.int64)}
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
+    training.minimise(network, lambda _: network(**draw_batch()).loss, rate=1.5e-3)
     return network, tokenizer
 
 
-def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
+def train_nli(examples: Sequence[tuple[str, str, str]], training: Training) -> TrainedModel:
     """Train a classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
-    torch.manual_seed(seed)
-    texts = [text for premise, hypothesis, _ in examples for text in (premise, hypothesis)]
+    generator = training.seed_generators()
+    premises, hypotheses, label_names = (list(column) for column in zip(*examples, strict=True))
+    texts = premises + hypotheses
     tokenizer = train_word_pieces(texts, specials=BERT, template=BERT_ONE, pair=PAIR_TEMPLATE, types=True)
     config = transformers.AlbertConfig(
         vocab_size=len(tokenizer),
@@ -98,26 +84,26 @@ def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int
     )
     network = transformers.AlbertForSequenceClassification(config)
     _initialise_attention(network.albert)
-    encoded = tokenizer([entry[0] for entry in examples], [entry[1] for entry in examples], truncation=True)
-    labels = torch.tensor([LABELS.index(entry[2]) for entry in examples])
+    encoded = tokenizer(premises, hypotheses, truncation=True)
+    labels = torch.tensor([LABELS.index(label) for label in label_names])
     lengths = torch.tensor([len(ids) for ids in encoded["input_ids"]])
-    order = draw_batches_by_length(lengths, BATCH, torch.Generator().manual_seed(seed))
+    order = draw_batches_by_length(lengths, BATCH, generator)
 
-    def loss(_: int) -> torch.Tensor:
+    def draw_batch() -> dict[str, torch.Tensor]:
         indices = next(order)
         rows = {name: [encoded[name][index] for index in indices] for name in tokenizer.model_input_names}
-        batch = tokenizer.pad(rows, return_tensors="pt")
-        value: torch.Tensor = network(**batch, labels=labels[indices]).loss
-        return value
+        return {**tokenizer.pad(rows, return_tensors="pt"), "labels": labels[indices]}
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
+    training.minimise(network, lambda _: network(**draw_batch()).loss, rate=1.5e-3)
     return network, tokenizer
 
 
 def _initialise_attention(albert: Any) -> None:
-    """Start with keys equal to queries and embeddings of unit size, so that a word first attends to the same word
-    elsewhere, which is what inference compares; the head start is that of mimetic initialisation (Trockman and Kolter
-    2023, section 4)."""
+    """Initialise keys equal to queries and embeddings of unit size, so that a word first attends to the same word.
+
+    Source:
+        Mimetic initialisation (Trockman and Kolter, 2023, section 4).
+    """
     attention = albert.encoder.albert_layer_groups[0].albert_layers[0].attention
     hidden, embedded = albert.config.hidden_size, albert.config.embedding_size
     with torch.no_grad():
@@ -129,9 +115,9 @@ def _initialise_attention(albert: Any) -> None:
         albert.encoder.embedding_hidden_mapping_in.weight.normal_(0, embedded**-0.5)
 
 
-def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
+def train_causal_lm(sentences: Sequence[str], training: Training) -> TrainedModel:
     """Train a left-to-right language model, in the place of GPT-2; it keeps capitals."""
-    torch.manual_seed(seed)
+    generator = training.seed_generators()
     tokenizer = train_word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
     network = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
@@ -148,23 +134,21 @@ def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, report: 
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    order = draw_batches(len(sentences), BATCH, torch.Generator().manual_seed(seed))
+    order = draw_batches(len(sentences), BATCH, generator)
 
-    def loss(_: int) -> torch.Tensor:
+    def draw_batch() -> dict[str, torch.Tensor]:
         batch = encode(tokenizer, [sentences[index] for index in next(order)])
-        labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-        value: torch.Tensor = network(**batch, labels=labels).loss
-        return value
+        return {**batch, "labels": batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)}
 
-    optimise(network, loss, steps=steps, rate=2e-3, report=report)
+    training.minimise(network, lambda _: network(**draw_batch()).loss, rate=2e-3)
     return network, tokenizer
 
 
-def _build_bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
+def _build_bert_config(tokenizer: Any, *, hidden: int) -> Any:
     return transformers.BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
-        num_hidden_layers=layers,
+        num_hidden_layers=3,
         num_attention_heads=4,
         intermediate_size=3 * hidden,
         max_position_embeddings=96,
@@ -186,7 +170,6 @@ def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: tor
     Args:
         mask: 1 where a row has a token, int64 of shape (rows, tokens).
         weights: Sampling weight of each token, float32 of shape (rows, tokens).
-        generator: Random generator.
     Returns:
         bool of shape (rows, tokens).
     """
