@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from waltz.consistency.cc_shap.dialogue import (
     generate_targets,
 )
 from waltz.consistency.cc_shap.pair_attribution import Pair, PairAttribution, SideAttribution, attribute_pairs
-from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
 from waltz.evaluation.decoder_tasks import choose_sampling
 from waltz.evaluation.prompting.prompt_files import QuestionForm, read_prompt_file
@@ -35,7 +33,7 @@ from waltz.evaluation.prompting.prompts import (
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question, list_letters
-from waltz.explainer.encoder import read_image_file
+from waltz.explainer.encoder import load_model, read_image_file
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -46,6 +44,10 @@ from waltz.reporting.figures.explanations import draw_answer_and_explanation
 NAMES = ("answer", "explanation")
 START = "(start)"
 """A start token among the pieces of a text, which has no characters."""
+IMAGE_PLACEHOLDER = "<image>"
+"""Stands for the image in ready prompts, whatever the model's own placeholder is."""
+CHOICE, OPEN = "choice of the user", "open"
+"""Forms of a question with labels and without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,12 +207,6 @@ def _describe_t_shap(t_shap: TShap) -> str:
     return f"T-SHAP {100 * t_shap.value:.2f} %{error}"
 
 
-IMAGE_PLACEHOLDER = "<image>"
-"""Stands for the image in ready prompts, whatever the model's own placeholder is."""
-CHOICE, OPEN = "choice of the user", "open"
-"""Forms of a question with labels and without."""
-
-
 @dataclass(frozen=True)
 class ReadyPrompts:
     """Two rendered prompts, with the texts that end them.
@@ -289,7 +285,7 @@ def explain_decoder(
     if image is not None and spec.kind == "text":
         raise UserError(f"{spec.name}: a language model sees no images; leave the image out, or name a model that sees")
     raw = image if image is None or isinstance(image, Image.Image) else read_image_file(Path(image))
-    with _load_decoder(spec) as decoder, torch.inference_mode():
+    with load_model(load_decoder, spec) as decoder, torch.inference_mode():
         picture = None if raw is None else decoder.prepare_image(raw.convert("RGB"))
         settings = _apply_family(decoder, settings, query)
         if decoder.reads_images and picture is None:
@@ -303,26 +299,15 @@ def explain_decoder(
         attributions = attribute_pairs(decoder, picture, [pair], settings)[0]
         sides = attributions.answer.attribution, attributions.explanation.attribution
         views = [
-            None if picture is None or side.players is None else render_decoder_view(decoder, picture, side.players)
+            (None, None)
+            if picture is None or side.players is None
+            else render_decoder_view(decoder, picture, side.players)
             for side in sides
         ]
         texts = decoder.decode_text(pair[0].targets), decoder.decode_text(pair[1].targets)
-    cells = tuple(None if view is None else view[1] for view in views)
-    visible_image = None if views[0] is None else views[0][0]
-    return DecoderExplanation(spec, settings, question, label, texts, attributions, visible_image, (cells[0], cells[1]))
-
-
-@contextmanager
-def _load_decoder(spec: ModelSpec) -> Iterator[Decoder]:
-    with lease_device(1, torch.get_num_threads()) as device:
-        try:
-            decoder = load_decoder(spec, device)
-        except UserError:
-            raise
-        except Exception as error:  # a folder of the user's: whatever its files make transformers raise
-            first_line = (str(error).strip().splitlines() or [""])[0]
-            raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
-        yield decoder
+    (visible_image, answer_cells), (_, explanation_cells) = views
+    cells = answer_cells, explanation_cells
+    return DecoderExplanation(spec, settings, question, label, texts, attributions, visible_image, cells)
 
 
 def _generate_ready_pair(
@@ -353,12 +338,8 @@ def _generate_ready_pair(
 def _generate_question_pair(
     decoder: Decoder, picture: PreparedImage | None, query: DecoderQuestion, settings: PromptSettings, most: int
 ) -> tuple[str, str | None, Pair]:
-    """Return a question as the prompts word it, the chosen label if it has labels, and its prompts with their targets.
-
-    Raises:
-        UserError: There is no answer, or no explanation.
-    """
-    template = _build_voice(decoder, query, settings)
+    """Return a question in the words of the prompts, the chosen label if it has labels, and its pair of games."""
+    template = _build_template(decoder, query, settings)
     question = replace(query.question, image=None if picture is None else "")
     dialogue = Dialogue(decoder, template, settings.seed, most, of_study=False)
     generated = generate_pairs(dialogue, question, picture, (query.kind,))
@@ -369,11 +350,7 @@ def _generate_question_pair(
 
 
 def _apply_family(decoder: Decoder, settings: PromptSettings, query: ReadyPrompts | DecoderQuestion) -> PromptSettings:
-    """Return settings with the rules of the released code for a family.
-
-    Raises:
-        UserError: The family is unknown, or reads images while this model does not, or the reverse.
-    """
+    """Return settings with the rules of the released code for a family."""
     if settings.fidelity.prompts != "families" or query.family is None:
         return settings
     prompt_file = read_prompt_file(settings.profile, query.prompts if isinstance(query, DecoderQuestion) else None)
@@ -384,12 +361,8 @@ def _apply_family(decoder: Decoder, settings: PromptSettings, query: ReadyPrompt
     return apply_family_rules(settings, decoder, template)
 
 
-def _build_voice(decoder: Decoder, query: DecoderQuestion, settings: PromptSettings) -> PromptTemplate:
-    """Return the prompts of a profile, with a form for the user's own question.
-
-    Raises:
-        UserError: The profile's prompts are those of families, and none is named.
-    """
+def _build_template(decoder: Decoder, query: DecoderQuestion, settings: PromptSettings) -> PromptTemplate:
+    """Return the prompts of a profile, with a form for the user's own question."""
     prompt_file = read_prompt_file(settings.profile, query.prompts)
     prompt_file = replace(
         prompt_file, forms={**prompt_file.forms, CHOICE: QuestionForm("{question}", "", "choice", {})}

@@ -2,9 +2,11 @@
 
 import html
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +16,7 @@ from PIL import Image
 
 from waltz.attribution.attention_relevance import compute_clip_relevance
 from waltz.attribution.mm_shap import Attribution, attribute_texts
-from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
@@ -29,6 +31,7 @@ from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmap
 from waltz.sources.images import ImageSource, load_image
 
 SIDES = ("caption", "foil")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,27 +136,22 @@ def _record_text(part: AttributedText) -> dict[str, Any]:
     return {
         "text": part.text,
         "estimator": attribution.estimator,
-        "score": _convert_finite(attribution.score),
-        "probability": None if part.probability is None else _convert_finite(part.probability),
-        "t_shap": _convert_finite(attribution.t_shap),
-        "t_shap_se": _convert_finite(attribution.t_shap_se),
+        "score": to_null(attribution.score),
+        "probability": to_null(part.probability),
+        "t_shap": to_null(attribution.t_shap),
+        "t_shap_se": to_null(attribution.t_shap_se),
         "reason": reason,
         "players": [
-            {"text": text, "modality": "text" if place < words else "image", "phi": _convert_finite(values[place])}
+            {"text": text, "modality": "text" if place < words else "image", "phi": to_null(values[place])}
             for place, text in enumerate([*token_texts, *places])
         ],
         "evaluations": attribution.requested,
         "evaluated": attribution.evaluated,
-        "base_value": _convert_finite(attribution.base_value[0]),
-        "value": _convert_finite(attribution.value[0]),
-        "residual": _convert_finite(attribution.residual),
+        "base_value": to_null(attribution.base_value[0]),
+        "value": to_null(attribution.value[0]),
+        "residual": to_null(attribution.residual),
         "seed": attribution.seed,
     }
-
-
-def _convert_finite(value: float) -> float | None:
-    """Return a finite value as float, else None."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _render_coloured(token: str, value: float, peak: float) -> str:
@@ -199,17 +197,15 @@ def explain(
     settings = AttributionSettings(profile, estimator, evaluations, seed)
     picture = image.convert("RGB") if isinstance(image, Image.Image) else read_image_file(Path(image))
     spec = resolve_encoder(model)
-    with lease_device(1, torch.get_num_threads()) as device:
-        encoder = _load_encoder(spec, device)
+    with load_model(load_encoder, spec) as encoder:
         texts = [text] if foil is None else [text, foil]
         attributions = attribute_texts(encoder, picture, texts, settings)
         parts = [
             _explain_text(encoder, picture, part, attribution, profile)
             for part, attribution in zip(texts, attributions, strict=True)
         ]
-        return Explanation(
-            spec, settings, render_encoder_view(encoder, picture), parts[0], parts[1] if foil is not None else None
-        )
+        view = render_encoder_view(encoder, picture)
+    return Explanation(spec, settings, view, parts[0], None if foil is None else parts[1])
 
 
 def read_image_file(path: Path) -> Image.Image:
@@ -226,14 +222,22 @@ def read_image_file(path: Path) -> Image.Image:
     return load_image(source, path.name)
 
 
-def _load_encoder(spec: ModelSpec, device: Device) -> Encoder:
-    try:
-        return load_encoder(spec, device)
-    except UserError:
-        raise
-    except Exception as error:  # transformers raises various errors for malformed checkpoints
-        first_line = (str(error).strip().splitlines() or [""])[0]
-        raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
+@contextmanager
+def load_model(load: Callable[[ModelSpec, Device], T], spec: ModelSpec) -> Iterator[T]:
+    """Load a model on a leased device.
+
+    Raises:
+        UserError: It cannot be loaded, whatever its files make transformers raise.
+    """
+    with lease_device(1, torch.get_num_threads()) as device:
+        try:
+            model = load(spec, device)
+        except UserError:
+            raise
+        except Exception as error:
+            first_line = (str(error).strip().splitlines() or [""])[0]
+            raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
+        yield model
 
 
 def _explain_text(
@@ -246,13 +250,8 @@ def _explain_text(
     if encoder.spec.kind == "clip":
         clip_relevance = compute_clip_relevance(getattr(encoder, "network"), torch.tensor(tokenized.ids), prepared)  # noqa: B009
         relevance = Heatmap(clip_relevance.tokens[list(players.positions)], clip_relevance.patches)
-    return AttributedText(
-        text, attribution, players.cells.cpu().numpy(), _compute_probability(encoder, attribution.score), relevance
-    )
-
-
-def _compute_probability(encoder: Encoder, score: float) -> float | None:
-    """Return the model's own probability of a match: the explained value, except for encoders of late fusion."""
-    if not encoder.probability:
-        return None
-    return float(torch.sigmoid(torch.tensor(score, dtype=torch.float64))) if encoder.late else score
+    # the explained value is the probability of a match, except for encoders of late fusion
+    probability = attribution.score if encoder.probability else None
+    if encoder.probability and encoder.late:
+        probability = float(torch.sigmoid(torch.tensor(attribution.score, dtype=torch.float64)))
+    return AttributedText(text, attribution, players.cells.cpu().numpy(), probability, relevance)
