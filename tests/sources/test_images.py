@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.sources.images import MAX_PIXELS, ImageFault, check_images, load_image, open_images
+from waltz.sources.images import (
+    MAX_PIXELS,
+    ImageFault,
+    check_images,
+    list_image_names,
+    load_image,
+    open_images,
+    write_manifest,
+)
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
 
@@ -56,6 +66,20 @@ def as_tar(path: Path, files: Mapping[str, bytes]) -> Path:
 
 CONTAINERS = [as_folder, as_zip, as_tar]
 Container = Callable[[Path, Mapping[str, bytes]], Path]
+
+
+def test_a_manifest_says_which_of_the_named_images_are_usable(tmp_path: Path) -> None:
+    tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for table, names in zip(tables, (["x.png", None, "y.png"], ["y.png", "z.png"]), strict=True):
+        pq.write_table(pa.table({"image": names}), table)
+    names = list_image_names(tables)
+    write_manifest(tmp_path / "manifest.csv", names, [ImageFault("y.png", "is missing, a, b")])
+    assert (tmp_path / "manifest.csv").read_text().splitlines() == [
+        "image,found,fault",
+        "x.png,yes,",
+        'y.png,no,"is missing, a, b"',
+        "z.png,yes,",
+    ]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

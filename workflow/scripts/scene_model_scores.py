@@ -20,4 +20,4 @@ with (
     for model_rows in measure_models(folders, params.seed, params.held_out):
         rows += model_rows
         bar.update(1)
-    parquet.write(snakemake.output.scores, parquet.build_table(rows, SCENE_SCORES), SCENE_SCORES)
+    parquet.write_rows(snakemake.output.scores, rows, SCENE_SCORES)

@@ -1,5 +1,6 @@
 """Images by name, from a folder, a zip or a tar, without unpacking, always RGB and upright."""
 
+import csv
 import io
 import tarfile
 import warnings
@@ -12,9 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import replace_file
 
 T = TypeVar("T")
 
@@ -129,6 +133,22 @@ def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
     """Decode every image once, about 3 ms each at COCO's size, and list those that `load_image` would refuse."""
     results = ((name, _try_load(source, name)) for name in dict.fromkeys(names))
     return [ImageFault(name, result) for name, result in results if isinstance(result, str)]
+
+
+def list_image_names(tables: Iterable[str | Path]) -> list[str]:
+    """Return the images that Parquet tables of rows name, each once."""
+    columns = [pq.read_table(table, columns=["image"])["image"].combine_chunks() for table in tables]
+    names: list[str] = pa.concat_arrays(columns).unique().drop_null().to_pylist()
+    return names
+
+
+def write_manifest(path: str | Path, names: Iterable[str], faults: Iterable[ImageFault]) -> None:
+    """Write a CSV file of image, found (yes, no) and fault."""
+    reason_of = {fault.image: fault.reason for fault in faults}
+    with replace_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["image", "found", "fault"])
+        writer.writerows((name, "no" if name in reason_of else "yes", reason_of.get(name, "")) for name in names)
 
 
 def _try_load(source: ImageSource, name: str) -> Image.Image | str:
