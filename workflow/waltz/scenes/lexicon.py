@@ -1,11 +1,14 @@
 """Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+
+T = TypeVar("T")
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -15,10 +18,8 @@ class Kind:
     """A kind of thing that can be drawn.
 
     Attributes:
-        group: people, animals, vehicles, furniture, food, dishes, plants, toys or things.
         emoji: Twemoji code point, or `drawn`.
         synset: WordNet 3.0 noun synset in imSitu's spelling.
-        pronoun: he, she or it.
         size: Side of the sprite as a share of its cell.
         colours: Hue in degrees or code point of each colour it comes in; empty where it has only its own.
         hue: Hue in the sprite that a colour replaces.
@@ -91,19 +92,15 @@ class Verb:
 
     Attributes:
         name: The -ing form, SWiG's key.
-        third: Third person singular, present.
         roles: SWiG's names of agent and theme.
         order: All of SWiG's roles.
-        agents: Kinds that do it.
-        themes: Kinds it is done to; empty for an intransitive verb.
-        participle: Past participle; empty where no theme is possible.
+        themes: Kinds it is done to; empty for an intransitive verb, which has no participle.
         preposition: What stands between verb and theme; empty where nothing does.
         passive: Whether scenes' captions use the passive.
         symmetric: Whether agent and theme do the same to each other.
         relation: Where the agent is to the theme; empty where the picture leaves it open.
         vague: Verbs that the picture of this one neither shows nor rules out.
         theme_seems: Verbs that the theme may be taken to do.
-        places: Places where it occurs; all where empty.
         items: Number of themes an agent takes.
         drawing: The arrangement of sprites, as in the YAML file.
     """
@@ -154,24 +151,26 @@ def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
+def _read_entries(table: str, build: Callable[..., T]) -> dict[str, T]:
+    return {name: build(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")[table].items()}
+
+
 @cache
 def read_kinds() -> dict[str, Kind]:
     """Return every kind by its singular noun."""
-    return {name: Kind(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")["kinds"].items()}
+    return _read_entries("kinds", Kind)
 
 
 @cache
 def read_places() -> dict[str, Place]:
     """Return every place by its name."""
-    entries = _read_document("kinds.yaml")["places"]
-    return {name: Place(name, **_convert_lists(entry)) for name, entry in entries.items()}
+    return _read_entries("places", Place)
 
 
 @cache
 def read_categories() -> dict[str, Category]:
     """Return every category by its singular noun."""
-    entries = _read_document("kinds.yaml")["categories"]
-    return {name: Category(name, **_convert_lists(entry)) for name, entry in entries.items()}
+    return _read_entries("categories", Category)
 
 
 def read_place_nouns() -> dict[str, dict[str, Any]]:

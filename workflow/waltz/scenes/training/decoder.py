@@ -56,17 +56,10 @@ def render_prompt(question: str) -> str:
 def train_llava(
     tower: Any, pixels: torch.Tensor, turns: Sequence[Sequence[Turn]], labels: PatchLabels, training: Training
 ) -> TrainedModel:
-    """Train a decoder over the states of a trained CLIP's vision tower, which goes on learning.
+    """Train a decoder over the first layers of a trained CLIP's vision tower, which go on learning.
 
     Turns about an image share its cached states: each attends to the image and to itself only. An auxiliary loss
     trains the projected patches to predict the nouns of what they show.
-
-    Args:
-        tower: The trained `CLIPVisionModel`; its first layers are used.
-        pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
-        turns: Questions and answers about each scene.
-        labels: Patch labels of each scene.
-        training: Settings of the training.
     """
     generator = training.seed_generators()
     texts = [render_prompt(question) + " " + answer for scene in turns for question, answer in scene]

@@ -40,13 +40,7 @@ class Training:
         return torch.Generator().manual_seed(self.seed)
 
     def minimise(self, network: torch.nn.Module, compute_loss: Callable[[int], torch.Tensor], rate: float) -> None:
-        """Train a network in place with AdamW, a cosine schedule and clipped gradients.
-
-        Args:
-            network: Network to train.
-            compute_loss: Function that returns the loss of a step's batch.
-            rate: Highest learning rate.
-        """
+        """Train a network in place with AdamW, a cosine schedule and clipped gradients; `rate` is the highest."""
         network.train()
         optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=True)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, self._compute_rate_factor)

@@ -133,11 +133,6 @@ Hits = dict[str, list[tuple[float, str]]]
 def measure_model(name: str, folder: str | Path, seed: int, count: int) -> dict[str, Measure]:
     """Measure the scores of one model on held-out scenes.
 
-    Args:
-        name: One of `SCORES`.
-        folder: The model in transformers format.
-        seed: Seed of the held-out scenes.
-        count: How many.
     Returns:
         By metric; shares and AUROC between 0 and 1, perplexity per token.
     """
@@ -343,16 +338,7 @@ def _compute_means(hits: Hits, seed: int) -> dict[str, Measure]:
 def render_card(
     name: str, architecture: str, parameters: int, seconds: float, scores: Mapping[str, Measure], seed: int
 ) -> str:
-    """Render a Markdown card: the model, its training, and its scores on held-out scenes.
-
-    Args:
-        name: One of the scene models.
-        architecture: Its transformers class.
-        parameters: Number of its parameters.
-        seconds: CPU time of the training.
-        scores: Its scores on held-out scenes.
-        seed: Seed of these scenes.
-    """
+    """Render a Markdown card: the model, its training (seconds of CPU time), and its scores on held-out scenes."""
     recipe = RECIPES[name]
     start = f"goes on from `{STARTS[name]}`; " if name in STARTS else ""
     lines = [

@@ -34,11 +34,7 @@ def train_clip(
 ) -> TrainedModel:
     """Train a CLIP to retrieve captions within a batch and to distinguish captions from foils.
 
-    Args:
-        pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
-        examples: True and false sentences about each scene.
-        labels: Patch labels of each scene, an auxiliary objective of the vision tower.
-        training: Settings of the training.
+    An auxiliary loss trains the vision tower to predict the patch labels.
     """
     generator = training.seed_generators()
     tokenizer = train_word_pieces(_list_texts(examples), specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
@@ -157,14 +153,8 @@ def train_matcher(
 ) -> TrainedModel:
     """Train a BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
-    An auxiliary loss aligns the patches with the nouns of what they show.
-
-    Args:
-        tower: The trained `CLIPVisionModel` whose first layers initialise the vision model.
-        pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
-        examples: True and false sentences about each scene.
-        labels: Patch labels of each scene.
-        training: Settings of the training.
+    The first layers of a trained CLIP's vision tower initialise its own. An auxiliary loss aligns the patches with the
+    nouns of what they show.
     """
     generator = training.seed_generators()
     tokenizer = train_word_pieces(_list_texts(examples), specials=BERT, template=BERT_ONE)
