@@ -13,7 +13,7 @@ from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.vqa import answer_question, build_answer_probability, compute_answer_logits
+from waltz.models.encoders.vqa import answer_question, build_answer_probability
 from waltz.models.regions import get_players_function, load_image_or_regions
 
 CPU = Device("cpu", 1, "a test")
@@ -54,21 +54,6 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
     ]
     assert everything == pytest.approx(given.probability, rel=1e-6)
     assert nothing != pytest.approx(given.probability, rel=1e-3)
-
-
-def test_logits_of_many_questions_are_those_of_each(load):
-    encoder = load(ANSWERS)
-    asked = [("0.jpg", "the red horse"), ("1.jpg", "a dog"), ("0.jpg", "a dog")]
-    shown = {
-        name: load_image_or_regions(encoder, name, lambda: Image.new("RGB", (8, 8))) for name in ("0.jpg", "1.jpg")
-    }
-    found = compute_answer_logits(encoder, asked, shown.__getitem__)
-    assert found.shape == (3, len(ANSWERS))
-    for logits, (name, question) in zip(found, asked, strict=True):
-        given = answer_question(encoder, encoder.prepare_image(shown[name]), question)
-        assert given.index == logits.argmax()
-        assert given.probability == pytest.approx(1 / np.exp(logits - logits.max()).sum(), rel=1e-5)
-    assert len({tuple(row) for row in found.tolist()}) == 3
 
 
 @torch.no_grad()

@@ -159,22 +159,13 @@ def find_checkpoint_file(spec: ModelSpec) -> Path:
 
 
 def read_adjacent_settings(file: Path) -> dict[str, Any]:
-    """Return the settings next to a checkpoint file, from a JSON file of its name or `config.json`; empty if there is
-    none.
-
-    Raises:
-        UserError: The file there is no JSON mapping.
-    """
+    """Return the settings next to a checkpoint file, in a JSON file of its name or `config.json`; empty without one."""
     paths = (path for path in (file.with_suffix(".json"), file.with_name("config.json")) if path.is_file())
     return next(map(read_settings, paths), {})
 
 
 def read_configured_settings(spec: ModelSpec) -> dict[str, Any] | None:
-    """Return the settings that a model's entry names as its `config`; None if it names none.
-
-    Raises:
-        UserError: The file cannot be read or is no JSON mapping.
-    """
+    """Return the settings that a model's entry names as its `config`; None if it names none."""
     return read_settings(Path(spec.config)) if spec.config else None
 
 
@@ -227,14 +218,14 @@ def _load_file(file: Path) -> Any:
                 f"{file}: is truncated, or holds an object of {code[1]}, which is not loaded because that would run"
                 " code of the file; fetch it again, or save only its tensors as safetensors"
             ) from None
-        raise UserError(f"{file}: {_describe_broken_file('its pickle cannot be read')}") from None
+        raise _build_broken_file_error(file, "its pickle cannot be read") from None
     except Exception as error:  # a hostile or truncated file can raise anything
         first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UserError(f"{file}: {_describe_broken_file(first_line[:100])}") from None
+        raise _build_broken_file_error(file, first_line[:100]) from None
 
 
-def _describe_broken_file(reason: str) -> str:
-    return f"is truncated or no checkpoint ({reason}); fetch it again and compare its sha256"
+def _build_broken_file_error(file: Path, reason: str) -> UserError:
+    return UserError(f"{file}: is truncated or no checkpoint ({reason}); fetch it again and compare its sha256")
 
 
 def _list_hub_files(repository: str, revision: str) -> list[str]:

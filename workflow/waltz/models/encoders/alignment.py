@@ -178,7 +178,7 @@ def _compute_outputs(
         except UserError as error:
             raise UserError(f"{', '.join(names)}: {error}") from None
     for group in _group_by_shape(
-        list(dict.fromkeys(text for _, text in batch)), _build_length_getter(texts), encoder.texts_per_batch
+        list(dict.fromkeys(text for _, text in batch)), lambda text: len(texts[text].ids), encoder.texts_per_batch
     ):
         ids = torch.tensor([texts[text].ids for text in group], device=encoder.device)
         text_states |= _map_rows(group, encoder.encode_text(ids))
@@ -186,10 +186,8 @@ def _compute_outputs(
     for pairs in _group_by_shape(
         list(batch), lambda pair: _get_shapes(text_states[pair[1]], image_states[pair[0]]), encoder.pairs_per_batch
     ):
-        text, image = (
-            _stack_rows([text_states[group] for _, group in pairs]),
-            _stack_rows([image_states[name] for name, _ in pairs]),
-        )
+        text = _stack_rows([text_states[group] for _, group in pairs])
+        image = _stack_rows([image_states[name] for name, _ in pairs])
         outputs |= dict(zip(pairs, read_output(encoder.fuse(text, image)).double().cpu().tolist(), strict=True))
     return np.array([outputs[pair] for pair in batch], dtype=np.float64)
 
@@ -210,10 +208,6 @@ def _group_by_shape(rows: list[Any], shape: Callable[[Any], Any], size: int) -> 
     for group in groups.values():
         for first in range(0, len(group), size):
             yield group[first : first + size]
-
-
-def _build_length_getter(texts: Mapping[str, TokenizedText]) -> Callable[[str], int]:
-    return lambda text: len(texts[text].ids)
 
 
 def _get_shapes(*sides: States) -> tuple[torch.Size, ...]:

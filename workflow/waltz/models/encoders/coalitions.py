@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +13,11 @@ from waltz.models.batches import run_in_halves
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.games import CoalitionValues, join_rows
 
+Row = TypeVar("Row")
+Outcome = Callable[[torch.Tensor], torch.Tensor]
+"""From logits of shape (k,) to the explained value of the same shape."""
+MAX_STATE_BYTES = 2**29
+"""Most bytes of image states of early fusion that stay for later rounds; images beyond are encoded again."""
 PUBLISHED_MASK = 0
 """Token id of a masked token in the published code, whatever it means to the model."""
 
@@ -97,15 +101,6 @@ def _number_patches(edges: list[np.ndarray], image: torch.Tensor, grid: int) -> 
     return cells
 
 
-Row = TypeVar("Row")
-
-Outcome = Callable[[torch.Tensor], torch.Tensor]
-"""From logits of shape (k,) to the explained value of the same shape."""
-
-MAX_STATE_BYTES = 2**29
-"""Most bytes of image states of early fusion that stay for later rounds; images beyond are encoded again."""
-
-
 class Coalitions(CoalitionValues[Players]):
     """The games of one image with its texts (caption, foil), and the values that are known so far.
 
@@ -180,7 +175,11 @@ class Coalitions(CoalitionValues[Players]):
         waiting = [text for text in dict.fromkeys(texts) if text not in side.rows]
         for batch in cut_evenly(waiting, self.encoder.texts_per_batch):
             ids = game.mask_text(join_rows(batch, game.words)).to(self.encoder.device)
-            side.add(batch, run_in_halves(partial(_read_rows, self.encoder.encode_text, ids), len(batch), join_states))
+
+            def encode(first: int, last: int, ids: torch.Tensor = ids) -> States:
+                return self.encoder.encode_text(ids[first:last])
+
+            side.add(batch, run_in_halves(encode, len(batch), join_states))
             self.readings += len(batch)
         return [side.rows[text] for text in texts]
 
@@ -251,10 +250,6 @@ def join_states(parts: Sequence[States]) -> States:
 
 def _count_bytes(states: States) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in states)
-
-
-def _read_rows(read: Callable[[torch.Tensor], States], ids: torch.Tensor, first: int, last: int) -> States:
-    return read(ids[first:last])
 
 
 def _select_rows(states: States, rows: torch.Tensor) -> States:

@@ -1,18 +1,17 @@
 """Encoders that answer questions by choosing from a vocabulary, and the game that explains the chosen answer."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import huggingface_hub
-import numpy as np
 import torch
 
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.encoder import Encoder, States
+from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import ImageOrRegions
 
 
@@ -31,45 +30,11 @@ class AnsweringEncoder(Encoder, Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of an encoder.
-
-    Attributes:
-        index: Index in the vocabulary.
-        text: The answer.
-        probability: Softmax probability over the vocabulary.
-    """
+    """The answer of an encoder: its index in the vocabulary, its text, and its softmax probability over all answers."""
 
     index: int
     text: str
     probability: float
-
-
-@torch.inference_mode()
-def compute_answer_logits(
-    encoder: AnsweringEncoder, questions: Sequence[tuple[str, str]], load_image: Callable[[str], ImageOrRegions]
-) -> np.ndarray:
-    """Return the logits of every answer to questions about images: each image encoded once, each question alone.
-
-    Args:
-        encoder: The encoder.
-        questions: Names of images with questions.
-        load_image: From the name to the image or its regions, such as `regions.load_image_or_regions`.
-    Returns:
-        float64 of shape (questions, answers).
-    Raises:
-        UserError: A question is too long for the model, or an image or its regions cannot be loaded.
-    """
-    logits = np.zeros((len(questions), len(encoder.answers)))
-    indices_of: dict[str, list[int]] = {}
-    for index, (name, _) in enumerate(questions):
-        indices_of.setdefault(name, []).append(index)
-    for name, indices in indices_of.items():
-        image_states = encoder.encode_image(encoder.prepare_image(load_image(name))[None])
-        for index in indices:
-            logits[index] = (
-                encoder.fuse(_encode_question(encoder, questions[index][1]), image_states)[0].double().cpu().numpy()
-            )
-    return logits
 
 
 @torch.inference_mode()
@@ -79,18 +44,15 @@ def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: st
     Raises:
         UserError: The question is too long for the model.
     """
-    probabilities = encoder.fuse(_encode_question(encoder, question), encoder.encode_image(image[None]))[0].softmax(
-        dim=-1
-    )
+    ids = torch.tensor([encoder.tokenize(question).ids], device=encoder.device)
+    probabilities = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))[0].softmax(dim=-1)
     index = int(probabilities.argmax())
     return Answer(index, encoder.answers[index], float(probabilities[index]))
 
 
 def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the value function of a game: the probability of the answer given to the unmasked input.
+    """Return the value function of a game: from logits of answers to the probability of the unmasked input's answer.
 
-    Returns:
-        From logits of shape (batch, answers) to probabilities of shape (batch,).
     Source:
         MM-SHAP (Parcalabescu and Frank, ACL 2023) on VQA and GQA.
     """
@@ -126,7 +88,3 @@ def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[s
     if not is_valid or count not in (None, len(answers)):
         raise UserError(f"{where}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list")
     return tuple(answers)
-
-
-def _encode_question(encoder: AnsweringEncoder, question: str) -> States:
-    return encoder.encode_text(torch.tensor([encoder.tokenize(question).ids], device=encoder.device))
