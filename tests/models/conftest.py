@@ -1,4 +1,4 @@
-"""Tiny checkpoints of every kind of encoder in transformers format, and what is shown to them."""
+"""Tiny checkpoints of every network, and what is shown to them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
+from stand_ins.tiny_albef import folder_of
+from stand_ins.tiny_detector import save_tiny
 from stand_ins.tiny_encoders import REGIONS, WIDTH, build
+from stand_ins.tiny_vilbert import write_vilbert
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +51,31 @@ def regions(tmp_path_factory: pytest.TempPathFactory) -> Path:
             size=np.array([60, 80]),
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def albef_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Writes a tiny checkpoint of a layout of ALBEF with its tokenizer, once, and gives its folder."""
+    made: dict[str, Path] = {}
+
+    def written(layout: str) -> Path:
+        if layout not in made:
+            torch.set_num_threads(1)
+            made[layout] = folder_of(tmp_path_factory.mktemp(layout), layout)
+        return made[layout]
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def vilbert_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
+    """The tiny checkpoint of ViLBERT, or of 12-in-1, with what lies beside it."""
+    made = {multitask: write_vilbert(tmp_path_factory.mktemp("tiny"), multitask) for multitask in (False, True)}
+    return made.__getitem__
+
+
+@pytest.fixture(scope="session")
+def detector_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weights of a tiny detector, with its configuration beside them."""
+    torch.set_num_threads(1)
+    return save_tiny(tmp_path_factory.mktemp("detector"))

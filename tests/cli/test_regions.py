@@ -1,3 +1,5 @@
+"""The command `waltz regions` on a tiny detector."""
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -8,6 +10,11 @@ from waltz.cli.app import app
 from waltz.models.networks.detector import prepare_image, read_upright_image
 from waltz.models.networks.detector_checkpoint import load_detector
 from waltz.models.regions import StoredRegions
+
+
+@pytest.fixture
+def detector_file(tmp_path):
+    return save_tiny(tmp_path / "detector")
 
 
 def run(*options):
@@ -25,13 +32,13 @@ def photographs(tmp_path):
     return folder
 
 
-def test_regions_of_an_image_are_stored_as_encoders_read_them(weights_file, photographs, tmp_path):
+def test_regions_of_an_image_are_stored_as_encoders_read_them(detector_file, photographs, tmp_path):
     file = photographs / "a.png"
-    done = run("--model", weights_file, "--image", file, "--out", tmp_path / "a.png.npz")
+    done = run("--model", detector_file, "--image", file, "--out", tmp_path / "a.png.npz")
     assert done.exit_code == 0, done.output
     found = StoredRegions(tmp_path, WIDTH, "cpu").load_regions("a.png")
     assert found.size == (90, 120)
-    detector = load_detector(weights_file)
+    detector = load_detector(detector_file)
     pixels = prepare_image(read_upright_image(file), detector.settings)
     assert pixels.shape[-2:] == (96, 128)
     plain = restated(tiny_weights(), pixels)
@@ -48,27 +55,27 @@ def test_regions_of_an_image_are_stored_as_encoders_read_them(weights_file, phot
         }
 
 
-def test_an_image_that_is_turned_has_the_size_and_boxes_of_the_upright_one(weights_file, photographs, tmp_path):
+def test_an_image_that_is_turned_has_the_size_and_boxes_of_the_upright_one(detector_file, photographs, tmp_path):
     upright = Image.open(photographs / "a.png")
     exif = Image.Exif()
     exif[0x0112] = 8
     upright.rotate(-90, expand=True).save(photographs / "turned.png", exif=exif)
     for name in ("a.png", "turned.png"):
         assert (
-            run("--model", weights_file, "--image", photographs / name, "--out", tmp_path / f"{name}.npz").exit_code
+            run("--model", detector_file, "--image", photographs / name, "--out", tmp_path / f"{name}.npz").exit_code
             == 0
         )
     first, second = (np.load(tmp_path / f"{name}.npz") for name in ("a.png", "turned.png"))
     assert all((first[part] == second[part]).all() for part in first.files)
 
 
-def test_a_folder_and_several_images_go_into_a_folder(weights_file, photographs, tmp_path):
+def test_a_folder_and_several_images_go_into_a_folder(detector_file, photographs, tmp_path):
     (photographs / "notes.txt").write_text("none")
-    done = run("--model", weights_file, "--image", photographs, "--out", tmp_path / "out")
+    done = run("--model", detector_file, "--image", photographs, "--out", tmp_path / "out")
     assert done.exit_code == 0
     assert "skipped, because their names are not those of images: notes.txt" in done.stderr
     again = run(
-        *("--model", weights_file, "--out", tmp_path / "again"),
+        *("--model", detector_file, "--out", tmp_path / "again"),
         *("--image", photographs / "b.png", "--image", photographs / "a.png"),
     )
     assert again.exit_code == 0
@@ -77,9 +84,9 @@ def test_a_folder_and_several_images_go_into_a_folder(weights_file, photographs,
     assert StoredRegions(tmp_path / "out", WIDTH, "cpu").load_regions("b.png").size == (130, 70)
 
 
-def test_images_without_regions_are_named_and_the_others_written(weights_file, photographs, tmp_path):
+def test_images_without_regions_are_named_and_the_others_written(detector_file, photographs, tmp_path):
     (photographs / "broken.png").write_text("no image")
-    done = run("--model", weights_file, "--image", photographs, "--out", tmp_path / "out")
+    done = run("--model", detector_file, "--image", photographs, "--out", tmp_path / "out")
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
     assert "broken.png: is no image of a known format" in done.stderr
@@ -96,11 +103,11 @@ def test_too_few_regions_name_the_image(photographs, tmp_path):
     assert not (tmp_path / "a.npz").exists()
 
 
-def test_a_named_configuration_decides(weights_file, photographs, tmp_path):
+def test_a_named_configuration_decides(detector_file, photographs, tmp_path):
     (tmp_path / "three.yaml").write_text("max_detections: 3\nmin_detections: 3\nroi_box_head: {pooler_resolution: 2}\n")
     out = tmp_path / "a.npz"
     options = ("--config", tmp_path / "three.yaml", "--image", photographs / "a.png", "--out", out)
-    assert run("--model", weights_file, *options).exit_code == 0
+    assert run("--model", detector_file, *options).exit_code == 0
     assert len(np.load(out)["boxes"]) == 3
 
 
@@ -115,10 +122,10 @@ def test_a_named_configuration_decides(weights_file, photographs, tmp_path):
         (("--image", "{photographs}/no.png", "--out", "{empty}/a.npz"), "no.png: cannot be read: "),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(weights_file, photographs, tmp_path, options, said):
+def test_what_cannot_be_is_said_in_one_line(detector_file, photographs, tmp_path, options, said):
     (tmp_path / "empty").mkdir()
     named = [option.format(photographs=photographs, empty=tmp_path / "empty") for option in options]
-    done = run("--model", weights_file, *named, *(() if "--out" in named else ("--out", tmp_path / "out")))
+    done = run("--model", detector_file, *named, *(() if "--out" in named else ("--out", tmp_path / "out")))
     assert done.exit_code == 1
     assert said in done.stderr
     assert done.stderr.count("\n") == 1

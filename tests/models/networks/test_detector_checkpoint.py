@@ -1,3 +1,5 @@
+"""Weights and configurations of detectors, and what is refused of them."""
+
 import logging
 import os
 import pickle
@@ -18,8 +20,8 @@ def state(detector):
     return {key: value.tolist() for key, value in detector.state_dict().items()}
 
 
-def test_sizes_are_read_from_the_weights(weights_file):
-    sizes = load_detector(weights_file).sizes
+def test_sizes_are_read_from_the_weights(detector_file):
+    sizes = load_detector(detector_file).sizes
     stages = {name: (stage.blocks, stage.width, stage.outputs, stage.groups) for name, stage in sizes.stages.items()}
     assert stages == {"res2": (1, 4, 8, 1), "res3": (2, 6, 12, 1), "res4": (2, 8, 16, 1), "res5": (3, 6, 12, 1)}
     assert (sizes.stem, sizes.hidden, sizes.anchors, sizes.classes, sizes.attributes) == (6, 10, 6, 7, 5)
@@ -62,11 +64,11 @@ def test_an_entry_excuses_keys_with_a_reason(tmp_path):
 
 
 @pytest.mark.parametrize("counter", [None, torch.tensor([7]), torch.tensor(7)])
-def test_counters_of_training_do_not_matter(tmp_path, weights_file, counter):
+def test_counters_of_training_do_not_matter(tmp_path, detector_file, counter):
     weights = tiny_weights(counters=False)
     if counter is not None:
         weights["backbone.stem.conv1.norm.num_batches_tracked"] = counter
-    assert state(load_detector(save_tiny(tmp_path, weights))) == state(load_detector(weights_file))
+    assert state(load_detector(save_tiny(tmp_path, weights))) == state(load_detector(detector_file))
 
 
 def test_weights_that_sizes_are_read_from_are_named(tmp_path):
@@ -80,27 +82,27 @@ def test_weights_that_sizes_are_read_from_are_named(tmp_path):
         load_detector(save_tiny(tmp_path, weights))
 
 
-def test_safetensors_and_old_files_of_torch_hold_the_same(tmp_path, weights_file):
+def test_safetensors_and_old_files_of_torch_hold_the_same(tmp_path, detector_file):
     save_file(tiny_weights(), tmp_path / "model.safetensors")
     torch.save(tiny_weights(), tmp_path / "old.bin", _use_new_zipfile_serialization=False)
     for name in ("model.safetensors", "old.bin"):
-        assert state(load_detector(tmp_path / name)) == state(load_detector(weights_file))
+        assert state(load_detector(tmp_path / name)) == state(load_detector(detector_file))
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])
-def test_the_first_release_is_a_pickle_of_arrays(tmp_path, weights_file, protocol):
+def test_the_first_release_is_a_pickle_of_arrays(tmp_path, detector_file, protocol):
     arrays = {key: value.numpy() for key, value in tiny_weights(counters=False).items()}
     content = {"model": arrays, "__author__": "Caffe", "matching_heuristics": True}
     (tmp_path / "caffe.pkl").write_bytes(pickle.dumps(content, protocol))
-    assert state(load_detector(tmp_path / "caffe.pkl")) == state(load_detector(weights_file))
+    assert state(load_detector(tmp_path / "caffe.pkl")) == state(load_detector(detector_file))
 
 
-def test_old_names_of_numpy_are_read(tmp_path, weights_file):
+def test_old_names_of_numpy_are_read(tmp_path, detector_file):
     arrays = {key: value.numpy() for key, value in tiny_weights(counters=False).items()}
     old = pickle.dumps({"model": arrays}, 2).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
     assert b"numpy.core.multiarray" in old
     (tmp_path / "caffe.pkl").write_bytes(old)
-    assert state(load_detector(tmp_path / "caffe.pkl")) == state(load_detector(weights_file))
+    assert state(load_detector(tmp_path / "caffe.pkl")) == state(load_detector(detector_file))
 
 
 class Harm:
@@ -133,7 +135,7 @@ def config_of(tmp_path, text):
     return tmp_path / "config.yaml"
 
 
-def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(weights_file, tmp_path, caplog):
+def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(detector_file, tmp_path, caplog):
     text = """
     MODEL: {PIXEL_MEAN: [1, 2, 3], DEVICE: cpu}
     input: {min_size_test: 600, format: BGR}
@@ -144,7 +146,7 @@ def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(weig
     max_detections: 100
     """
     with caplog.at_level(logging.INFO):
-        found = read_config(config_of(tmp_path, text), load_detector(weights_file).sizes)
+        found = read_config(config_of(tmp_path, text), load_detector(detector_file).sizes)
     assert found == DetectorSettings(
         mean=(1, 2, 3),
         shortest=600,
@@ -176,14 +178,14 @@ def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(weig
         ("a: !!python/name:os.mkdir", "cannot be read"),
     ],
 )
-def test_a_configuration_that_cannot_be_is_refused(weights_file, tmp_path, text, said):
+def test_a_configuration_that_cannot_be_is_refused(detector_file, tmp_path, text, said):
     with pytest.raises(UserError) as fault:
-        load_detector(weights_file, config_of(tmp_path, text))
+        load_detector(detector_file, config_of(tmp_path, text))
     assert said in str(fault.value)
     assert str(tmp_path / "config.yaml") in str(fault.value)
 
 
-def test_a_configuration_of_another_detector_is_refused(tmp_path, weights_file):
+def test_a_configuration_of_another_detector_is_refused(tmp_path, detector_file):
     fits = """
     roi_heads: {num_classes: 7}
     roi_box_head: {num_attrs: 5, pooler_resolution: 4}
@@ -191,46 +193,46 @@ def test_a_configuration_of_another_detector_is_refused(tmp_path, weights_file):
     anchor_generator: {sizes: [[24, 48]], aspect_ratios: [[0.5, 1.0, 2.0]]}
     resnets: {depth: 26, stem_out_channels: 6, res2_out_channels: 8, width_per_group: 4, num_groups: 1}
     """
-    assert load_detector(weights_file, config_of(tmp_path, fits)).settings.resolution == 4
+    assert load_detector(detector_file, config_of(tmp_path, fits)).settings.resolution == 4
     with pytest.raises(UserError, match=r"num_classes: 8 for 7; .*anchors: 9 for 6"):
-        load_detector(weights_file, config_of(tmp_path, fits.replace("7}", "8}").replace("24, 48", "24, 48, 96")))
+        load_detector(detector_file, config_of(tmp_path, fits.replace("7}", "8}").replace("24, 48", "24, 48, 96")))
 
 
-def test_the_configuration_beside_the_weights_is_taken_and_a_named_one_before_it(tmp_path, weights_file):
-    assert load_detector(weights_file).settings.most == CONFIG["max_detections"]
-    assert load_detector(weights_file, config_of(tmp_path, "max_detections: 40")).settings.most == 40
+def test_the_configuration_beside_the_weights_is_taken_and_a_named_one_before_it(tmp_path, detector_file):
+    assert load_detector(detector_file).settings.most == CONFIG["max_detections"]
+    assert load_detector(detector_file, config_of(tmp_path, "max_detections: 40")).settings.most == 40
     assert load_detector(save_tiny(tmp_path / "bare", config=None)).settings == DetectorSettings()
 
 
-def test_the_name_tells_weights_and_settings_apart(tmp_path, weights_file):
+def test_the_name_tells_weights_and_settings_apart(tmp_path, detector_file):
     names = {
-        load_detector(weights_file).name,
+        load_detector(detector_file).name,
         load_detector(save_tiny(tmp_path / "same")).name,
         load_detector(save_tiny(tmp_path / "other", tiny_weights(9))).name,
-        load_detector(weights_file, config_of(tmp_path, "max_detections: 40")).name,
+        load_detector(detector_file, config_of(tmp_path, "max_detections: 40")).name,
     }
     assert len(names) == 3
     assert all(name.startswith("pytorch_model.bin@") for name in names)
 
 
-def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(weights_file):
+def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(detector_file):
     def named(detector, revision=""):
         return load_configured_detector(ModelSpec("mine", detector=str(detector), detector_revision=revision))
 
-    assert named(weights_file).name == named(weights_file.parent).name
+    assert named(detector_file).name == named(detector_file.parent).name
     with pytest.raises(UserError, match=r"models\.mine\.detector: 'unc-nlp/frcnn' is no file .* detector_revision"):
         named("unc-nlp/frcnn")
     with pytest.raises(UserError, match=r"^models\.mine\.detector: cannot load unc-nlp/frcnn at abc: "):
         named("unc-nlp/frcnn", "abc")
 
 
-def test_a_repository_of_the_hub_holds_both_files(weights_file, tmp_path, monkeypatch):
+def test_a_repository_of_the_hub_holds_both_files(detector_file, tmp_path, monkeypatch):
     revision, cached = "0" * 40, tmp_path / "models--unc-nlp--frcnn"
     snapshot, absent = cached / "snapshots" / revision, cached / ".no_exist"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     spec = ModelSpec("mine", detector="unc-nlp/frcnn", detector_revision=revision)
     save_tiny(snapshot)
-    assert load_configured_detector(spec).name == load_detector(weights_file).name
+    assert load_configured_detector(spec).name == load_detector(detector_file).name
     (snapshot / "config.yaml").unlink()
     with pytest.raises(UserError, match=r"models\.mine\.detector: cannot load config\.yaml of unc-nlp/frcnn: "):
         load_configured_detector(spec)

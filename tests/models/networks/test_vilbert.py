@@ -9,13 +9,33 @@ import torch
 from scipy.special import erf
 from typer.testing import CliRunner
 
-from stand_ins.tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
+from stand_ins.tiny_encoders import REGIONS, WIDTH
+from stand_ins.tiny_vilbert import VILBERT, VILBERT_TASKS, vilbert_layout, vilbert_weights
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.models.networks.array_inputs import compute_logits
 from waltz.models.networks.vilbert import TwoStreams, VilbertConfig, is_unused, load_two_streams
 
 ITM = "cls.bi_seq_relationship"
+
+
+@pytest.fixture(scope="session")
+def inputs() -> dict[str, np.ndarray]:
+    """Five rows; texts and images of unequal lengths, padded."""
+    draw = np.random.default_rng(8)
+    lengths, counts = np.array([7, 4, 9, 5, 9]), np.array([6, 6, 3, 5, 2])
+    words = np.arange(9) < lengths[:, None]
+    seen = np.arange(REGIONS + 1) < counts[:, None]
+    features = draw.normal(size=(5, REGIONS + 1, WIDTH)) * seen[..., None]
+    return {
+        "input_ids": draw.integers(5, VILBERT["vocab_size"], (5, 9)) * words,
+        "attention_mask": words.astype(np.int64),
+        "token_type_ids": draw.integers(0, 2, (5, 9)),
+        "features": features.astype(np.float32),
+        "boxes": (draw.random((5, REGIONS + 1, 5)) * seen[..., None]).astype(np.float32),
+        "image_mask": seen.astype(np.int64),
+        "task_ids": draw.integers(0, VILBERT_TASKS, (5, 1)),
+    }
 
 
 class Restated:
@@ -138,40 +158,44 @@ def test_logits_are_those_of_the_specification(tmp_path, inputs, multitask, chan
 
 
 @pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1"])
-def test_no_row_depends_on_how_many_there_are(file, inputs, kind):
-    whole = compute_logits(file(kind != "vilbert"), None, inputs, kind)
+def test_no_row_depends_on_how_many_there_are(vilbert_file, inputs, kind):
+    whole = compute_logits(vilbert_file(kind != "vilbert"), None, inputs, kind)
     for rows in (slice(0, 1), slice(1, 3), slice(2, 5)):  # the original's fourth output changes where the batch is odd
-        part = compute_logits(file(kind != "vilbert"), None, {name: some[rows] for name, some in inputs.items()}, kind)
+        part = compute_logits(
+            vilbert_file(kind != "vilbert"), None, {name: some[rows] for name, some in inputs.items()}, kind
+        )
         for name, found in part.items():
             assert (found == whole[name][rows]).all()
-    empty = compute_logits(file(kind != "vilbert"), None, {name: some[:0] for name, some in inputs.items()}, kind)
+    empty = compute_logits(
+        vilbert_file(kind != "vilbert"), None, {name: some[:0] for name, some in inputs.items()}, kind
+    )
     assert empty["match_logits"].shape == (0, 2)
 
 
-def test_padding_changes_nothing(file, inputs):
-    padded = compute_logits(file(True), None, inputs, "vilbert-12in1")
+def test_padding_changes_nothing(vilbert_file, inputs):
+    padded = compute_logits(vilbert_file(True), None, inputs, "vilbert-12in1")
     words, regions = inputs["attention_mask"][3].sum(), inputs["image_mask"][3].sum()
     cut = {
         name: some[3:4, : regions if name in ("features", "boxes", "image_mask") else words]
         for name, some in inputs.items()
     }
-    alone = compute_logits(file(True), None, cut, "vilbert-12in1")
+    alone = compute_logits(vilbert_file(True), None, cut, "vilbert-12in1")
     for name, found in alone.items():
         np.testing.assert_allclose(found, padded[name][3:4], rtol=0, atol=1e-5)
 
 
-def test_masks_and_types_that_are_not_given_are_ones_and_zeros(file, inputs):
+def test_masks_and_types_that_are_not_given_are_ones_and_zeros(vilbert_file, inputs):
     plain = {name: inputs[name] for name in ("input_ids", "features", "boxes")}
     ones = {"attention_mask": np.ones((5, 9), dtype=bool), "image_mask": np.ones((5, 6), dtype=np.float32)}
     said = plain | ones | {"token_type_ids": np.zeros((5, 9), dtype=np.int32)}
     assert np.array_equal(
-        *(compute_logits(file(False), None, given, "vilbert")["match_logits"] for given in (plain, said))
+        *(compute_logits(vilbert_file(False), None, given, "vilbert")["match_logits"] for given in (plain, said))
     )
 
 
-def test_the_command_writes_what_the_library_says(file, inputs, tmp_path):
+def test_the_command_writes_what_the_library_says(vilbert_file, inputs, tmp_path):
     np.savez(tmp_path / "in.npz", **inputs)
-    expected = compute_logits(file(True), None, inputs, "vilbert-12in1")
+    expected = compute_logits(vilbert_file(True), None, inputs, "vilbert-12in1")
     words = [
         "score",
         "--kind",
@@ -181,9 +205,9 @@ def test_the_command_writes_what_the_library_says(file, inputs, tmp_path):
         "--out",
         str(tmp_path / "out.npz"),
     ]
-    for model in (file(True), file(True).parent):
+    for model in (vilbert_file(True), vilbert_file(True).parent):
         done = CliRunner().invoke(
-            app, [*words, "--model", str(model), "--config", str(file(True).parent / "config.json")]
+            app, [*words, "--model", str(model), "--config", str(vilbert_file(True).parent / "config.json")]
         )
         assert done.exit_code == 0, done.output
         found = dict(np.load(tmp_path / "out.npz"))
@@ -191,15 +215,17 @@ def test_the_command_writes_what_the_library_says(file, inputs, tmp_path):
         assert all((found[name] == expected[name]).all() for name in found)
 
 
-def test_a_task_is_inserted_for_12_in_1_alone(file, inputs):
+def test_a_task_is_inserted_for_12_in_1_alone(vilbert_file, inputs):
     other = inputs | {"task_ids": (inputs["task_ids"] + 1) % 20}
-    first, second = (compute_logits(file(True), None, given, "vilbert-12in1") for given in (inputs, other))
+    first, second = (compute_logits(vilbert_file(True), None, given, "vilbert-12in1") for given in (inputs, other))
     assert (np.abs(first["retrieval_logit"] - second["retrieval_logit"]) > 1e-4).all()
     flat = inputs | {"task_ids": inputs["task_ids"][:, 0]}
-    assert (compute_logits(file(True), None, flat, "vilbert-12in1")["match_logits"] == first["match_logits"]).all()
+    assert (
+        compute_logits(vilbert_file(True), None, flat, "vilbert-12in1")["match_logits"] == first["match_logits"]
+    ).all()
     without = {name: some for name, some in inputs.items() if name != "task_ids"}
     assert np.array_equal(
-        *(compute_logits(file(False), None, given, "vilbert")["match_logits"] for given in (inputs, without))
+        *(compute_logits(vilbert_file(False), None, given, "vilbert")["match_logits"] for given in (inputs, without))
     )
 
 
@@ -214,8 +240,8 @@ def test_a_checkpoint_made_to_prefer_a_match_does_so_at_index_0(tmp_path, inputs
     assert (found["retrieval_logit"] == 7).all()
 
 
-def test_layouts_of_older_files_are_read(tmp_path, file, inputs):
-    new = compute_logits(file(False), None, inputs, "vilbert")["match_logits"]
+def test_layouts_of_older_files_are_read(tmp_path, vilbert_file, inputs):
+    new = compute_logits(vilbert_file(False), None, inputs, "vilbert")["match_logits"]
     names = {"weight": "gamma", "bias": "beta"}
     old = {}
     for key, value in vilbert_weights(VILBERT, False).items():
@@ -265,18 +291,18 @@ def test_an_unknown_key_is_named_and_another_shape_too(tmp_path, inputs):
         compute_logits(written(tmp_path, weights), None, inputs, "vilbert")
 
 
-def test_a_head_that_scores_nothing_may_lack(tmp_path, file, inputs):
+def test_a_head_that_scores_nothing_may_lack(tmp_path, vilbert_file, inputs):
     weights = {key: value for key, value in vilbert_weights(VILBERT, False).items() if not is_unused(key)}
     assert len(weights) < len(vilbert_layout(VILBERT, False))
     found = compute_logits(written(tmp_path, weights), None, inputs, "vilbert")["match_logits"]
-    assert (found == compute_logits(file(False), None, inputs, "vilbert")["match_logits"]).all()
+    assert (found == compute_logits(vilbert_file(False), None, inputs, "vilbert")["match_logits"]).all()
 
 
-def test_a_12_in_1_is_no_vilbert(file, inputs):
+def test_a_12_in_1_is_no_vilbert(vilbert_file, inputs):
     with pytest.raises(UserError, match=r"reads task tokens .* vilbert-12in1"):
-        compute_logits(file(True), None, inputs, "vilbert")
+        compute_logits(vilbert_file(True), None, inputs, "vilbert")
     with pytest.raises(UserError, match=r"lacks .*task_embeddings\.weight"):
-        compute_logits(file(False), None, inputs, "vilbert-12in1")
+        compute_logits(vilbert_file(False), None, inputs, "vilbert-12in1")
 
 
 @pytest.mark.parametrize(
@@ -294,23 +320,23 @@ def test_a_12_in_1_is_no_vilbert(file, inputs):
         ({"dynamic_attention": True}, "dynamic_attention is True"),
     ],
 )
-def test_a_json_that_does_not_fit_is_refused(file, inputs, changed, said):
+def test_a_json_that_does_not_fit_is_refused(vilbert_file, inputs, changed, said):
     with pytest.raises(UserError, match=said):
-        compute_logits(file(False), VILBERT | changed, inputs, "vilbert")
+        compute_logits(vilbert_file(False), VILBERT | changed, inputs, "vilbert")
 
 
-def test_sizes_are_read_from_the_weights(file, inputs):
+def test_sizes_are_read_from_the_weights(vilbert_file, inputs):
     untold = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
     least = {key: VILBERT[key] for key in (*untold, "v_biattention_id", "t_biattention_id")}
     found, whole = (
-        compute_logits(file(False), config, inputs, "vilbert")["match_logits"] for config in (least, VILBERT)
+        compute_logits(vilbert_file(False), config, inputs, "vilbert")["match_logits"] for config in (least, VILBERT)
     )
     assert (found == whole).all()
 
 
-def test_options_that_decide_numbers_are_followed(file, inputs):
+def test_options_that_decide_numbers_are_followed(vilbert_file, inputs):
     found = [
-        compute_logits(file(False), VILBERT | changed, inputs, "vilbert")["match_logits"]
+        compute_logits(vilbert_file(False), VILBERT | changed, inputs, "vilbert")["match_logits"]
         for changed in ({}, {"fusion_method": "sum"}, {"hidden_act": "relu"}, {"v_hidden_act": "relu"})
     ]
     assert all(np.abs(found[0] - other).max() > 1e-4 for other in found[1:])
@@ -354,8 +380,8 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
         ),
     ],
 )
-def test_inputs_that_are_not_as_they_should_be_are_refused(file, inputs, changed, said):
+def test_inputs_that_are_not_as_they_should_be_are_refused(vilbert_file, inputs, changed, said):
     given = {name: values for name, values in (inputs | changed).items() if values is not None}
     with pytest.raises(UserError, match=said) as raised:
-        compute_logits(file(True), None, given, "vilbert-12in1")
+        compute_logits(vilbert_file(True), None, given, "vilbert-12in1")
     assert "\n" not in str(raised.value)

@@ -1,8 +1,11 @@
+"""Vectors of late fusion, and packed linear layers."""
+
 import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from stand_ins.tiny_encoders import build
@@ -11,7 +14,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.base import compute_image_vector, compute_text_vector
+from waltz.models.encoders.base import PackedLinear, compute_image_vector, compute_text_vector, pack_linear_layers
 from waltz.scenes.drawing import render_scene
 from waltz.scenes.sampling import draw_scenes
 
@@ -71,3 +74,33 @@ def test_images_are_not_found_by_an_encoder_without_vectors(tmp_path):
     done = CliRunner().invoke(app, ["people", "find-images", str(written), *options])
     assert done.exit_code != 0
     assert "a vilt gives no vectors" in done.output
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1, 7), (3, 5, 7), (40, 7)])
+def test_the_numbers_are_those_of_the_plain_layer(shape, bias):
+    layer, states = torch.nn.Linear(7, 11, bias=bias), torch.randn(shape)
+    with torch.inference_mode():
+        torch.testing.assert_close(PackedLinear(layer)(states), layer(states), rtol=0, atol=1e-6)
+
+
+def test_gradients_are_those_of_the_plain_layer():
+    layer = torch.nn.Linear(7, 11)
+    found = []
+    for one in (layer, PackedLinear(layer)):
+        states = torch.ones(2, 7, requires_grad=True)
+        one(states).square().sum().backward()
+        found.append(states.grad)
+    torch.testing.assert_close(*found)
+
+
+def test_only_single_precision_linear_layers_are_packed():
+    network = torch.nn.Sequential(
+        torch.nn.Linear(4, 4),
+        torch.nn.Sequential(torch.nn.GELU(), torch.nn.Linear(4, 4)),
+        torch.nn.Linear(4, 4).double(),
+    )
+    pack_linear_layers(network)
+    assert isinstance(network[0], PackedLinear)
+    assert isinstance(network[1][1], PackedLinear)
+    assert type(network[2]) is torch.nn.Linear

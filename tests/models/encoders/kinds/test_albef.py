@@ -1,40 +1,144 @@
-"""ALBEF among the encoders: a pair taken apart, coalitions, and answers."""
+"""ALBEF as an encoder: captions and images as it reads them, scores, answers and coalitions."""
 
 import json
 
 import numpy as np
 import pytest
 import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
+from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 
 from stand_ins import restated_albef as restated
 from stand_ins.tiny_albef import CONFIG, random_weights
-from stand_ins.tiny_encoders import ANSWERS, TEXTS
+from stand_ins.tiny_encoders import ANSWERS, TEXTS, bert_tokenizer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.text_diff import slice_span
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions, build_equations_players, build_published_players
+from waltz.models.encoders.kinds import albef
+from waltz.models.encoders.kinds.albef import prepare_square_image
 from waltz.models.encoders.vqa import answer_question
+
+TOKENIZER = albef.remove_end_token(bert_tokenizer())
+ENCODER = albef.Albef(ModelSpec("albef"), "cpu", None, TOKENIZER, 14)
+
+
+def said(text):
+    return albef.clean_text(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A man's dog.", "a mans dog"),
+        ("at 5:30", "at 530"),
+        ("black-and-white, and/or grey!", "black and white and or grey"),
+        ('"(One) two?" #3 *4; ~5', "one two 3 4 5"),
+        ("salt & pepper < 5% [sic]", "salt & pepper < 5% [sic]"),
+        ("a <person> runs", "a <person> runs"),
+        ("two  blanks \t\n and - a dash", "two blanks and a dash"),
+        ("a\ttab\u00a0stays", "a\ttab\u00a0stays"),
+        ("  ends \n", "ends"),
+        ("a feed\n", "a feed"),
+        (".", ""),
+        ("", ""),
+        ("\u0130stanbul", "i\u0307stanbul"),
+        ("\u039f\u0394\u039f\u03a3", "\u03bf\u03b4\u03bf\u03c2"),
+    ],
+)
+def test_cleaning(text, expected):
+    assert said(text) == expected
+
+
+def test_thirty_words_are_read_and_a_tab_divides_none():
+    words = [f"w{number}" for number in range(40)]
+    assert said(" ".join(words)) == " ".join(words[:30])
+    assert said(" ".join(words[:30])) == " ".join(words[:30])
+    assert said("a\tb " + " ".join(words)) == "a\tb " + " ".join(words[:29])
+
+
+@given(st.text(st.sampled_from("aB.'-/ \t\n\u00a0\u0130\u03a3(")))
+def test_each_character_is_one_of_the_given_text(text):
+    clean, places = albef.clean_text(text)
+    assert len(clean) == len(places)
+    assert list(places) == sorted(places)
+    assert not set(clean) & (albef.DELETED_CHARACTERS | albef.SEPARATORS)
+    assert clean == clean.strip(" ")
+    for letter, place in zip(clean, places, strict=True):
+        assert letter in (*text[place].lower(), " ", "\u03c2")
+        assert letter != " " or text[place].isspace() or text[place] in "-/"
+
+
+def test_a_text_begins_with_cls_and_does_not_end_with_sep():
+    text = ENCODER.tokenize("The dog's on-the (red) horse.")
+    assert text.tokens == ("[CLS]", "the", "[UNK]", "on", "the", "red", "horse")
+    assert text.special == (True, *[False] * 6)
+    assert [slice_span("The dog's on-the (red) horse.", span) for span in text.spans] == [
+        "",
+        "The",
+        "dog's",
+        "on",
+        "the",
+        "red",
+        "horse",
+    ]
+
+
+def test_an_empty_text_is_cls_alone():
+    text = ENCODER.tokenize("?!")
+    assert (text.ids, text.tokens, text.special) == ((TOKENIZER.cls_token_id,), ("[CLS]",), (True,))
+
+
+def test_more_tokens_than_positions_are_refused():
+    assert len(ENCODER.tokenize("dog " * 13).ids) == 14
+    with pytest.raises(UserError, match=r"models\.albef: 15 tokens, at most 14 are read"):
+        ENCODER.tokenize("dog " * 14)
+
+
+@pytest.mark.parametrize("size", [(50, 37), (400, 30), (384, 384), (1, 3)])
+def test_an_image_is_prepared_as_by_clips_processor_without_a_crop(size):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8))
+    processor = transformers.CLIPImageProcessorPil(
+        size={"height": 96, "width": 96}, do_center_crop=False, resample=Image.Resampling.BICUBIC
+    )
+    expected = processor(images=[image], return_tensors="pt")["pixel_values"][0]
+    torch.testing.assert_close(prepare_square_image(image, 96), expected, rtol=0, atol=2e-6)
+
+
+def test_zero_is_the_mean_colour():
+    grey = prepare_square_image(Image.new("RGB", (5, 4), tuple(round(255 * mean) for mean in OPENAI_CLIP_MEAN)), 8)
+    assert grey.abs().max() < 0.5 / 255 / min(OPENAI_CLIP_STD)
+    white = prepare_square_image(Image.new("L", (5, 4), 255), 8)
+    assert white[:, 0, 0].tolist() == pytest.approx(
+        [(1 - m) / d for m, d in zip(OPENAI_CLIP_MEAN, OPENAI_CLIP_STD, strict=True)]
+    )
+
 
 CPU = Device("cpu", 1, "a test")
 
 
 @pytest.fixture
-def load(folder):
+def load(albef_folder):
     """Loads the tiny matching network, or the answering one."""
 
     def loaded(kind="albef", **entry):
         layout = "answering" if kind == "albef-answering" else "retrieval"
-        return load_encoder(ModelSpec("mine", kind=kind, weights=str(folder(layout)), revision="local", **entry), CPU)
+        return load_encoder(
+            ModelSpec("mine", kind=kind, weights=str(albef_folder(layout)), revision="local", **entry), CPU
+        )
 
     return loaded
 
 
 @pytest.fixture
-def load_answering(load, folder):
+def load_answering(load, albef_folder):
     def loaded(vocabulary=ANSWERS, **entry):
-        (folder("answering") / "answers.json").write_text(json.dumps(vocabulary))
+        (albef_folder("answering") / "answers.json").write_text(json.dumps(vocabulary))
         return load("albef-answering", answers="answers.json", **entry)
 
     return loaded
@@ -49,8 +153,8 @@ def ids_of(encoder, text):
 
 
 @torch.inference_mode()
-def test_the_three_parts_are_the_restatement(load, folder):
-    encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
+def test_the_three_parts_are_the_restatement(load, albef_folder):
+    encoder, weights = load(), torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True)
     found = []
     for seed in range(3):
         image = encoder.prepare_image(picture(seed))
@@ -77,8 +181,8 @@ def test_rows_do_not_mix(load, load_answering, kind):
 
 
 @torch.inference_mode()
-def test_a_checkpoint_made_to_prefer_a_match_scores_high(folder, tmp_path):
-    for file in folder("retrieval").iterdir():
+def test_a_checkpoint_made_to_prefer_a_match_scores_high(albef_folder, tmp_path):
+    for file in albef_folder("retrieval").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     weights = random_weights("retrieval")
     weights["itm_head.weight"].zero_()
@@ -118,8 +222,8 @@ def test_only_the_start_is_kept_by_the_published_masks(load):
 
 
 @pytest.mark.parametrize("players_of", [build_published_players, build_equations_players])
-def test_coalitions_are_those_of_the_restatement(load, folder, players_of):
-    encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
+def test_coalitions_are_those_of_the_restatement(load, albef_folder, players_of):
+    encoder, weights = load(), torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True)
     image = encoder.prepare_image(picture())
     players = players_of(encoder, encoder.tokenize(TEXTS[0]), image)
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
@@ -162,18 +266,18 @@ def test_a_list_of_answers_that_cannot_be_weighed_is_refused(load_answering, voc
         load_answering(vocabulary)
 
 
-def test_the_published_tokenizer_is_taken_where_none_lies_beside(folder, tmp_path):
+def test_the_published_tokenizer_is_taken_where_none_lies_beside(albef_folder, tmp_path):
     for name in ("weights.pth", "weights.json"):
-        (tmp_path / name).write_bytes((folder("retrieval") / name).read_bytes())
+        (tmp_path / name).write_bytes((albef_folder("retrieval") / name).read_bytes())
     with pytest.raises(
         UserError, match=r"cannot load the tokenizer google-bert/bert-base-uncased.*next to the weights"
     ):
         load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
 
 
-def test_a_vocabulary_file_alone_is_a_tokenizer(folder, tmp_path):
+def test_a_vocabulary_file_alone_is_a_tokenizer(albef_folder, tmp_path):
     for name in ("weights.pth", "weights.json"):
-        (tmp_path / name).write_bytes((folder("retrieval") / name).read_bytes())
+        (tmp_path / name).write_bytes((albef_folder("retrieval") / name).read_bytes())
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "##s", "the", "cafe"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
     encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
@@ -181,7 +285,7 @@ def test_a_vocabulary_file_alone_is_a_tokenizer(folder, tmp_path):
 
 
 @torch.inference_mode()
-def test_settings_named_by_the_entry_stand_above_those_beside(load, folder, tmp_path):
+def test_settings_named_by_the_entry_stand_above_those_beside(load, albef_folder, tmp_path):
     assert load().network.visual_encoder.blocks[0].attn.heads != 1
     elsewhere = tmp_path / "said.json"
     elsewhere.write_text(json.dumps(CONFIG | {"vision_heads": 1}))

@@ -25,11 +25,11 @@ KINDS = ("vilbert", "vilbert-12in1", "vilbert-12in1-itm")
 
 
 @pytest.fixture
-def load(file, regions):
+def load(vilbert_file, regions):
     """Loads the tiny checkpoint of a kind."""
 
     def loaded(kind, **entry):
-        fields = {"weights": str(file(kind != "vilbert").parent), "regions": str(regions), **entry}
+        fields = {"weights": str(vilbert_file(kind != "vilbert").parent), "regions": str(regions), **entry}
         return load_encoder(ModelSpec("mine", kind=kind, revision="local", **fields), CPU)
 
     return loaded
@@ -67,14 +67,14 @@ def test_all_kinds_are_known():
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.inference_mode()
-def test_the_parts_give_the_score_of_prepared_inputs(load, file, regions, kind):
+def test_the_parts_give_the_score_of_prepared_inputs(load, vilbert_file, regions, kind):
     encoder, scores = load(kind), []
     for text in TEXTS:
         for name in ("0.jpg", "1.jpg"):
             ids = ids_of(encoder, text)
             logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(shown(encoder, name)[None]))
             named = "vilbert" if kind == "vilbert" else "vilbert-12in1"
-            said = compute_logits(file(kind != "vilbert"), None, prepared(ids, regions, name), named)
+            said = compute_logits(vilbert_file(kind != "vilbert"), None, prepared(ids, regions, name), named)
             match = said["match_logits"][0]
             expected = said["retrieval_logit"][0, 0] if kind == "vilbert-12in1" else match[0] - match[1]
             assert float(logit) == pytest.approx(float(expected), abs=1e-5)
@@ -218,8 +218,8 @@ def test_regions_of_another_detector_are_warned_of_once(load, regions, tmp_path,
     assert [said in record.getMessage() for record in caplog.records] == [True] * bool(said)
 
 
-def test_a_tokenizer_lies_beside_or_is_berts(tmp_path, regions, monkeypatch, file):
-    shutil.copytree(file(False).parent, tmp_path / "bare")
+def test_a_tokenizer_lies_beside_or_is_berts(tmp_path, regions, monkeypatch, vilbert_file):
+    shutil.copytree(vilbert_file(False).parent, tmp_path / "bare")
     for path in (tmp_path / "bare").glob("*token*"):
         path.unlink()
     spec = ModelSpec("mine", "vilbert", str(tmp_path / "bare"), "local", regions=str(regions))

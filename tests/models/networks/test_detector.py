@@ -1,0 +1,336 @@
+"""The detector part by part, by hand and against plain restatements."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from stand_ins.tiny_detector import CONFIG, WIDTH, restated, restated_nms, restated_pool, save_tiny, tiny_weights
+from waltz.core.errors import UserError
+from waltz.models.networks.detector import (
+    AnchorGenerator,
+    DetectorSettings,
+    ProposalGenerator,
+    ProposalHead,
+    clip_boxes,
+    compute_resized_size,
+    decode_boxes,
+    pool_boxes,
+    prepare_image,
+    read_upright_image,
+    suppress_overlaps,
+)
+from waltz.models.networks.detector_checkpoint import load_detector
+
+PLAIN = DetectorSettings(shortest=4, longest=99, mean=(0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"),
+    [
+        ((480, 640), (800, 1067)),  # 1066.67
+        ((640, 480), (1067, 800)),
+        ((10, 10), (800, 800)),
+        ((1600, 1700), (800, 850)),
+        ((100, 1000), (133, 1333)),  # 800 x 8000 first
+        ((375, 500), (800, 1067)),
+        ((500, 333), (1201, 800)),  # 1201.2
+    ],
+)
+def test_sizes_worked_by_hand(size, wanted):
+    assert compute_resized_size(*size, 800, 1333) == wanted
+
+
+def test_levels_are_blue_green_red_less_their_mean():
+    image = Image.new("RGB", (3, 3), (255, 10, 0))
+    found = prepare_image(image, DetectorSettings(shortest=3))
+    assert found.dtype == torch.float32
+    assert found[:, 1, 1].tolist() == pytest.approx([0 - 102.9801, 10 - 115.9465, 255 - 122.7717], abs=1e-4)
+    halved = prepare_image(image, DetectorSettings(shortest=3, deviation=(1, 2, 4)))
+    assert halved[:, 1, 1].tolist() == pytest.approx([-102.9801, (10 - 115.9465) / 2, (255 - 122.7717) / 4], abs=1e-4)
+
+
+def row(*levels: int) -> Image.Image:
+    return Image.fromarray(np.tile(np.array(levels, dtype=np.uint8), (len(levels), 1))).convert("RGB")
+
+
+def test_pixels_are_resized_as_floats_with_centres_at_their_halves():
+    # two columns to four: centres at -0.25, 0.25, 0.75, 1.25; 101 makes levels that no integer holds
+    assert prepare_image(row(0, 101), PLAIN)[0, 0].tolist() == [0, 25.25, 75.75, 101]
+
+
+def test_shrinking_looks_at_the_nearest_pixels_alone():
+    # six columns to two: centres at 1 and 4, where an antialiased resize would average three
+    assert prepare_image(row(0, 30, 0, 0, 60, 0), DetectorSettings(shortest=2, mean=(0, 0, 0)))[0, 0].tolist() == [
+        30,
+        60,
+    ]
+
+
+def saved(image: Image.Image, file, **options):
+    image.save(file, **options)
+    return np.asarray(read_upright_image(file))
+
+
+def test_files_are_turned_as_their_exif_data_says(tmp_path):
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned clockwise
+    found = saved(Image.fromarray(pixels), tmp_path / "a.png", exif=exif)
+    assert (found == np.rot90(pixels, -1)).all()
+    assert (saved(Image.fromarray(pixels), tmp_path / "b.png") == pixels).all()
+
+
+def test_every_mode_becomes_three_channels(tmp_path):
+    grey = np.array([[0, 100], [200, 255]], dtype=np.uint8)
+    assert (saved(Image.fromarray(grey), tmp_path / "grey.png") == grey[..., None]).all()
+    clear = Image.fromarray(np.dstack([grey, grey // 2, grey // 4, np.zeros_like(grey)]))
+    assert (saved(clear, tmp_path / "clear.png") == np.dstack([grey, grey // 2, grey // 4])).all()
+    deep = Image.fromarray(grey.astype(np.uint16) * 256 + 17)
+    assert (saved(deep, tmp_path / "deep.png") == grey[..., None]).all()
+    palette = Image.fromarray(np.dstack([grey] * 3)).quantize(4)
+    assert (saved(palette, tmp_path / "palette.png") == grey[..., None]).all()
+
+
+def test_what_is_no_image_is_refused_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "text.jpg").write_text("no image")
+    Image.new("RGB", (40, 40)).save(tmp_path / "cut.jpg")
+    (tmp_path / "cut.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes()[:300])
+    Image.new("RGB", (40, 40)).save(tmp_path / "large.png")
+    with pytest.raises(UserError, match=r"text\.jpg: is no image"):
+        read_upright_image(tmp_path / "text.jpg")
+    with pytest.raises(UserError, match=r"cut\.jpg: (cannot be read|is no image)"):
+        read_upright_image(tmp_path / "cut.jpg")
+    with pytest.raises(UserError, match=r"nowhere\.jpg: cannot be read"):
+        read_upright_image(tmp_path / "nowhere.jpg")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(UserError, match=r"large\.png: has more than 1000 pixels"):
+        read_upright_image(tmp_path / "large.png")
+
+
+def test_deltas_worked_by_hand():
+    # width 20, height 10, centre (20, 15); weights (10, 10, 5, 5): centre + (0.5 * 20, -0.1 * 10), sides x 2 and x 1/2
+    box, deltas = torch.tensor([[10.0, 10, 30, 20]]), torch.tensor([[5, -1, 5 * math.log(2), 5 * math.log(0.5)]])
+    assert decode_boxes(deltas, box, (10, 10, 5, 5))[0].tolist() == pytest.approx([10, 11.5, 50, 16.5])
+
+
+def test_a_side_grows_at_most_from_16_to_1000():
+    box = torch.tensor([[0.0, 0, 16, 32]])
+    moved = decode_boxes(torch.tensor([[0.0, 0, 99, -99]]), box, (1, 1, 1, 1))[0]
+    assert moved.tolist() == pytest.approx([8 - 500, 16, 8 + 500, 16])
+
+
+def test_boxes_end_at_the_image():
+    boxes = torch.tensor([[-5.0, -5, 30, 5], [90, 10, 130, 70], [120, 0, 130, 5]])
+    assert clip_boxes(boxes, 60, 100).tolist() == [[0, 0, 30, 5], [90, 10, 100, 60], [100, 0, 100, 5]]
+
+
+def test_an_overlap_of_just_the_limit_stays():
+    # the intersection over union of the first two is 1 / 2, of the first and the third 1 / 2 + a little
+    boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 2], [0, 0, 4, 2.01]])
+    scores = torch.tensor([0.9, 0.8, 0.7])
+    assert suppress_overlaps(boxes, scores, 0.5, 9).tolist() == [0, 1]
+    assert suppress_overlaps(boxes[[0, 2]], scores[:2], 0.5, 9).tolist() == [0]
+    assert suppress_overlaps(boxes, scores, 0.49, 9).tolist() == [0]
+
+
+def test_of_equal_scores_the_first_is_better():
+    boxes = torch.tensor([[0.0, 0, 4, 4], [1, 0, 5, 4], [0, 0, 4, 4]])
+    assert suppress_overlaps(boxes, torch.tensor([1.0, 1, 1]), 0.5, 9).tolist() == [0]
+    assert suppress_overlaps(boxes, torch.tensor([1.0, 2, 1]), 0.5, 9).tolist() == [1]
+
+
+def test_empty_boxes_remove_nothing_and_stay():
+    boxes = torch.tensor([[4.0, 0, 4, 4], [4, 0, 4, 4], [0, 0, 4, 4]])
+    assert suppress_overlaps(boxes, torch.tensor([3.0, 2, 1]), 0.5, 9).tolist() == [0, 1, 2]
+
+
+corners = st.integers(0, 12)
+drawn = st.lists(st.tuples(corners, corners, corners, corners, st.integers(0, 5)), min_size=1, max_size=25)
+
+
+@given(drawn, st.sampled_from([0.25, 0.5, 0.7]), st.integers(1, 30))
+def test_the_best_boxes_are_those_of_the_plain_rule(rows, limit, most):
+    boxes = np.array([[min(a, c), min(b, d), max(a, c), max(b, d)] for a, b, c, d, _ in rows], dtype=np.float32)
+    scores = np.array([row[4] for row in rows], dtype=np.float32)
+    found = suppress_overlaps(torch.from_numpy(boxes), torch.from_numpy(scores), limit, most).tolist()
+    assert found == restated_nms(boxes, scores, limit)[:most]
+
+
+@pytest.mark.parametrize("side", [14, 4, 3])
+def test_every_cell_has_the_maximum_of_the_plain_loop(side):
+    draw = np.random.default_rng(side)
+    states = draw.normal(size=(6, 38, 67)).astype(np.float32)
+    start = draw.uniform(-20, 1000, (120, 2))
+    boxes = np.concatenate([start, start + draw.exponential(200, (120, 2))], axis=1)
+    boxes[:60] = np.round(boxes[:60] / 16) * 16 + 8  # odd multiples of 8
+    boxes = np.clip(boxes, -40, [1072, 608, 1072, 608]).astype(np.float32)
+    found = pool_boxes(torch.from_numpy(states), torch.from_numpy(boxes), side, 1 / 16)
+    assert (found.numpy() == restated_pool(states, boxes, side)).all()
+
+
+@pytest.mark.parametrize(
+    ("edge", "cell"), [(7.99, 0), (8, 1), (24, 2), (40, 3), (56, 4), (23.99, 1), (0.49999997 * 16, 0), (71, 4)]
+)
+def test_corners_are_rounded_half_away_from_zero(edge, cell):
+    # a map that counts its columns: the maximum is the last column of the box
+    states = torch.arange(9.0).expand(1, 9, 9)
+    assert float(pool_boxes(states, torch.tensor([[0, 0, edge, 8]]), 1, 1 / 16)) == cell
+
+
+def test_neighbouring_cells_share_what_lies_between():
+    # three columns in two cells: floor(0), ceil(1.5) and floor(1.5), ceil(3)
+    states = torch.tensor([[[1.0, 9, 2, 7]]])
+    assert pool_boxes(states, torch.tensor([[0.0, 0, 32, 0]]), 2, 1 / 16)[0, 0, 0].tolist() == [9, 9]
+
+
+def test_spans_are_those_of_float32():
+    # 14 x float32(57 / 14) is above 57, so that the last cell takes in a 58th column; 7 x float32(62 / 14) is below 31
+    counting = torch.arange(70.0).expand(1, 70, 70)
+    last = pool_boxes(counting, torch.tensor([[0.0, 0, 56 * 16, 0]]), 14, 1 / 16)[0, 0, 0]
+    assert float(last[-1]) == 57
+    first = pool_boxes(-counting, torch.tensor([[0.0, 0, 61 * 16, 0]]), 14, 1 / 16)[0, 0, 0]
+    assert float(first[7]) == -30
+
+
+def test_what_lies_beyond_the_map_is_cut_and_an_empty_cell_is_zero():
+    states = -torch.ones(1, 4, 4)
+    found = pool_boxes(states, torch.tensor([[32.0, 0, 96, 0], [64, 64, 80, 80]]), 2, 1 / 16)
+    assert found[0, 0].tolist() == [[-1, 0], [-1, 0]]  # columns 2 to 6: 2 to 4, then 4 to 7
+    assert (found[1] == 0).all()
+
+
+def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:
+    with torch.no_grad():
+        next(iter(module.parameters())).copy_(torch.tensor(boxes))
+
+
+def test_anchors_stand_on_the_upper_left_corner_of_their_cell_row_by_row():
+    anchors = AnchorGenerator(2)
+    with_anchors(anchors, [[-8, -4, 8, 4], [-1, -2, 1, 2]])
+    assert anchors(2, 3, 0.0)[[0, 1, 2, 5, 6, 11]].tolist() == [
+        [-8, -4, 8, 4],
+        [-1, -2, 1, 2],
+        [8, -4, 24, 4],
+        [31, -2, 33, 2],
+        [-8, 12, 8, 20],
+        [31, 14, 33, 18],
+    ]
+    assert anchors(1, 2, 0.5)[2].tolist() == [16, 4, 32, 12]
+
+
+def test_scores_and_deltas_go_with_their_anchor():
+    # of each cell the channels are anchor 0: dx, dy, dw, dh; anchor 1: dx, ...; the map counts its cells
+    head = ProposalHead(1, 1, 2)
+    with torch.no_grad():
+        for part in head.parameters():
+            part.zero_()
+        head.conv.weight[0, 0, 1, 1] = 1
+        head.objectness_logits.weight[:, 0, 0, 0] = torch.tensor([1.0, 10])
+        head.anchor_deltas.bias.copy_(torch.arange(8.0))
+    scores, deltas = head(torch.arange(6.0).view(1, 1, 2, 3))
+    assert scores.tolist() == [0, 0, 1, 10, 2, 20, 3, 30, 4, 40, 5, 50]
+    assert deltas.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] * 6
+
+
+def test_the_best_candidates_are_chosen_before_they_are_cut_and_thinned():
+    # one anchor of 20 x 20 in each of 6 cells, not moved; scores 0 to 5 from left to right
+    settings = DetectorSettings(candidates=3, proposals=2, proposal_overlap=0.0)
+    found = ProposalGenerator(1, 1, 1, settings)
+    with torch.no_grad():
+        for part in found.parameters():
+            part.zero_()
+        found.rpn_head.conv.weight[0, 0, 1, 1] = 1
+        found.rpn_head.objectness_logits.weight.fill_(1)
+    with_anchors(found, [[-10, -10, 10, 10]])
+    states = torch.arange(6.0).view(1, 1, 1, 6)
+    # at the image's end of 70 pixels the last anchor is nothing, and no fourth takes its place; of the other two, which
+    # overlap, the better stays
+    assert found(states, 16, 70).tolist() == [[54, 0, 70, 10]]
+    assert found(states, 16, 100).tolist() == [[70, 0, 90, 10], [38, 0, 58, 10]]
+
+
+def picture(seed: int, height: int, width: int) -> Image.Image:
+    """Patches of colours, some noise."""
+    draw = np.random.default_rng(seed)
+    patches = np.kron(draw.integers(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1)))
+    return Image.fromarray((0.8 * patches + 0.2 * draw.integers(0, 256, patches.shape)).astype(np.uint8))
+
+
+def changed(**settings):
+    config = copy.deepcopy(CONFIG)
+    config.update(settings)
+    return config
+
+
+@pytest.mark.parametrize(("seed", "height", "width"), [(0, 72, 104), (1, 160, 80), (2, 56, 56), (3, 96, 160)])
+def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, width):
+    weights = tiny_weights(seed)
+    detector = load_detector(save_tiny(tmp_path, weights))
+    pixels = prepare_image(picture(seed, height, width), detector.settings)
+    found, plain = detector(pixels), restated(weights, pixels)
+    assert found.boxes.shape == (5, 4)
+    assert found.features.shape == (5, WIDTH)
+    np.testing.assert_allclose(found.boxes.numpy(), plain["boxes"], atol=2e-3)
+    np.testing.assert_allclose(found.features.numpy(), plain["features"], atol=1e-4)
+    np.testing.assert_allclose(found.scores.numpy(), plain["scores"], atol=1e-5)
+    np.testing.assert_allclose(found.attribute_scores.numpy(), plain["attribute_scores"], atol=1e-5)
+    assert found.classes.tolist() == plain["classes"].tolist()
+    assert found.attributes.tolist() == plain["attributes"].tolist()
+    assert (found.scores.diff() <= 0).all()
+
+
+def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
+    weights, image = tiny_weights(4), picture(4, 88, 88)
+    crowded = {"pre_nms_topk_test": 150, "post_nms_topk_test": 60, "nms_thresh": 0.95}
+
+    def detecting(fewest, most, **settings):
+        config = changed(rpn=crowded, min_detections=fewest, max_detections=most, **settings)
+        detector = load_detector(save_tiny(tmp_path, weights, config))
+        return detector, prepare_image(image, detector.settings), config
+
+    left = []
+    for limit in (0.5, 0.6, 0.7):
+        detector, pixels, _ = detecting(1, 60, roi_heads={"nms_thresh_test": [limit]})
+        left.append(len(detector(pixels).boxes))
+    assert left[0] < left[1] < left[2] < 60
+    for count, limit in ((left[0], 0.5), (left[0] + 1, 0.6), (left[1] + 1, 0.7)):
+        detector, pixels, config = detecting(count, count)
+        plain = restated(weights, pixels, config)
+        assert plain["limit"] == limit
+        np.testing.assert_allclose(detector(pixels).boxes.numpy(), plain["boxes"], atol=2e-3)
+    detector, pixels, _ = detecting(left[2] + 1, 60)
+    with pytest.raises(UserError, match=rf"finds {left[2]} regions .* at least {left[2] + 1} are needed"):
+        detector(pixels)
+
+
+def test_the_map_has_the_size_of_ceil_mode(detector_file):
+    # 168 -> 84 -> 42 -> 21 -> 11, where a plain sixteenth is 10; 96 -> 48 -> 24 -> 12 -> 6
+    backbone = load_detector(detector_file).backbone
+    sizes = []
+    for name, part in backbone.named_children():
+        part.register_forward_hook(lambda _, __, out, name=name: sizes.append((name, tuple(out.shape[-2:]))))
+    with torch.inference_mode():
+        backbone(torch.zeros(1, 3, 168, 96))
+    assert sizes == [("stem", (42, 24)), ("res2", (42, 24)), ("res3", (21, 12)), ("res4", (11, 6))]
+
+
+def test_what_is_not_finite_is_refused(tmp_path):
+    weights = tiny_weights()
+    weights["roi_heads.res5.2.conv3.norm.bias"][0] = torch.nan
+    detector = load_detector(save_tiny(tmp_path, weights))
+    with pytest.raises(UserError, match="not finite"):
+        detector(prepare_image(picture(0, 80, 80), detector.settings))
+
+
+def test_other_processes_of_chance_and_memory_change_nothing(detector_file):
+    detector = load_detector(detector_file)
+    pixels = prepare_image(picture(0, 72, 104), detector.settings)
+    first, second = detector(pixels), detector(pixels.clone())
+    assert (first.features == second.features).all()
+    assert (first.boxes == second.boxes).all()
