@@ -8,7 +8,7 @@ import yaml
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import find_local_copy
 from waltz.plan.plan import find_skipped, remove_skipped
-from waltz.plan.raw_files import RawFiles, file_name, find_owners
+from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
 from waltz.plan.read_study import build_schema, find_study_file, read_study
 from waltz.plan.study import File
 
@@ -200,7 +200,7 @@ def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     ],
 )
 def test_a_raw_file_keeps_its_name(file, name):
-    assert file_name(File.model_construct(**file)) == name
+    assert get_stored_name(File.model_construct(**file)) == name
 
 
 def test_the_schema_file_is_that_of_the_typed_study():

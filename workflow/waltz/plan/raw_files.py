@@ -60,8 +60,8 @@ def find_owners(study: Study) -> dict[tuple[str, str], Key]:
     return owners
 
 
-def file_name(file: File) -> str:
-    """Return the name under which a raw file is kept: that of its path, url, or place in the archive of its url."""
+def get_stored_name(file: File) -> str:
+    """Return the name under which a raw file is stored: that of its path, url, or place in the archive of its url."""
     if file.path is not None:
         return file.path.rstrip("/").rsplit("/", 1)[-1]
     url = file.url or ""
@@ -105,7 +105,7 @@ class RawFiles:
             return file.path
         if file.url and is_url(file.url) and not get_archive_member(file.url):
             source, name = self.owners[file.url, "file"]
-        return f"{self.results}/sources/raw/{source}/{name}/{file_name(self.files[source, name])}"
+        return f"{self.results}/sources/raw/{source}/{name}/{get_stored_name(self.files[source, name])}"
 
     def get_own_path(self, source: str, name: str) -> str | list[str]:
         """Return the user's own path of a file; an empty list where it is fetched."""
