@@ -11,7 +11,9 @@ min_version("9.27")
 HERE = Path(workflow.basedir)
 LIBRARY = str(HERE / "workflow")
 sys.path.insert(0, LIBRARY)
-os.environ["PYTHONPATH"] = os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")])
+os.environ.update(  # `snakemake --lint` takes an assignment for a variable that the user has to set
+    PYTHONPATH=os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")])
+)
 
 
 include: "rules/common.smk"

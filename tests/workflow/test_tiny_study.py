@@ -71,7 +71,7 @@ def test_a_second_run_has_nothing_to_do(after_run):
 
 def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
     after_run.edit("workflow/waltz/sources/formats/pairs.py", "import json\n", "# parse\nimport json\n")
-    after_run.edit("workflow/waltz/benchmark/statistics.py", '"""Validation statistics', '"""All validation statistics')
+    after_run.edit("workflow/waltz/benchmark/statistics.py", '"""Statistics of', '"""All Statistics of')
     for file in (
         "workflow/scripts/perplexity.py",
         "data/relations.json",
@@ -117,7 +117,7 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             {"validation_statistics", "table thesis-A.2", "frequency_figures", "charts", "report"},
         ),
         ("workflow/waltz/sources/formats/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
-        ("workflow/scripts/fetch.py", "file.get(", "dict(file).get(", ALL),
+        ("workflow/scripts/fetch.py", "raw_file(file,", "raw_file(dict(file),", ALL),
     ],
 )
 def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, new, rerun):
