@@ -44,11 +44,8 @@ class AnswerAttribution:
     """A decoder, its prompts, and how its answers are attributed.
 
     Attributes:
-        decoder: A loaded decoder that reads images.
         template: Its prompts, in the profile of the settings.
-        settings: How Shapley values are estimated.
         value: For `equations`, the explained value of a token: a key of `continuations.OUTCOMES`.
-        stored: Folder of stored results.
     """
 
     decoder: Decoder

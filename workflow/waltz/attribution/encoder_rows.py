@@ -54,19 +54,14 @@ def attribute_datasets(
     Yields:
         Rows of the attribution layout as `rows`.
     """
-    cropped = crops_to_middle_square(encoder.prepare_image)
+    facts = {"middle_square": crops_to_middle_square(encoder.prepare_image)}
     for dataset in datasets:
         items = {
             profile: select_attributed_items(dataset.rows, profile, scored, scored_sample, sample, seed)[shard]
             for profile in estimation
         }
-        total, label = sum(map(len, items.values())), f"{encoder.spec.name} {dataset.name}"
-        rows: list[Row] = []
-        with open_images(dataset.images) as images, show_progress(total, "item", label) as bar:
-            for profile, selected in items.items():
-                settings = AttributionSettings(profile, seed=seed, **estimation[profile])
-                rows += compute_text_rows(encoder, selected, images, settings, cache, bar.update)
-        yield DatasetResult(dataset, {"rows": rows}, total, {"middle_square": cropped, **count_outcomes(rows)})
+        rows = _compute_dataset_rows(compute_text_rows, encoder, dataset, items, estimation, seed, cache)
+        yield DatasetResult(dataset, {"rows": rows}, sum(map(len, items.values())), facts | count_outcomes(rows))
 
 
 def attribute_questions(
@@ -94,13 +89,27 @@ def attribute_questions(
             profile: select_attributed_questions(source, dataset.name, dataset.settings, profile, sample, seed)[shard]
             for profile in estimation
         }
-        total, label = sum(map(len, items.values())), f"{encoder.spec.name} {dataset.name}"
-        rows: list[Row] = []
-        with open_images(dataset.images) as images, show_progress(total, "question", label) as bar:
-            for profile, selected in items.items():
-                settings = AttributionSettings(profile, seed=seed, **estimation[profile])
-                rows += compute_answer_rows(encoder, selected, images, settings, cache, bar.update)
-        yield DatasetResult(dataset, {"rows": rows}, total, count_outcomes(rows))
+        rows = _compute_dataset_rows(compute_answer_rows, encoder, dataset, items, estimation, seed, cache)
+        yield DatasetResult(dataset, {"rows": rows}, sum(map(len, items.values())), count_outcomes(rows))
+
+
+def _compute_dataset_rows(
+    compute_rows: Callable[..., list[Row]],
+    encoder: Encoder,
+    dataset: DatasetFiles,
+    items: Mapping[str, Sequence[Mapping[str, Any]]],
+    estimation: Mapping[str, Mapping[str, Any]],
+    seed: int,
+    cache: Path,
+) -> list[Row]:
+    """Return the rows of one data set whose items are selected by profile."""
+    rows: list[Row] = []
+    label = f"{encoder.spec.name} {dataset.name}"
+    with open_images(dataset.images) as images, show_progress(sum(map(len, items.values())), "item", label) as bar:
+        for profile, selected in items.items():
+            settings = AttributionSettings(profile, seed=seed, **estimation[profile])
+            rows += compute_rows(encoder, selected, images, settings, cache, bar.update)
+    return rows
 
 
 def compute_text_rows(

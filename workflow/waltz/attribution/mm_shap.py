@@ -32,7 +32,6 @@ class Attribution:
 
     Attributes:
         score: The explained value of the whole text and image.
-        tokens: The text players' tokens.
         spans: Characters of the text that they stand for.
         grid: Patches a side; the image players follow the text players row by row.
         phi: float64 of shape (players, outputs).
@@ -41,13 +40,11 @@ class Attribution:
         t_shap: Text's share of the magnitude, between 0 and 1; NaN with a reason.
         t_shap_se: Its standard error; NaN with a reason.
         reason: Why one of them is NaN.
-        estimator: The estimator that was used.
         requested: Coalitions (or encoder passes) that the estimator requested.
         evaluated: Distinct inputs among them; those stored before are not computed again.
         residual: Largest |sum of phi - (value - base_value)|.
         without_text: Value of the image players alone.
         without_image: Value of the text players alone.
-        seed: Seed of the permutations.
     """
 
     score: float

@@ -62,7 +62,6 @@ class PromptSettings:
     """Settings of the attribution of prompts.
 
     Attributes:
-        profile: `published` or `equations`.
         seed: Seed of the permutations (or of shap's choice among equal splits), the same for each prompt.
         estimator: For `equations`, a name in `estimators.COALITION_ESTIMATORS`, or `auto`: exact values where they take
             no more coalitions.
@@ -71,7 +70,7 @@ class PromptSettings:
         standard_error: For `equations`, standard error of T-SHAP, a share, at which sampling stops; None uses all
             evaluations.
         value: For `equations`, the explained value of a token: a key of `continuations.OUTCOMES`.
-        min_contribution: For `equations`, see `contribution_ratios.find_contributing_outputs`.
+        min_contribution: For `equations`, see `t_shap.find_contributing_outputs`.
         budgets: For `published` with an image, numbers of coalitions; the first that suffices is used.
         partition_rows: For `published` without an image, rows of shap's partition explainer.
         suffix_rule: For `published`, how the tokens of a query suffix are counted: `bare`, `less-two` or `two`; None
@@ -126,13 +125,11 @@ class PromptAttribution:
     """Shapley values of one prompt.
 
     Attributes:
-        game: The prompt and its targets.
         tokens: Tokens of the text players, or pieces of the text where shap's partition explainer cut it.
         spans: Characters of the prompt that each stands for; empty where they are not known.
         text: Text players among all players.
         players: The players; None where pieces of the text are.
         estimate: Shapley values of shape (players, outputs).
-        estimator: Name of the estimator.
         t_shap: Share of the text: 1 without an image.
         evaluated: Distinct inputs among the coalitions.
         without_text: Value of each output where all text is masked; None where it was not computed.

@@ -56,7 +56,6 @@ class SeedSpread:
     """A number over several seeds.
 
     Attributes:
-        mean: Its mean.
         deviation: Its sample standard deviation (n - 1), without a value below two seeds; n counts seeds.
     """
 
@@ -86,7 +85,6 @@ class SampledMeasure:
     """A measure with the bootstrap draws behind its interval, for averages over seeds, tests and data sets.
 
     Attributes:
-        measure: The number.
         draws: float64 of shape (resamples,), in the measure's unit; empty where it has no value.
     """
 

@@ -55,13 +55,10 @@ class DecoderExplanation:
     """An answer and its explanation.
 
     Attributes:
-        model: The model, with its revision.
-        settings: How Shapley values were estimated.
         question: The question as the prompts word it, or None for ready prompts.
         label: The label that the model chose, where it had labels to choose from. In `published` the token that is
             explained may be another one.
         texts: The answer and the explanation.
-        pair: Their attributions, CC-SHAP and T-SHAP.
         image: The image as the model sees it, RGB in [0, 1] of shape (height, width, 3); None without an image.
         cells: Of answer and explanation, number of the patch that each pixel lies in; None without an image.
     """

@@ -39,10 +39,7 @@ class AttributedText:
     """One text of an explanation.
 
     Attributes:
-        text: The text.
-        attribution: Its Shapley values.
         cells: Number of the patch that each pixel lies in, as `Players.cells`.
-        probability: The model's own probability of a match, or None where it has none.
         relevance: Attention relevance, for CLIP.
     """
 
@@ -58,11 +55,7 @@ class Explanation:
     """An image with its caption, and its foil where there is one.
 
     Attributes:
-        model: The explained model, with its revision.
-        settings: Settings of the estimation.
         image: The image as the model receives it: RGB in [0, 1], of shape (height, width, 3).
-        caption: The text.
-        foil: The second text, if any.
     """
 
     model: ModelSpec

@@ -12,7 +12,6 @@ class AttributionSettings:
     """Settings of the estimation of Shapley values.
 
     Attributes:
-        profile: `published` or `equations`.
         estimator: `auto`, or one of `shapley.estimators`.
         evaluations: Most coalitions of one game, or encoder passes where the estimator counts those; None in
             `published` means ten permutations with their reverses, as in the released scripts.

@@ -32,11 +32,6 @@ class Dialogue:
     """A decoder, its prompts, and how much it generates.
 
     Attributes:
-        decoder: A loaded decoder.
-        template: Its prompts.
-        seed: Seed of generation.
-        max_explanation: Most tokens of an explanation.
-        max_answer: Most tokens of an open answer.
         of_study: Whether questions are items of a study, whose draws have seeds of their own and whose answer is that
             to the prompt for a post-hoc explanation. A single question of `waltz explain` is drawn with the seed as it
             is, answered for its own kind of explanation, and an open answer is repeated without space around it.

@@ -34,8 +34,6 @@ class ExplainedItem:
     """An item with attributions of its answer and of the explanation.
 
     Attributes:
-        answer: Values of the answer.
-        explanation: Values of the explanation.
         players: Identities of the shared players: token ids or pieces; (row, column) of patches.
     """
 
@@ -54,7 +52,6 @@ class EditShift:
         inserted_answer: Share of the answer's attribution, after the edit, that the inserted players carry, in [0, 1].
         inserted_explanation: Share of the explanation's.
         unchanged: The unchanged players among the shared ones before and after.
-        reason: Why a number is missing.
     """
 
     answer: float | None

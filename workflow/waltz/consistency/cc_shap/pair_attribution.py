@@ -20,7 +20,6 @@ class SideAttribution:
     """Attribution of an answer, or of an explanation.
 
     Attributes:
-        attribution: Shapley values of the prompt.
         shared: The players that the other prompt has too, in the same order on both sides: int64 of shape (shared,).
     """
 
@@ -35,13 +34,7 @@ class SideAttribution:
 
 @dataclass(frozen=True, eq=False)
 class PairAttribution:
-    """An answer with one explanation of it.
-
-    Attributes:
-        answer: Attribution of the answer.
-        explanation: Attribution of the explanation.
-        cc_shap: How alike both are.
-    """
+    """An answer with one explanation of it."""
 
     answer: SideAttribution
     explanation: SideAttribution

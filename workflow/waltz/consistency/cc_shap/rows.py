@@ -51,14 +51,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class CCShapSetup:
-    """A decoder whose answers and explanations are compared, in one profile and with one seed.
-
-    Attributes:
-        dialogue: The decoder and its prompts.
-        settings: Profile, seed and estimator.
-        kinds: Kinds of explanation.
-        stored: Folder of stored results.
-    """
+    """A decoder whose answers and explanations are compared, in one profile and with one seed."""
 
     dialogue: Dialogue
     settings: PromptSettings
@@ -90,8 +83,6 @@ class StoredPair(TypedDict, total=False):
 
     Attributes:
         row: Columns of the layout `CC_SHAP`; with an error alone where there is no attribution.
-        answer: Attribution of the answer.
-        explanation: Attribution of the explanation.
     """
 
     row: dict[str, Any]
@@ -104,7 +95,6 @@ class ItemAttributions:
     """One item as it is stored.
 
     Attributes:
-        kinds: Attributions by kind of explanation.
         grid: Patches on a side.
     """
 

@@ -61,7 +61,6 @@ class Edit:
     """A text with a word inserted.
 
     Attributes:
-        text: The edited text.
         word: The word, as it stands there.
         before: The place of the token that it stands before.
     """

@@ -38,7 +38,6 @@ class PromptedDecoder:
 
     Attributes:
         session: The decoder, its images, and the folder of finished blocks.
-        template: Its prompts.
         sampling: How it samples; None takes the most probable token.
     """
 
@@ -52,10 +51,7 @@ class DecoderRunner:
     """A decoder, its helper, and the judge of the meaning of answers: a `Runner`.
 
     Attributes:
-        decoder: The tested decoder.
         helper: The decoder that adds mistakes, paraphrases, and compares meanings where there is no judge.
-        judge: A classifier of entailment that compares meanings.
-        judged: Folder of its finished batches.
     """
 
     decoder: PromptedDecoder

@@ -145,7 +145,6 @@ class EditTestSettings:
 
     Attributes:
         profile: `published` follows the released code with its errors, `equations` repairs them.
-        seed: Seed of the run.
         most_text: Most tokens of an explanation, a chain of thought and the continuation of one.
         most_answer: Most tokens of an open answer; a label has one.
         most_mistake: Most tokens of the helper model's text with a mistake.
@@ -235,11 +234,7 @@ class EditTestRecord:
     """A result with the exchanges that led to it.
 
     Attributes:
-        item_id: The item.
-        test: Name of the test.
-        result: The result, or the error why there is none.
         seed: The seed of the run; each request's own is in `exchanges`.
-        exchanges: Requests and replies, in order.
     """
 
     item_id: str
