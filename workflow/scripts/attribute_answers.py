@@ -19,12 +19,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         list_dataset_files(params.datasets, given.rows, given.images),
         params.settings,
         Path(output.rows).parent / ".store",
-        value=params.value,
-        scored=params.scored,
-        scored_sample=params.scored_sample,
-        sample=params.sample,
-        seed=params.seed,
         shard=slice(shard, None, params.shards),
+        **{name: params[name] for name in ("value", "scored", "scored_sample", "sample", "seed")},
     )
     facts = {"model": params.model, "settings": params.settings | {"value": params.value}, "seed": params.seed}
     facts |= {"shard": f"{shard + 1} of {params.shards}", **describe_device(device)}
