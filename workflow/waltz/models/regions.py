@@ -89,13 +89,7 @@ ImageOrRegions = Image.Image | ImageRegions
 
 
 class RegionArrays(NamedTuple):
-    """Stored arrays of an image.
-
-    Attributes:
-        features: float32 of shape (regions, width).
-        boxes: Left, top, right, bottom in pixels: float32 of shape (regions, 4).
-        size: Height and width of the image in pixels: int64 of shape (2,).
-    """
+    """Stored arrays of an image, as in `ImageRegions`."""
 
     features: np.ndarray
     boxes: np.ndarray
@@ -290,7 +284,7 @@ def get_players_function(encoder: Encoder, profile: str) -> Callable[[Encoder, T
             " only scores are possible, or set `masks: regions` for another, labelled measure"
         )
     skipped_rows = int(provider.whole_image)
-    return lambda encoder, text, image: build_region_players(
+    return lambda encoder, text, image: _build_region_players(
         PROFILES[profile](encoder, text, image), image, skipped_rows
     )
 
@@ -300,27 +294,32 @@ def label_setting(encoder: Encoder, setting: str) -> str:
     return setting if _get_stored_regions(encoder) is None else setting + OF_REGIONS
 
 
-def build_region_players(players: Players, image: torch.Tensor, skipped_rows: int = 0) -> RegionPlayers:
-    """Return the same text players with region players: a hidden region keeps its box, and its features are 0.
+def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
+    """Return the regions of an upright image as arrays.
 
-    Args:
-        players: Players by the rules of a profile.
-        image: A prepared image of `StoredRegions`.
-        skipped_rows: Rows before the regions that are no players, such as one for the whole image; always visible.
+    Returns:
+        `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
+        `attributes`, `attribute_scores`, and `detector`, its name; see `networks.detector.Detections`.
+    Raises:
+        UserError: Too few regions are found.
     """
-    rows, columns = image.shape[-2:]
-    count = rows - skipped_rows
-    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
-    cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
-    always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
-    return RegionPlayers(
-        text_input=players.text_input,
-        positions=players.positions,
-        masked_id=players.masked_id,
-        grid=0,
-        cells=cells,
-        always_visible=always_visible,
-    )
+    pixels = prepare_image(image, detector.settings)
+    detections = detector(pixels.to(device))
+    height, width = pixels.shape[-2:]
+    scale = torch.tensor(image.size) / torch.tensor([width, height])
+    arrays = {name: values.cpu().numpy() for name, values in vars(detections).items()}
+    return {
+        **arrays,
+        "boxes": (detections.boxes.cpu() * torch.cat([scale, scale])).numpy(),
+        "size": np.array([image.height, image.width]),
+        "detector": np.array(detector.name),
+    }
+
+
+def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays as an .npz atomically."""
+    with replace_file(file) as temporary, temporary.open("wb") as opened:
+        np.savez(opened, allow_pickle=False, **arrays)
 
 
 def read_regions(file: Path, name: str) -> RegionArrays:
@@ -428,6 +427,19 @@ def _describe_faults(arrays: RegionArrays, width: int) -> str:
     return ""
 
 
+def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: int) -> RegionPlayers:
+    """Return the same text players with regions as image players; rows before these are always visible.
+
+    A hidden region keeps its box, and its features are 0.
+    """
+    rows, columns = image.shape[-2:]
+    count = rows - skipped_rows
+    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
+    cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
+    always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
+    return RegionPlayers(**{**vars(players), "grid": 0, "cells": cells, "always_visible": always_visible})
+
+
 def _get_stored_regions(encoder: Encoder) -> StoredRegions | None:
     """Return the source of an encoder's regions if they are stored; None for one that reads images."""
     provider = getattr(encoder, "provider", None)
@@ -439,31 +451,3 @@ def _warn_of_other_detector(model: str, file: str, detector: str, expected: str)
     """Warn once that a model's regions are of another detector than in its training, or of an unknown one."""
     origin = f"of {detector!r}" if detector else "of a detector that the file does not name"
     log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, origin, expected)
-
-
-def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
-    """Return the regions of an upright image as arrays.
-
-    Returns:
-        `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
-        `attributes`, `attribute_scores`, and `detector`, its name; see `networks.detector.Detections`.
-    Raises:
-        UserError: Too few regions are found.
-    """
-    pixels = prepare_image(image, detector.settings)
-    detections = detector(pixels.to(device))
-    height, width = pixels.shape[-2:]
-    scale = torch.tensor(image.size) / torch.tensor([width, height])
-    arrays = {name: values.cpu().numpy() for name, values in vars(detections).items()}
-    return {
-        **arrays,
-        "boxes": (detections.boxes.cpu() * torch.cat([scale, scale])).numpy(),
-        "size": np.array([image.height, image.width]),
-        "detector": np.array(detector.name),
-    }
-
-
-def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays as an .npz atomically."""
-    with replace_file(file) as temporary, temporary.open("wb") as opened:
-        np.savez(opened, allow_pickle=False, **arrays)
