@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -140,53 +140,41 @@ def compute_text_vector(encoder: Encoder, text: str) -> np.ndarray:
     return vector
 
 
-@dataclass(frozen=True)
-class Processors:
-    """A checkpoint's fast tokenizer, and its image processor that resizes with PIL: others give other pixels."""
-
-    tokenizer_class: ClassVar[Any] = transformers.AutoTokenizer
-    tokenizer: Any
-    images: Any
-
-    @classmethod
-    def from_pretrained(cls, source: str, **options: Any) -> Self:
-        """Return tokenizer and image processor of a hub id or folder."""
-        return cls(
-            cls.tokenizer_class.from_pretrained(source, **options),
-            transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options),
-        )
-
-
 def load_pixel_encoder(
-    spec: ModelSpec, device: Device, network_class: Any, head: str = "", processors_class: type[Processors] = Processors
-) -> tuple[Any, dict[str, Any]]:
-    """Return a network, and the fields of `PixelEncoder` for it except the maximum text length.
+    spec: ModelSpec,
+    device: Device,
+    network_class: Any,
+    head: str = "",
+    tokenizer_class: Any = transformers.AutoTokenizer,
+) -> dict[str, Any]:
+    """Return the fields of a `PixelEncoder`, with its network.
 
     Args:
         spec: A model by hub id or folder.
         device: The device.
         network_class: Its transformers class.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
-        processors_class: Class of its processors.
+        tokenizer_class: Class of its fast tokenizer.
     Raises:
         UserError: The weights or tokenizer cannot be loaded, or lack parameters of the network.
     """
-    network, processors = pretrained.load_pretrained(spec, network_class, head, processors_class)
-    return network, {
-        **_build_common_fields(spec, device, network, processors.tokenizer),
-        "processor": processors.images,
-    }
+
+    class Processors:
+        """Loader of the tokenizer, and of the image processor that resizes with PIL: others give other pixels."""
+
+        @staticmethod
+        def from_pretrained(source: str, **options: Any) -> tuple[Any, Any]:
+            images = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
+            return tokenizer_class.from_pretrained(source, **options), images
+
+    network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors)
+    return {**_build_common_fields(spec, device, network, tokenizer), "processor": processor}
 
 
 def load_region_encoder(
-    spec: ModelSpec,
-    device: Device,
-    network_class: Any,
-    head: str,
-    width_key: str,
-    tokenizer_class: Any = transformers.AutoTokenizer,
-) -> tuple[Any, dict[str, Any]]:
-    """Return a network, and the fields of `RegionEncoder` for it except the maximum text length.
+    spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str, bert_fallback: bool = False
+) -> dict[str, Any]:
+    """Return the fields of a `RegionEncoder`, with its network.
 
     With a detector, each image passes `encode_image` alone: a batch would cost memory and save no time.
 
@@ -196,7 +184,7 @@ def load_region_encoder(
         network_class: Its transformers class.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
         width_key: Name of the number of a region's features in its config.
-        tokenizer_class: Class of its tokenizer.
+        bert_fallback: Whether a checkpoint without a tokenizer takes BERT's.
     Raises:
         UserError: As `load_pixel_encoder` does, or the entry names neither regions nor a detector, or both.
     """
@@ -204,7 +192,9 @@ def load_region_encoder(
     if spec.detector and (spec.regions or spec.masks):
         conflicting = "regions" if spec.regions else "masks"
         raise UserError(f"{where}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
-    network, tokenizer = pretrained.load_pretrained(spec, network_class, head, tokenizer_class)
+    network, tokenizer = pretrained.load_pretrained(spec, network_class, head)
+    if bert_fallback and has_no_vocabulary(tokenizer):
+        tokenizer = load_bert_tokenizer(spec)
     width = getattr(network.config, width_key)
     if not (spec.detector or spec.regions):
         raise UserError(
@@ -214,17 +204,17 @@ def load_region_encoder(
     common = _build_common_fields(spec, device, network, tokenizer)
     if spec.detector:
         provider = load_detected_regions(spec, width, device.name)
-        return network, {**common, "provider": provider, "images_per_batch": 1}
-    return network, {**common, "provider": open_stored_regions(spec, width, device.name)}
+        return {**common, "provider": provider, "images_per_batch": 1}
+    return {**common, "provider": open_stored_regions(spec, width, device.name)}
 
 
-def load_bert_tokenizer(spec: ModelSpec, folder: Path) -> Any:
-    """Return the fast tokenizer next to a checkpoint file, else BERT's.
+def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
+    """Return the fast tokenizer in the folder of a checkpoint file, else BERT's.
 
     Raises:
         UserError: It cannot be loaded, or has no vocabulary.
     """
-    own_files = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    own_files = [name for name in TOKENIZER_FILES if folder and (folder / name).is_file()]
     source, options = (str(folder), {}) if own_files else (BERT_TOKENIZER, {"revision": BERT_REVISION})
     tokenizer_class = transformers.BertTokenizer if own_files == ["vocab.txt"] else transformers.AutoTokenizer
     try:
@@ -248,7 +238,13 @@ def has_no_vocabulary(tokenizer: Any) -> bool:
 def _build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
     if has_no_vocabulary(tokenizer):
         raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
-    return {"spec": spec, "device": device.name, "network": network.to(device.name).eval(), "tokenizer": tokenizer}
+    return {
+        "spec": spec,
+        "device": device.name,
+        "network": network.to(device.name).eval(),
+        "tokenizer": tokenizer,
+        "max_tokens": getattr(network.config, "text_config", network.config).max_position_embeddings,
+    }
 
 
 class PackedLinear(torch.nn.Module):

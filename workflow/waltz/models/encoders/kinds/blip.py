@@ -56,9 +56,9 @@ class Blip(PixelEncoder):
 
 def load_blip(spec: ModelSpec, device: Device) -> Blip:
     """Load a BLIP with its matching head by hub id or folder."""
-    network, common = load_pixel_encoder(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
-    pack_linear_layers(network.vision_model.encoder)
-    return Blip(**common, max_tokens=network.config.text_config.max_position_embeddings)
+    fields = load_pixel_encoder(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
+    pack_linear_layers(fields["network"].vision_model.encoder)
+    return Blip(**fields)
 
 
 def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
@@ -110,5 +110,5 @@ class Blip2(PixelEncoder):
 
 def load_blip_2(spec: ModelSpec, device: Device) -> Blip2:
     """Load a BLIP-2 for retrieval by hub id or folder."""
-    network, common = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
-    return Blip2(**common, max_tokens=network.config.qformer_config.max_position_embeddings)
+    fields = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
+    return Blip2(**{**fields, "max_tokens": fields["network"].config.qformer_config.max_position_embeddings})

@@ -57,15 +57,11 @@ class FlavaContrastive(LateFusionEncoder):
 
 def load_flava(spec: ModelSpec, device: Device) -> Flava:
     """Load a FLAVA with its pre-training heads by hub id or folder."""
-    network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
-    return Flava(**common, max_tokens=network.config.text_config.max_position_embeddings)
+    fields = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
+    return Flava(**fields)
 
 
 def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`."""
-    network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
-    return FlavaContrastive(
-        **common,
-        max_tokens=network.config.text_config.max_position_embeddings,
-        scale=float(network.flava.logit_scale.detach().exp()),
-    )
+    fields = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
+    return FlavaContrastive(**fields, scale=float(fields["network"].flava.logit_scale.detach().exp()))

@@ -53,21 +53,9 @@ class Lxmert(RegionEncoder):
         return state
 
 
-def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:
-    """Load an LXMERT with its pre-training heads by hub id or folder."""
-    network, common = load_region_encoder(
-        spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY
-    )
-    return Lxmert(**common, max_tokens=network.config.max_position_embeddings)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LxmertAnswering(Lxmert):
-    """A loaded LXMERT for questions; see `vqa.AnsweringEncoder`.
-
-    Attributes:
-        answers: The answer of each output.
-    """
+    """A loaded LXMERT for questions; see `vqa.AnsweringEncoder`."""
 
     answers: tuple[str, ...]
     probability: bool = False
@@ -78,10 +66,16 @@ class LxmertAnswering(Lxmert):
         return logits
 
 
+def load_lxmert(spec: ModelSpec, device: Device) -> Lxmert:
+    """Load an LXMERT with its pre-training heads by hub id or folder."""
+    fields = load_region_encoder(spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY)
+    return Lxmert(**fields)
+
+
 def load_lxmert_answering(spec: ModelSpec, device: Device) -> LxmertAnswering:
     """Load an LXMERT with its answering head by hub id or folder."""
-    network, common = load_region_encoder(
+    fields = load_region_encoder(
         spec, device, transformers.LxmertForQuestionAnswering, "answering head", FEATURE_WIDTH_KEY
     )
-    answers = read_answer_vocabulary(spec, network.config.num_qa_labels)
-    return LxmertAnswering(**common, max_tokens=network.config.max_position_embeddings, answers=answers)
+    answers = read_answer_vocabulary(spec, fields["network"].config.num_qa_labels)
+    return LxmertAnswering(**fields, answers=answers)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import transformers
@@ -12,11 +11,8 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import (
-    BERT_REVISION,
-    BERT_TOKENIZER,
     PixelEncoder,
     RegionEncoder,
-    has_no_vocabulary,
     load_pixel_encoder,
     load_region_encoder,
 )
@@ -73,14 +69,13 @@ class Vilt(PixelEncoder):
 
 def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
     """Load a ViLT for retrieval by hub id or folder."""
-    network, common = load_pixel_encoder(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
-    config = network.config
-    if config.max_image_length > 0:
+    fields = load_pixel_encoder(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
+    if (patches := fields["network"].config.max_image_length) > 0:
         raise UserError(
-            f"models.{spec.name}: {spec.weights} looks at {config.max_image_length} patches drawn at random;"
+            f"models.{spec.name}: {spec.weights} looks at {patches} patches drawn at random;"
             " set max_image_length to -1 in its config.json"
         )
-    return Vilt(**common, max_tokens=config.max_position_embeddings)
+    return Vilt(**fields)
 
 
 @dataclass(frozen=True)
@@ -105,24 +100,9 @@ class VisualBert(RegionEncoder):
         return compute_log_odds(self.network.cls.seq_relationship(state), MATCH)
 
 
-class TokenizerLoader:
-    """Loader of the tokenizer: the checkpoint's own, or BERT's."""
-
-    @staticmethod
-    def from_pretrained(source: str, **options: Any) -> Any:
-        """Return the tokenizer, or raise an `OSError`."""
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
-        if not has_no_vocabulary(tokenizer):
-            return tokenizer
-        try:
-            return transformers.AutoTokenizer.from_pretrained(BERT_TOKENIZER, revision=BERT_REVISION)
-        except OSError as error:
-            raise OSError(f"it has no tokenizer, and {BERT_TOKENIZER} at {BERT_REVISION} cannot be had") from error
-
-
 def load_visual_bert(spec: ModelSpec, device: Device) -> VisualBert:
     """Load a VisualBERT with its pre-training heads by hub id or folder."""
-    network, common = load_region_encoder(
-        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", TokenizerLoader
+    fields = load_region_encoder(
+        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", bert_fallback=True
     )
-    return VisualBert(**common, max_tokens=network.config.max_position_embeddings)
+    return VisualBert(**fields)

@@ -7,7 +7,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import LateFusionEncoder, Processors, load_pixel_encoder, pack_linear_layers
+from waltz.models.encoders.base import LateFusionEncoder, load_pixel_encoder, pack_linear_layers
 
 EXCLAMATION_MARK = "!"
 """CLIP's masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
@@ -35,23 +35,13 @@ class Clip(LateFusionEncoder):
         return vectors
 
 
-class TokenizerFileProcessors(Processors):
-    """Processors with the tokenizer of tokenizer.json; transformers' own SigLIP tokenizer names no characters."""
-
-    tokenizer_class = transformers.PreTrainedTokenizerFast
-
-
 def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a CLIP by hub id or folder; its logit is `logits_per_image`."""
-    network, common = load_pixel_encoder(spec, device, transformers.CLIPModel)
+    fields = load_pixel_encoder(spec, device, transformers.CLIPModel)
+    network = fields["network"]
     pack_linear_layers(network.vision_model.encoder)
     pack_linear_layers(network.text_model.encoder)
-    return Clip(
-        **common,
-        max_tokens=network.config.text_config.max_position_embeddings,
-        fallback_mask=EXCLAMATION_MARK,
-        scale=float(network.logit_scale.detach().exp()),
-    )
+    return Clip(**fields, fallback_mask=EXCLAMATION_MARK, scale=float(network.logit_scale.detach().exp()))
 
 
 def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
@@ -60,25 +50,21 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     It was trained on texts padded to its full length and pools at the last position, so texts are padded; padding
     tokens are no players.
     """
-    network, common = load_pixel_encoder(
-        spec, device, transformers.SiglipModel, processors_class=TokenizerFileProcessors
+    # the tokenizer of tokenizer.json: transformers' own SigLIP tokenizer names no characters
+    fields = load_pixel_encoder(
+        spec, device, transformers.SiglipModel, tokenizer_class=transformers.PreTrainedTokenizerFast
     )
-    length = network.config.text_config.max_position_embeddings
+    network = fields["network"]
     return LateFusionEncoder(
-        **common,
-        max_tokens=length,
+        **fields,
         scale=float(network.logit_scale.detach().exp()),
         bias=float(network.logit_bias.detach()),
-        padded_length=length,
+        padded_length=fields["max_tokens"],
         probability=True,
     )
 
 
 def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load an ALIGN by hub id or folder, which divides by a temperature."""
-    network, common = load_pixel_encoder(spec, device, transformers.AlignModel)
-    return LateFusionEncoder(
-        **common,
-        max_tokens=network.config.text_config.max_position_embeddings,
-        scale=1 / float(network.temperature.detach()),
-    )
+    fields = load_pixel_encoder(spec, device, transformers.AlignModel)
+    return LateFusionEncoder(**fields, scale=1 / float(fields["network"].temperature.detach()))
