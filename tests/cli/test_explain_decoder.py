@@ -19,7 +19,7 @@ from waltz.cli.app import app
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 
 QUESTION = "what is this ? a cat"
-TAILS = (": the best answer is : (", ": the best answer is : ( A ) USER : because ?")
+SUFFIXES = (": the best answer is : (", ": the best answer is : ( A ) USER : because ?")
 BUDGETS = "60,80"
 """The first does for nobody, the second for one permutation."""
 TEMPLATE = (
@@ -64,12 +64,12 @@ def written(out, *arguments):
 
 
 def ready(begin, profile="published"):
-    prompts = [f"{begin}{QUESTION} {tail}" for tail in TAILS]
+    prompts = [f"{begin}{QUESTION} {suffix}" for suffix in SUFFIXES]
     more = ["--max-evals", BUDGETS, "--mask-id", 86, "--keep-ids", "1,3"] if profile == "published" else []
     more += ["--permutations", 2] if profile == "equations" else []
     return prompts, [
-        *("--prompt-answer", prompts[0], "--tail-answer", TAILS[0], "--prompt-explanation", prompts[1]),
-        *("--tail-explanation", TAILS[1], "--profile", profile, "--max-new-tokens", 3, "--greedy-target"),
+        *("--prompt-answer", prompts[0], "--suffix-answer", SUFFIXES[0], "--prompt-explanation", prompts[1]),
+        *("--suffix-explanation", SUFFIXES[1], "--profile", profile, "--max-new-tokens", 3, "--greedy-target"),
         *("--seed", 11, *more),
     ]
 
@@ -77,8 +77,10 @@ def ready(begin, profile="published"):
 READY = ready("")[1]
 
 
-def same(record, sides, tails):
-    ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
+def same(record, sides, suffix_lengths):
+    ratios_answer, ratios_explanation, value = published_explanations.compared(
+        *(one.phi for one in sides), suffix_lengths
+    )
     for name, side in zip(("answer", "explanation"), sides, strict=True):
         assert record[name]["target_ids"] == side.target
         np.testing.assert_allclose(record[name]["phi"], side.phi, atol=1e-5)
@@ -106,7 +108,7 @@ def test_ready_prompts_beside_an_image_give_what_the_released_code_gives(kind, f
                 model, processor, image, prompt, most, mask_id=86, keep_ids=(1, 3), seed=11, budgets=(60, 80), p=p
             )
         )
-    same(record, sides, [len(processor.tokenizer(tail)["input_ids"]) - 2 for tail in TAILS])
+    same(record, sides, [len(processor.tokenizer(suffix)["input_ids"]) - 2 for suffix in SUFFIXES])
     assert [record[name]["evaluations"] for name in ("answer", "explanation")] == [
         2 * len(one.phi) + 1 for one in sides
     ]
@@ -124,7 +126,7 @@ def test_ready_prompts_of_a_language_model_give_what_the_released_code_gives(fol
         published_explanations.of_text(model, words, prompt, most, seed=11)
         for prompt, most in zip(prompts, (1, 3), strict=True)
     ]
-    same(record, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in TAILS])
+    same(record, sides, [len(words(suffix, add_special_tokens=False)["input_ids"]) for suffix in SUFFIXES])
     assert record["answer"]["t_shap"] == 1
     assert "T-SHAP" not in said
     assert f"CC-SHAP {record['cc_shap']:.3f}" in said
@@ -147,7 +149,7 @@ def test_a_question_with_labels(folders, tmp_path):
     )  # fmt: skip
     assert record["profile"] == "equations"
     assert record["question"] == QUESTION
-    assert record["label"] == record["answer"]["said"] in ("A", "B")
+    assert record["label"] == record["answer"]["generated_text"] in ("A", "B")
     assert f"because ? {record['label']}" not in record["answer"]["prompt"]
     assert record["answer"]["prompt"] == f"USER : {QUESTION} ASSISTANT : The best answer is: ("
     assert f"The best answer is: ({record['label']})" in record["explanation"]["prompt"]
@@ -173,7 +175,7 @@ def test_a_question_in_words_and_a_chain_of_thought(folders, tmp_path):
     assert len(re.findall(r"T-SHAP \d", said)) == 2
     post_hoc, _ = written(tmp_path / "y.json", *asked)
     np.testing.assert_allclose(post_hoc["answer"]["phi"], record["answer"]["phi"], atol=1e-5)
-    assert record["answer"]["said"] in post_hoc["explanation"]["prompt"]
+    assert record["answer"]["generated_text"] in post_hoc["explanation"]["prompt"]
 
 
 @pytest.mark.parametrize("more", [("--foil", "a dog"), ()], ids=["with a foil", "alone"])
@@ -188,8 +190,8 @@ def test_texts_of_an_image_in_the_published_prompts(more, folders, tmp_path):
     assert record["answer"]["prompt"].startswith("USER: <image>\nWhich" if more else "USER: <image>\nHere")
     assert record["answer"]["prompt"].endswith("The best answer is: (")
     assert len(record["ratios_answer"]) == len(record["ratios_explanation"]) == len(record["answer"]["shared"])
-    tail = len(record["answer"]["players"]) - len(record["answer"]["shared"])
-    assert tail == len(tiny_decoders.tokenizer()(record["answer"]["tail"])["input_ids"]) - 2
+    suffix_players = len(record["answer"]["players"]) - len(record["answer"]["shared"])
+    assert suffix_players == len(tiny_decoders.tokenizer()(record["answer"]["query_suffix"])["input_ids"]) - 2
 
 
 @pytest.mark.parametrize(("family", "blanks"), [("mistral-chat", True), ("falcon", False)])
@@ -253,7 +255,7 @@ ERRORS = {
     "no prompt file": (["--question", "a", "--prompts", "nowhere.yaml"], "nowhere.yaml: no such prompt file"),
     "an image in the prompt": (["--prompt-answer", "<image> a", *READY[2:]], "has an <image>, which a language model"),
     "unlike prompts": (["--prompt-answer", "a a a", *READY[2:]], "do not end prompts of 4 and 20"),
-    "a short tail": ([*READY[:2], "--tail-answer", "", *READY[4:]], "players stand before the query suffix"),
+    "a short suffix": ([*READY[:2], "--suffix-answer", "", *READY[4:]], "players stand before the query suffix"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Bring one raw file to its place: the user's own path, a local copy, a file of an archive, or the network."""
+"""Fetch one raw file from the user's own path, a local copy, a file of an archive, or the network."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Bring one model of the hub to its place, at the commit of the lock file."""
+"""Fetch one model of the hub at the commit of the lock file."""
 
 from pathlib import Path
 

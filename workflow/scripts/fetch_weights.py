@@ -1,4 +1,4 @@
-"""Bring one file of weights to its place."""
+"""Fetch one file of weights."""
 
 from pathlib import Path
 
@@ -6,9 +6,13 @@ from waltz.core.files.downloads import fetch
 from waltz.core.job_records import log_job
 
 target = Path(snakemake.output.file)
-url, said = snakemake.params.origin
+url, checksum = snakemake.params.origin
 
 with log_job(snakemake.log[0]):
     fetch(
-        url, target, said, Path(snakemake.params.lock), f"put a copy to {target} and run `snakemake --touch {target}`"
+        url,
+        target,
+        checksum,
+        Path(snakemake.params.lock),
+        f"put a copy to {target} and run `snakemake --touch {target}`",
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waltz.fidelity import Profile
     from waltz.model_registry import ModelSpec
 
-PROMPTS = ("prompt_answer", "tail_answer", "prompt_explanation", "tail_explanation")
+PROMPTS = ("prompt_answer", "suffix_answer", "prompt_explanation", "suffix_explanation")
 """Options of ready prompts, all of which are needed."""
 DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value"})
 READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids", "family"}
@@ -111,13 +111,13 @@ def explain_command(
         str | None,
         typer.Option(help="Prompt for the answer, or @FILE; <image> in it.", rich_help_panel=READY_PROMPTS),
     ] = None,
-    tail_answer: Annotated[
+    suffix_answer: Annotated[
         str | None, typer.Option(help="The end of it that asks for the answer.", rich_help_panel=READY_PROMPTS)
     ] = None,
     prompt_explanation: Annotated[
         str | None, typer.Option(help="Prompt for the explanation, or @FILE.", rich_help_panel=READY_PROMPTS)
     ] = None,
-    tail_explanation: Annotated[
+    suffix_explanation: Annotated[
         str | None,
         typer.Option(help="The end of it that asks for the explanation.", rich_help_panel=READY_PROMPTS),
     ] = None,
@@ -212,9 +212,14 @@ def _check_profile(name: str) -> "Profile":
 def _build_ready_prompts(options: Mapping[str, Any]) -> "ReadyPrompts":
     from waltz.explainer.decoder import ReadyPrompts
 
-    answer, answer_tail, explanation, explanation_tail = (_read_text(options[name], name) for name in PROMPTS)
+    answer, answer_suffix, explanation, explanation_suffix = (_read_text(options[name], name) for name in PROMPTS)
     return ReadyPrompts(
-        answer, answer_tail, explanation, explanation_tail, bool(options.get("greedy_target")), options.get("family")
+        answer,
+        answer_suffix,
+        explanation,
+        explanation_suffix,
+        bool(options.get("greedy_target")),
+        options.get("family"),
     )
 
 

@@ -156,10 +156,10 @@ def _record_side(side: SideAttribution, text: str) -> dict[str, Any]:
     words = [{"text": token, "modality": "text"} for token in _spell_tokens(attribution)]
     image = [{"text": f"patch {patch // grid},{patch % grid}", "modality": "image"} for patch in range(patches)]
     return {
-        "said": text,
+        "generated_text": text,
         "target_ids": list(attribution.game.targets),
         "prompt": attribution.game.text,
-        "tail": attribution.game.query_suffix,
+        "query_suffix": attribution.game.query_suffix,
         "t_shap": to_null(attribution.t_shap.value),
         "t_shap_se": to_null(attribution.t_shap.standard_error),
         "reason": attribution.t_shap.reason,
