@@ -12,7 +12,8 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_items
 from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
-from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE, predict_probe_text
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
+from waltz.evaluation.predictions import predict_probe_text
 from waltz.foils import cv_probes
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

@@ -20,8 +20,8 @@ from waltz.evaluation.metrics.pair_metrics import (
     compute_auroc_draws,
     compute_pair_metrics,
     pair_scores,
-    predict_pair_text,
 )
+from waltz.evaluation.predictions import predict_pair_text
 
 HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}

@@ -16,13 +16,8 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
-from waltz.evaluation.vqa import (
-    compute_agreement,
-    compute_vqa_accuracy,
-    normalize_case,
-    score_answer,
-    select_questions,
-)
+from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
+from waltz.evaluation.vqa import compute_agreement, normalize_case, score_answer, select_questions
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.kinds.ruler import Ruler

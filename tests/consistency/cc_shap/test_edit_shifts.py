@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift, judge_claim
+from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
 from waltz.consistency.cc_shap.measure import SharedEstimate
+from waltz.consistency.edit_claim import judge_claim
 from waltz.core.intervals import Resampling
 
 HOW = Resampling(resamples=500, confidence=0.95, seed=1)

@@ -9,7 +9,6 @@ from PIL import Image
 
 from stand_ins import scripted_decoders, tiny_decoders
 from waltz.consistency.cc_shap.dialogue import generate_pairs
-from waltz.consistency.cc_shap.edit_shifts import judge_claim
 from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.cc_shap.rows import (
@@ -19,6 +18,7 @@ from waltz.consistency.cc_shap.rows import (
     load_or_attribute_item,
     read_side,
 )
+from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling

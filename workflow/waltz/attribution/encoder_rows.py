@@ -19,7 +19,7 @@ from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.items import list_texts
-from waltz.evaluation.metrics.pair_metrics import ALIGNMENT
+from waltz.evaluation.settings import ALIGNMENT
 from waltz.evaluation.vqa import ANSWER, ANSWERING
 from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome

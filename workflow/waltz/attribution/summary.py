@@ -12,13 +12,9 @@ from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Measure, Resampling, compute_interval, compute_mean, resample
 from waltz.core.schema import OF_REGIONS
-from waltz.evaluation.metrics.pair_metrics import (
-    RIGHT_PREDICTION,
-    THRESHOLD,
-    compute_pair_metrics,
-    pair_scores,
-    predict_pair_text,
-)
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
+from waltz.evaluation.predictions import THRESHOLD, predict_pair_text
+from waltz.evaluation.settings import RIGHT_PREDICTION
 
 Row = Mapping[str, Any]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.metrics.pair_metrics import CHOICE
 from waltz.evaluation.prompting.questions import (
     Question,
     SelectedQuestions,
@@ -20,6 +19,7 @@ from waltz.evaluation.prompting.questions import (
     draw_published_orders,
     select_text_questions,
 )
+from waltz.evaluation.settings import CHOICE
 from waltz.evaluation.vqa import select_questions as select_vqa_items
 from waltz.fidelity import get_fidelity
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids

@@ -14,7 +14,7 @@ from waltz.consistency.aggregates import (
     compute_correlations_over_seeds,
     compute_mean_over_seeds,
 )
-from waltz.consistency.cc_shap.edit_shifts import judge_claim
+from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling
 

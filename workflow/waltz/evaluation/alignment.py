@@ -13,13 +13,8 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.items import list_texts, select_items
-from waltz.evaluation.metrics.pair_metrics import (
-    ALIGNMENT,
-    EXPECTED_PREDICTION,
-    RIGHT_PREDICTION,
-    predict_pair_text,
-    predict_probe_text,
-)
+from waltz.evaluation.predictions import predict_pair_text, predict_probe_text
+from waltz.evaluation.settings import ALIGNMENT, EXPECTED_PREDICTION, RIGHT_PREDICTION
 from waltz.fidelity import get_fidelity
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from waltz.core.sampling import rank
-from waltz.evaluation.metrics.pair_metrics import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
     DecoderQuery,
@@ -26,6 +25,7 @@ from waltz.evaluation.prompting.decoder_outputs import (
 )
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.evaluation.prompting.questions import Question, build_open_questions
+from waltz.evaluation.settings import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
 from waltz.evaluation.vqa import ANSWER, ANSWERING, contains_gold_answer, normalize_answer
 from waltz.fidelity import get_fidelity
 from waltz.models.decoders.continuations import FIRST_STEP

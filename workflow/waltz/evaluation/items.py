@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
-from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, MISMATCHED
+from waltz.evaluation.settings import ALIGNMENT, MISMATCHED
 from waltz.sources.published_samples import select_published_ids
 
 Row = Mapping[str, Any]

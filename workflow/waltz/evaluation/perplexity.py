@@ -21,7 +21,7 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
-from waltz.evaluation.metrics.pair_metrics import PERPLEXITY
+from waltz.evaluation.settings import PERPLEXITY
 from waltz.fidelity import get_fidelity
 from waltz.models.batches import Tokens
 from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses

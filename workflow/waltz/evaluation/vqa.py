@@ -10,10 +10,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.core.sampling import sample
 from waltz.fidelity import get_fidelity
 from waltz.sources.published_samples import select_published_ids
@@ -90,23 +89,6 @@ def normalize_answer(answer: str) -> str:
     words = [word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))]
     tokens = [DIGITS.get(word, word) for word in words if word]
     return " ".join([word for word in tokens if word not in ARTICLES] or tokens)
-
-
-def compute_vqa_accuracy(
-    items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, resampling: Resampling
-) -> Measure:
-    """Compute the accuracy of predicted answers in percent, with the interval of resampled images.
-
-    Args:
-        items: Rows of `select_questions`.
-        rows: Rows of `encoder_vqa.build_answer_rows` or `decoder_rows.answer_questions`, of one setting.
-    """
-    answers = {row["item_id"]: row for row in rows if row["profile"] == profile and row["prediction"] is not None}
-    answered = [item for item in items if item["item_id"] in answers]
-    if not answered:
-        return Measure(None, 0, reason=f"none of {len(items)} questions was answered")
-    shares = [100 * score_answer(answers[item["item_id"]], item, profile) for item in answered]
-    return compute_mean(shares, [item["image"] for item in answered], label, resampling)
 
 
 def score_answer(row: Row, item: Row, profile: str) -> float:

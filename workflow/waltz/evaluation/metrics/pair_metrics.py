@@ -2,7 +2,7 @@
 
 The score compared in acc_r and AUROC depends on the profile. `published`: the probability of a match, in single
 precision as the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit,
-which rounding near 0 or 1 cannot tie. The prediction "match" differs too (`predict_pair_text`).
+which rounding near 0 or 1 cannot tie. The prediction "match" differs too (`predictions.predict_pair_text`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,30 +23,10 @@ from waltz.core.intervals import (
     compute_mean,
     resample,
 )
+from waltz.evaluation.settings import FOILS
 from waltz.fidelity import get_fidelity
 
-ALIGNMENT = "alignment"
-"""Setting of encoders' scores; instrument of items whose foil is the text of another image."""
-PERPLEXITY = "perplexity"
-"""Setting of scores by language models without an image."""
-SINGLE = "single"
-"""Setting of decoders' answers to the question whether a text describes its image."""
-PAIRWISE = "pairwise"
-"""Setting of decoders' choices between caption and foil."""
-CHOICE = "choice"
-"""Setting of answers to questions with labels about text alone."""
-AFTER_COT = "-after-cot"
-"""Suffix of the setting of answers after a chain of thought."""
-MISMATCHED = "mismatched"
-"""Role of a foil that is the text of another image."""
-FOILS = ("foil", MISMATCHED)
-"""Roles of the text that is wrong for its image."""
-RIGHT_PREDICTION = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
-"""Right prediction for a text, by its role."""
-THRESHOLD = 0.5
 NOT_APPLICABLE = "not applicable: the model has no probability of a match"
-EXPECTED_PREDICTION = {True: "match", False: "mismatch"}
-"""Right prediction for a row of CV-Probes, by its column `match`."""
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
 """Metrics of `compute_pair_metrics`."""
 MOST_WEIGHTS = 2_000_000
@@ -149,31 +129,6 @@ def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
     if np.isnan(value) or np.isnan(row["score"]):
         raise UserError(f"item {row['item_id']}, {row['role']}: the score is not a number; score the data set again")
     return value
-
-
-def predict_pair_text(logit: float, probability: float, profile: str) -> str:
-    """Return the prediction of a model with a probability of a match for a text of a pair.
-
-    `published`: a probability of at least 0.5 is a match; anything below is a mismatch. `equations`: a logit above 0 is
-    a match, one below a mismatch, and 0 is neither, so wrong for caption and foil alike.
-
-    Returns:
-        `match`, `mismatch`, or `tie` (in `equations` alone).
-    """
-    if get_fidelity(profile).match_by == "probability":
-        return "match" if probability >= THRESHOLD else "mismatch"
-    return "tie" if logit == 0 else "match" if logit > 0 else "mismatch"
-
-
-def predict_probe_text(columns: Mapping[str, Any], profile: str) -> str:
-    """Return the prediction for a text of CV-Probes: `match` or `mismatch`, whichever is more probable, or `tie`.
-
-    Args:
-        columns: Score and probability.
-        profile: `published` compares probabilities in single precision, `equations` the logit with 0.
-    """
-    margin = columns["probability"] - THRESHOLD if get_fidelity(profile).match_by == "probability" else columns["score"]
-    return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
 
 
 def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling) -> dict[str, Measure]:

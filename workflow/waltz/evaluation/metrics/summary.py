@@ -7,20 +7,15 @@ from waltz.core.intervals import Measure, Resampling
 from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import compare_models
 from waltz.evaluation.metrics.pair_metrics import (
-    AFTER_COT,
-    ALIGNMENT,
-    CHOICE,
     METRICS,
-    PAIRWISE,
-    PERPLEXITY,
-    SINGLE,
     average_measures,
     compute_accuracy,
     compute_pair_metrics,
     pair_choices,
     pair_scores,
 )
-from waltz.evaluation.vqa import compute_vqa_accuracy
+from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
+from waltz.evaluation.settings import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Sequence[Row]]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.evaluation.settings import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.vqa import select_questions
 from waltz.reporting.figures.figure_files import open_dataset_images
 from waltz.reporting.page.embedded import inline_image

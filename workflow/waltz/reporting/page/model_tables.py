@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from waltz.core.files import parquet
 from waltz.core.schema import COMPARISONS, METRICS, SHARES
-from waltz.evaluation.metrics.pair_metrics import ALIGNMENT, NOT_APPLICABLE, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
+from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
+from waltz.evaluation.settings import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.page.plain_tables import (
     HEADINGS,
     PlainTable,
