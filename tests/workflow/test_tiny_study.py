@@ -88,10 +88,10 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/reporting/tables/paper_values.py",
             '"compatible"',
             '"fits"',
-            {"table thesis-A.2", "table thesis-3.4", "charts", "report"},
+            {"table thesis-A.2", "table thesis-3.4", "charts", "frequency_figures", "report"},
         ),
         (
-            "workflow/waltz/reporting/figures/figure_files.py",
+            "workflow/waltz/reporting/figures/charts.py",
             "WORDS = 20",
             "WORDS = 10",
             {"frequency_figures", "charts", "report"},
