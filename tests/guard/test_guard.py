@@ -10,8 +10,9 @@ import pytest
 from guard.compare_results import RENAMES, compare_results, read_renames, read_results
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
-TOLERANCE = 1e-6
-"""Of floats, relative or absolute: processors add in different orders."""
+TOLERANCE = 5e-5
+"""Of floats, relative or absolute: networks compute in float32, and processors of other types add in other orders. Between
+two types, the values of scenes-clip differed by up to 3e-6; a change of what is computed is larger by orders."""
 
 pytestmark = pytest.mark.workflow
 
