@@ -10,7 +10,7 @@ and back has more coalitions to a masked image than a stretch of it: waltz's sec
 that pass its network, counted by a run without one, the others' by the number of coalitions.
 
 (a) The published code, one explanation: a whole greedy `generate` for each coalition, of which the logits of the first
-    step are kept. As in its prompts, a start token and three lone blanks play but are never masked.
+    step are cached. As in its prompts, a start token and three lone blanks play but are never masked.
 (b) Teacher-forced, one item: its answer (1 token) and its explanation (the new tokens, after a question of 12 tokens
     more), whose players are the tokens of the prompt that both share. Each coalition of each is one whole row.
 
@@ -94,10 +94,10 @@ def decoder() -> vision_language_model.VisionLanguageModel:
 
 @dataclass(frozen=True)
 class Counting(Network):
-    """A network that computes nothing, to count what is asked of it."""
+    """A network that computes nothing, to count its inputs."""
 
     def compute_logits(self, ids, positions, past=None, last_count=1, embeddings=None, visible=None):
-        """Zeros in the shapes that are asked for."""
+        """Return zeros in the requested shapes."""
         states = torch.zeros(len(ids), 1, 1, 1)
         return torch.zeros(len(ids), last_count, 256), ((states, states),)
 
@@ -125,7 +125,7 @@ def timed(work: Callable[[], list[np.ndarray]]) -> tuple[list[np.ndarray], np.nd
 
 
 def inputs(
-    made: vision_language_model.VisionLanguageModel,
+    model: vision_language_model.VisionLanguageModel,
     picture: PreparedImage,
     played: coalitions.Players,
     mask: np.ndarray,
@@ -133,37 +133,37 @@ def inputs(
 ) -> dict:
     """One coalition as the network's own forward pass takes it, with tokens behind the prompt."""
     shown = mask | played.always_visible
-    block = made.build_layout(played.prompt, picture).block
+    block = model.build_layout(played.prompt, picture).block
     row = torch.tensor([[*block, *played.mask_text(shown[played.text])[1:], *behind]])
-    pixels = played.mask_image(made, picture, shown[None, played.image])[0]
+    pixels = played.mask_image(model, picture, shown[None, played.image])[0]
     return {"input_ids": row, "attention_mask": torch.ones_like(row), "pixel_values": pixels}
 
 
 def generate(
-    made: vision_language_model.VisionLanguageModel, picture: PreparedImage, game: Game, mask: np.ndarray
+    model: vision_language_model.VisionLanguageModel, picture: PreparedImage, game: Game, mask: np.ndarray
 ) -> np.ndarray:
     """The published pattern: a whole answer, of which the first step counts."""
     new = len(game.targets)
     settings = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True, "min_new_tokens": new}
-    given = inputs(made, picture, game.players, mask, [])
-    found = made.network.model.generate(**given, max_new_tokens=new, **settings)
-    return found.logits[0][0, list(game.targets)].double().numpy()
+    given = inputs(model, picture, game.players, mask, [])
+    generated = model.network.model.generate(**given, max_new_tokens=new, **settings)
+    return generated.logits[0][0, list(game.targets)].double().numpy()
 
 
-def whole_row(
-    made: vision_language_model.VisionLanguageModel, picture: PreparedImage, game: Game, mask: np.ndarray
+def complete_row(
+    model: vision_language_model.VisionLanguageModel, picture: PreparedImage, game: Game, mask: np.ndarray
 ) -> np.ndarray:
     """One teacher-forced row, logits of its last positions only."""
     new = len(game.targets)
-    given = inputs(made, picture, game.players, mask, list(game.targets[:-1]))
-    logits = made.network.model(**given, use_cache=False, logits_to_keep=new).logits[0]
+    given = inputs(model, picture, game.players, mask, list(game.targets[:-1]))
+    logits = model.network.model(**given, use_cache=False, logits_to_keep=new).logits[0]
     return torch.log_softmax(logits, dim=-1)[torch.arange(new), list(game.targets)].double().numpy()
 
 
 @torch.inference_mode()
 def measure(
     name: str,
-    made: vision_language_model.VisionLanguageModel,
+    model: vision_language_model.VisionLanguageModel,
     picture: PreparedImage,
     games: list[Game],
     most: int,
@@ -172,28 +172,28 @@ def measure(
 ) -> None:
     """Time both ways on one set of coalitions, and print."""
     played = games[0].players
-    whole = permutation(played.words, played.patches, played.image_first, seed=1)
+    coalition_rows = permutation(played.words, played.patches, played.image_first, seed=1)
     first = (len(played) - most // 2) // 2
     places = [*range(first, first + most // 2), *range(first + len(played) + 1, first + len(played) + 1 + most // 2)]
-    asked = whole[places]
-    table = Coalitions(made, picture, games)
-    found, ours = timed(lambda: table.values([asked] * len(games)))
-    dry = replace(made, network=Counting(**vars(made.network)))
+    selected = coalition_rows[places]
+    table = Coalitions(model, picture, games)
+    values, ours = timed(lambda: table.values([selected] * len(games)))
+    dry = replace(model, network=Counting(**vars(model.network)))
     counted = Coalitions(dry, picture, games)
-    counted.values([whole] * len(games))
-    ours_whole = ours * counted.read_positions / table.read_positions
-    chosen = np.linspace(0, len(asked) - 1, rows).round().astype(int)
+    counted.values([coalition_rows] * len(games))
+    ours_total = ours * counted.read_positions / table.read_positions
+    chosen = np.linspace(0, len(selected) - 1, rows).round().astype(int)
     expected, theirs = timed(
-        lambda: [np.stack([one(made, picture, game, asked[place]) for place in chosen]) for game in games]
+        lambda: [np.stack([one(model, picture, game, selected[place]) for place in chosen]) for game in games]
     )
-    theirs_whole = theirs / rows * len(whole)
-    difference = max(np.abs(mine[chosen] - plain).max() for mine, plain in zip(found, expected, strict=True))
-    ratio = theirs_whole / ours_whole
+    theirs_total = theirs / rows * len(coalition_rows)
+    difference = max(np.abs(mine[chosen] - plain).max() for mine, plain in zip(values, expected, strict=True))
+    ratio = theirs_total / ours_total
     lengths = ", ".join(f"{len(game.players.prompt.ids)} + {len(game.targets)}" for game in games)
     print(f"{name}: {played.words} tokens and {played.patches} patches play; prompt + new tokens {lengths}")
-    print(f"  waltz          {ours[0]:6.1f} s for {len(asked)} coalitions, {table.looks} masked images")
-    print(f"                 {ours_whole[0]:6.0f} s for all {len(whole)}, {counted.looks} masked images")
-    print(f"  one at a time  {theirs[0]:6.1f} s for {rows} coalitions, {theirs_whole[0]:.0f} s for all {len(whole)}")
+    print(f"  waltz          {ours[0]:6.1f} s for {len(selected)} coalitions, {table.looks} masked images")
+    print(f"                 {ours_total[0]:6.0f} s for all {len(coalition_rows)}, {counted.looks} masked images")
+    print(f"  one at a time  {theirs[0]:6.1f} s for {rows} coalitions, {theirs_total[0]:.0f} s for all")
     print(
         f"  ratio {ratio[0]:.1f} by the clock, {ratio[1]:.1f} by the processor, largest difference {difference:.1e}",
         flush=True,
@@ -210,22 +210,22 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=100, help="new tokens")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    made = decoder()
+    model = decoder()
     words = [f"w{4 + 17 * place}" for place in range(given.prompt + 11)]
     answer, longer = (
-        made.build_prompt("<image> " + " ".join(words[:size])) for size in (given.prompt - 1, given.prompt + 11)
+        model.build_prompt("<image> " + " ".join(words[:size])) for size in (given.prompt - 1, given.prompt + 11)
     )
-    picture = made.prepare_image(Image.effect_noise((SIDE, SIDE), 80).convert("RGB"))
+    picture = model.prepare_image(Image.effect_noise((SIDE, SIDE), 80).convert("RGB"))
     new = tuple(range(100, 100 + given.new))
     never = [answer.ids[place] for place in (1, 9, 27, 45) if place < len(answer.ids)]
-    first = [Game(coalitions.build_published_players(made, answer, picture, unmasked_ids=never), new, FIRST_STEP)]
-    measure("(a) published, an explanation", made, picture, first, given.coalitions, given.rows, generate)
+    first = [Game(coalitions.build_published_players(model, answer, picture, unmasked_ids=never), new, FIRST_STEP)]
+    measure("(a) published, an explanation", model, picture, first, given.coalitions, given.rows, generate)
     shared = range(1, len(answer.ids))
     games = [
-        Game(coalitions.build_equations_players(made, prompt, picture, positions=shared), targets, "log-probability")
+        Game(coalitions.build_equations_players(model, prompt, picture, positions=shared), targets, "log-probability")
         for prompt, targets in ((answer, new[:1]), (longer, new))
     ]
-    measure("(b) teacher-forced, an item", made, picture, games, given.coalitions, given.rows, whole_row)
+    measure("(b) teacher-forced, an item", model, picture, games, given.coalitions, given.rows, complete_row)
 
 
 if __name__ == "__main__":

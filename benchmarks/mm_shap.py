@@ -7,7 +7,7 @@ Networks have the shape of CLIP ViT-B/32 or BLIP base and random weights; the pr
 speed   Seconds (wall and CPU) of either way, their ratio, and the largest difference of a Shapley value. The plain way
         passes each coalition through the whole network on its own, repeated ones again, as the released scripts do; its
         prepared image is masked on the device, which they do not spare. With --dtype, the values' largest difference
-        from float32 beside the largest value. One permutation instead of ten makes a BLIP item short.
+        from float32 relative to the largest value. One permutation instead of ten makes a BLIP item short.
 error   Relative error of ten permutations, and the encoder passes after which orders of each side by themselves are as
         good, with the trained CLIP of the scenes; then the seconds of exact values with the shape of ViT-B/32.
 memory  Seconds and peak memory after one, two, four and eight times --permutations.
@@ -127,9 +127,9 @@ def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -
     outcome = choose_outcome(encoder)
 
     @torch.inference_mode()
-    def values(asked: list[np.ndarray]) -> list[np.ndarray]:
-        found = []
-        for row in asked[0]:
+    def values(masks: list[np.ndarray]) -> list[np.ndarray]:
+        results = []
+        for row in masks[0]:
             ids = game.mask_text(row[None, : game.words]).to(encoder.device)
             output = network(
                 input_ids=ids,
@@ -140,8 +140,8 @@ def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -
                 logit = output.logits_per_image[0].float()
             else:
                 logit = (output.itm_score[:, 1] - output.itm_score[:, 0]).float()
-            found.append(float(outcome(logit)[0]))
-        return [np.array(found)[:, None]]
+            results.append(float(outcome(logit)[0]))
+        return [np.array(results)[:, None]]
 
     return values
 
@@ -149,8 +149,8 @@ def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -
 def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
     """What it returns, wall seconds and CPU seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
-    found = run()
-    return found, time.perf_counter() - wall, time.process_time() - cpu
+    result = run()
+    return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
 def settings(permutations: int, players: int, seed: int = 0) -> AttributionSettings:
@@ -182,15 +182,15 @@ def speed(arguments: argparse.Namespace) -> None:
         for number in range(1, arguments.texts + 1):
             texts, plain = chosen[:number], singles[:number]
             players = len(build_published_players(encoder, encoder.tokenize(texts[0]), image))
-            asked = settings(arguments.permutations, players)
+            attribution_settings = settings(arguments.permutations, players)
             counted = Counted(encoder)
-            found, wall, cpu = timed(partial(attribute_texts, counted, picture(), texts, asked))
+            attribution, wall, cpu = timed(partial(attribute_texts, counted, picture(), texts, attribution_settings))
             plain_wall, plain_cpu = sum(one[1] for one in plain), sum(one[2] for one in plain)
-            difference = max(np.abs(one.phi[:, 0] - phi).max() for one, phi in zip(found, expected, strict=False))
-            largest = max(np.abs(one.phi).max() for one in found)
+            difference = max(np.abs(one.phi[:, 0] - phi).max() for one, phi in zip(attribution, expected, strict=False))
+            largest = max(np.abs(one.phi).max() for one in attribution)
             print(
-                f"{arguments.shape} {name}, {len(texts)} text(s) of {[len(one.tokens) for one in found]} tokens,"
-                f" grid {found[0].grid}, {sum(one.requested for one in found)} coalitions of"
+                f"{arguments.shape} {name}, {len(texts)} text(s) of {[len(one.tokens) for one in attribution]} tokens,"
+                f" grid {attribution[0].grid}, {sum(one.requested for one in attribution)} coalitions of"
                 f" {arguments.permutations} permutations: {counted.looks} images, {counted.readings} texts,"
                 f" {counted.pairs} pairs"
             )
@@ -201,8 +201,8 @@ def speed(arguments: argparse.Namespace) -> None:
                 f" largest difference {difference:.1e}; load {before:.1f}"
             )
             if precise is not None:
-                exact = attribute_texts(precise, picture(), texts, asked)
-                apart = max(np.abs(one.phi - other.phi).max() for one, other in zip(found, exact, strict=True))
+                exact = attribute_texts(precise, picture(), texts, attribution_settings)
+                apart = max(np.abs(one.phi - other.phi).max() for one, other in zip(attribution, exact, strict=True))
                 print(f"  {arguments.dtype}: largest difference from float32 {apart:.1e}")
     print(f"peak memory {measure_peak_memory_mb()} MB, {torch.get_num_threads()} threads")
 
@@ -222,9 +222,9 @@ def error(arguments: argparse.Namespace) -> None:
         errors, passes = [], 0
         for seed in range(10):
             counted = Counted(trained)
-            (found,) = attribute_texts(counted, picture(), [text], settings(10, len(game), seed))
-            errors.append(_relative(found.phi[:, 0], truth))
-            passes = found.requested
+            (attribution,) = attribute_texts(counted, picture(), [text], settings(10, len(game), seed))
+            errors.append(_relative(attribution.phi[:, 0], truth))
+            passes = attribution.requested
         print(f"  10 permutations: median error {np.median(errors):.4f}, {passes} coalitions, {2 * passes} passes")
         for budget in (40, 60, 80, 100, 120, 140, 160, 200, 240, 320, 400, 480):
             many = [compute_factorised(trained, image, [game], budget, seed)[0] for seed in range(10)]
@@ -237,8 +237,8 @@ def error(arguments: argparse.Namespace) -> None:
     for name in arguments.items:
         games = [build_published_players(encoder, encoder.tokenize(text), image) for text in ITEMS[name]]
         if all(game.grid == 3 for game in games):
-            found, wall, cpu = timed(partial(compute_factorised, encoder, image, games))
-            passes = sum(one.passes for one in found)
+            attribution, wall, cpu = timed(partial(compute_factorised, encoder, image, games))
+            passes = sum(one.passes for one in attribution)
             print(
                 f"CLIP's shape, {name}: exact values of 2 texts in {passes} passes, {wall:.1f} s wall, {cpu:.1f} s CPU"
             )
@@ -250,16 +250,16 @@ def memory(arguments: argparse.Namespace) -> None:
     text = ITEMS[arguments.items[-1]][0]
     players = len(build_published_players(encoder, encoder.tokenize(text), encoder.prepare_image(picture())))
     for times in (1, 2, 4, 8):
-        asked = settings(times * arguments.permutations, players)
-        (found,), wall, cpu = timed(partial(attribute_texts, encoder, picture(), [text], asked))
+        attribution_settings = settings(times * arguments.permutations, players)
+        (attribution,), wall, cpu = timed(partial(attribute_texts, encoder, picture(), [text], attribution_settings))
         print(
-            f"{found.requested} coalitions, {found.evaluated} distinct: {wall:.1f} s wall, {cpu:.1f} s CPU,"
+            f"{attribution.requested} coalitions, {attribution.evaluated} distinct: {wall:.1f} s wall, {cpu:.1f} s CPU,"
             f" peak {measure_peak_memory_mb()} MB"
         )
 
 
-def _relative(found: np.ndarray, truth: np.ndarray) -> float:
-    return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+def _relative(values: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.linalg.norm(values - truth) / np.linalg.norm(truth))
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """How far the profiles lie apart on real items, and why: T-SHAP of answer and explanation, and CC-SHAP.
 
-    python benchmarks/profiles.py images RESULTS/scenes --kept kept.jsonl
-    python benchmarks/profiles.py text $WALTZ_DATA/comve --kept kept.jsonl [--rows 500]
+    python benchmarks/profiles.py images RESULTS/scenes --records records.jsonl
+    python benchmarks/profiles.py text $WALTZ_DATA/comve --records records.jsonl [--rows 500]
 
 `images`: the scenes' LLaVA on pairwise questions of the finished study `scenes`; `text`: SmolLM2 on ComVE. Prompts,
 answer and explanation are the same in both profiles (the likeliest tokens), so that the rules alone differ. Explained
-beside an image is the model's own description of it, after its answer. Items in `--kept` are not computed again.
+with an image is the model's own description of it, after its answer. Items in `--records` are not computed again.
 
 The difference published - equations is taken apart, one thing after the other:
   arithmetic  published sums on the values of equations (ratios, tokens left out)
@@ -75,8 +75,8 @@ def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Pr
     for name, folder in IMAGES.items():
         rows = parquet.read_rows(results / f"benchmark/{name}.parquet", BENCHMARK)
         with open_images(results / "sources/drawn" / folder) as source:
-            asked = select_questions(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
-            for question in asked.questions:
+            questions = select_questions(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
+            for question in questions.questions:
                 yield question, decoder, template, decoder.prepare_image(partial(load_image, source)(question.image))
 
 
@@ -93,20 +93,20 @@ def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptT
 def pair_of(
     question: Question, decoder: Decoder, template: PromptTemplate, picture: PreparedImage | None, new: int
 ) -> tuple[PromptGame, PromptGame]:
-    """Answer and explanation; beside an image the explanation is the model's own description of it."""
-    found = generate_pairs(Dialogue(decoder, template, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
-    if isinstance(found, Exception):
-        raise found
+    """Answer and explanation; with an image the explanation is the model's own description of it."""
+    parts = generate_pairs(Dialogue(decoder, template, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
+    if isinstance(parts, Exception):
+        raise parts
     if picture is None:
-        return found
+        return parts
     prompt = decoder.build_prompt(decoder.render_chat([Turn("user", "Describe the image.", True)]))
-    (said,) = decoder.generate([prompt], [picture], new, None, [SEED])
-    return found[0], replace(found[1], targets=said)
+    (description,) = decoder.generate([prompt], [picture], new, None, [SEED])
+    return parts[0], replace(parts[1], targets=description)
 
 
-def game(found: PairAttribution) -> ExplainedItem:
+def game(attribution: PairAttribution) -> ExplainedItem:
     """A pair as profiles are compared."""
-    one, other = found.answer, found.explanation
+    one, other = attribution.answer, attribution.explanation
     return ExplainedItem(one.shared_estimate, other.shared_estimate, one.attribution.text, other.attribution.text)
 
 
@@ -118,19 +118,19 @@ def of_shared(side: SideAttribution) -> float:
 
 
 def steps(
-    found: FidelityComparison, valued: FidelityComparison, published: PairAttribution
+    comparison: FidelityComparison, valued: FidelityComparison, published: PairAttribution
 ) -> dict[str, dict[str, float]]:
     """What of each difference comes from which rule."""
-    told = {}
+    record = {}
     for name in NUMBERS:
-        one, other = getattr(found, name), getattr(valued, name)
+        one, other = getattr(comparison, name), getattr(valued, name)
         if one.value is None or other.published is None:
             continue
         shared = one.published if name == "cc_shap" else of_shared(getattr(published, name.removeprefix("t_shap_")))
         by = one.by_arithmetic
         parts = by, other.published - one.equations - by, shared - other.published, one.published - shared
-        told[name] = dict(zip(STEPS, parts, strict=True))
-    return told
+        record[name] = dict(zip(STEPS, parts, strict=True))
+    return record
 
 
 def compute(
@@ -145,64 +145,65 @@ def compute(
         attribute_pairs(decoder, picture, [pair], one)[0]
         for one in (rules, replace(rules, value=value), PromptSettings("published", SEED, partition_rows=given.rows))
     )
-    found, crossed = compare_profiles(game(theirs), game(ours)), compare_profiles(game(valued), game(ours))
+    comparison, crossed = compare_profiles(game(theirs), game(ours)), compare_profiles(game(valued), game(ours))
     return {
         "item": question.item_id,
         "image": question.image,
         "outputs": len(pair[1].targets),
-        "differences": {name: asdict(getattr(found, name)) for name in NUMBERS},
-        "steps": steps(found, crossed, theirs),
+        "differences": {name: asdict(getattr(comparison, name)) for name in NUMBERS},
+        "steps": steps(comparison, crossed, theirs),
         "seconds": time.process_time() - begin,
     }
 
 
-def table(kept: list[dict]) -> None:
+def table(records: list[dict]) -> None:
     """Means over items with 95 % intervals over images."""
     how = Resampling(4000, 0.95, SEED)
-    mean = np.mean([[one["outputs"], one["seconds"]] for one in kept], axis=0)
-    print(f"{len(kept)} items, {mean[0]:.1f} tokens explained, {mean[1]:.0f} seconds of the processor each")
+    mean = np.mean([[one["outputs"], one["seconds"]] for one in records], axis=0)
+    print(f"{len(records)} items, {mean[0]:.1f} tokens explained, {mean[1]:.0f} seconds of the processor each")
     for name in NUMBERS:
-        known = [one for one in kept if name in one["steps"]]
+        known = [one for one in records if name in one["steps"]]
         if not known:
             continue
-        found = [Difference(**one["differences"][name]) for one in known]
+        differences = [Difference(**one["differences"][name]) for one in known]
         clusters = [one["image"] or one["item"] for one in known]
-        whole = compute_mean_difference(found, clusters, name, how)
-        told = [one.beyond_error for one in found if one.beyond_error is not None]
-        pair = np.mean([[one.published, one.equations] for one in found], axis=0)
-        apart = np.mean([abs(one.value) for one in found])
+        mean_difference = compute_mean_difference(differences, clusters, name, how)
+        errors = [one.beyond_error for one in differences if one.beyond_error is not None]
+        pair = np.mean([[one.published, one.equations] for one in differences], axis=0)
+        apart = np.mean([abs(one.value) for one in differences])
         print(
-            f"{name}: published {pair[0]:.3f}, equations {pair[1]:.3f}, n {len(found)}, mean |difference| {apart:.3f}"
+            f"{name}: published {pair[0]:.3f}, equations {pair[1]:.3f}, n {len(differences)}, "
+            f"mean |difference| {apart:.3f}"
         )
-        print(f"  difference {whole.value:+.3f}{format_interval(vars(whole), '+.3f')}")
-        print(f"  beyond 1.96 standard errors: {sum(told)} of {len(told)}")
+        print(f"  difference {mean_difference.value:+.3f}{format_interval(vars(mean_difference), '+.3f')}")
+        print(f"  beyond 1.96 standard errors: {sum(errors)} of {len(errors)}")
         for step in STEPS:
-            parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(found, known, strict=True)]
+            parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(differences, known, strict=True)]
             by = compute_mean_difference(parts, clusters, name, how)
             print(f"  {step:10} {by.value:+.3f}{format_interval(vars(by), '+.3f')}")
 
 
 def main() -> None:
-    """Compute what is not kept yet, and print."""
+    """Compute the items that are not in the file yet, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["images", "text"])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--kept", type=Path, required=True, help="JSON lines of finished items")
+    parser.add_argument("--records", type=Path, required=True, help="JSON lines of finished items")
     parser.add_argument("--items", type=int, default=20)
     parser.add_argument("--new", type=int, default=8, help="most tokens of an explanation")
     parser.add_argument("--permutations", type=int, default=4, help="of equations, each with its reverse")
     parser.add_argument("--rows", type=int, default=500, help="of the partition explainer")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    kept = [json.loads(line) for line in given.kept.read_text().splitlines()] if given.kept.exists() else []
-    done = {one["item"] for one in kept}
-    made = (of_images if given.what == "images" else of_text)(given.folder, given.items)
-    for question, decoder, template, picture in made:
+    records = [json.loads(line) for line in given.records.read_text().splitlines()] if given.records.exists() else []
+    done = {one["item"] for one in records}
+    items = (of_images if given.what == "images" else of_text)(given.folder, given.items)
+    for question, decoder, template, picture in items:
         if question.item_id not in done:
-            kept.append(compute(question, decoder, template, picture, given))
-            with given.kept.open("a") as file:
-                file.write(json.dumps(kept[-1]) + "\n")
-    table(kept)
+            records.append(compute(question, decoder, template, picture, given))
+            with given.records.open("a") as file:
+                file.write(json.dumps(records[-1]) + "\n")
+    table(records)
 
 
 if __name__ == "__main__":

@@ -95,18 +95,18 @@ def test_what_a_url_gives_has_one_place_for_all_models():
 def test_names_of_what_is_fetched_become_places():
     detector = resolve_model("vg-frcnn", {})
     detectors = {"vg-frcnn": set_local_paths(detector, "w", {}).weights}
-    found = set_local_paths(resolve_model("lxmert-vqa", {}), "w", detectors)
-    assert found.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
-    assert found.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
+    spec = set_local_paths(resolve_model("lxmert-vqa", {}), "w", detectors)
+    assert spec.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
+    assert spec.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
     assert set_local_paths(resolve_model("lxmert", {"regions": "mine.npz"}), "w", detectors).detector == ""
-    assert found.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
+    assert spec.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
     assert set_local_paths(resolve_model("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
     unpacked = resolve_model("spanbert", {})
     assert set_local_paths(unpacked, "w", {}).weights == "w/unpacked/spanbert"
     assert len(list_downloads(unpacked, "w")) == 2
 
 
-def test_only_models_without_a_commit_are_fetched_as_a_whole():
+def test_only_models_without_a_commit_are_fetched_completely():
     assert is_hub_snapshot(resolve_model("flava", {}))
     assert not any(
         map(

@@ -38,28 +38,28 @@ def test_no_row_falls_below_the_identity(image):
     generator = torch.Generator().manual_seed(0)
     maps = [torch.rand(3, 6, 6, generator=generator).softmax(-1) for _ in range(4)]
     gradients = [torch.randn(3, 6, 6, generator=generator) for _ in range(4)]
-    found = propagate_relevance(maps, gradients)
-    assert (found.sum(dim=1) >= 1).all()
-    assert (found.diagonal() >= 1).all()
-    assert (found >= 0).all()
+    relevance = propagate_relevance(maps, gradients)
+    assert (relevance.sum(dim=1) >= 1).all()
+    assert (relevance.diagonal() >= 1).all()
+    assert (relevance >= 0).all()
 
 
 def test_shapes_and_what_no_text_position_can_look_at(image):
     network = tiny_clip.network(END, 50)
     padded = torch.cat([IDS, torch.tensor([7, 7])])
-    found = compute_clip_relevance(network, padded, image)
-    assert found.tokens.shape == (7,)
-    assert found.patches.shape == (5, 5)
-    assert found.tokens[5:].tolist() == [0, 0]  # attention is causal: what follows the end token is not seen
-    assert (found.tokens[:5] > 0).any()
-    assert (found.patches > 0).any()
-    assert found.tokens.min() >= 0
-    assert found.patches.min() >= 0
+    relevance = compute_clip_relevance(network, padded, image)
+    assert relevance.tokens.shape == (7,)
+    assert relevance.patches.shape == (5, 5)
+    assert relevance.tokens[5:].tolist() == [0, 0]  # attention is causal: what follows the end token is not seen
+    assert (relevance.tokens[:5] > 0).any()
+    assert (relevance.patches > 0).any()
+    assert relevance.tokens.min() >= 0
+    assert relevance.patches.min() >= 0
 
 
 def test_one_layer_equals_differences_of_the_score(image, monkeypatch):
     network = tiny_clip.network(END, 50, layers=1).double()
-    found = compute_clip_relevance(network, IDS, image)
+    clip_relevance = compute_clip_relevance(network, IDS, image)
     network.set_attn_implementation("eager")
     shift = {}
     plain = modeling_clip.eager_attention_forward
@@ -79,7 +79,7 @@ def test_one_layer_equals_differences_of_the_score(image, monkeypatch):
         with torch.no_grad():
             return network(input_ids=IDS[None], pixel_values=image[None].double()).logits_per_image.item()
 
-    for length, row, expected in ((5, 4, found.tokens), (26, 0, found.patches.ravel())):
+    for length, row, expected in ((5, 4, clip_relevance.tokens), (26, 0, clip_relevance.patches.ravel())):
         shift.clear()
         score()
         maps = next(part for part in seen if part.shape[-1] == length)[0]

@@ -55,10 +55,10 @@ def test_brute_force_over_all_pairs_of_items():
         by_image = np.mean([scores[image, other] for other in texts])
         return by_text + by_image - np.mean([scores[one, other] for one in images for other in texts])
 
-    found = compute_ranking_emap(scores, images, captions, foils, EMAP_RESAMPLING)
+    emap = compute_ranking_emap(scores, images, captions, foils, EMAP_RESAMPLING)
     items = list(zip(images, captions, foils, strict=True))
-    assert found.projection.value == 100 * np.mean([project(i, c) > project(i, f) for i, c, f in items])
-    assert found.model.value == 100 * np.mean(scores[images, captions] > scores[images, foils])
+    assert emap.projection.value == 100 * np.mean([project(i, c) > project(i, f) for i, c, f in items])
+    assert emap.model.value == 100 * np.mean(scores[images, captions] > scores[images, foils])
 
 
 def test_the_projection_of_an_additive_model_is_the_model():
@@ -66,24 +66,24 @@ def test_the_projection_of_an_additive_model_is_the_model():
     even = [np.full(size, 1 / size) for size in scores.shape]
     assert compute_additive_projection(scores, *even) == pytest.approx(scores)
     own = np.arange(30)
-    found = compute_ranking_emap(scores, own, own, own + 30, EMAP_RESAMPLING)
-    assert found.model == found.projection
-    assert found.interaction == pytest.approx(0, abs=1e-12)
+    emap = compute_ranking_emap(scores, own, own, own + 30, EMAP_RESAMPLING)
+    assert emap.model == emap.projection
+    assert emap.interaction == pytest.approx(0, abs=1e-12)
 
 
 def test_a_model_of_interactions_alone_is_left_with_nothing():
     side = np.array([1.0, -1.0])  # right is the text with the image's sign, which neither tells alone
     own = np.array([0, 1])
-    found = compute_ranking_emap(np.outer(side, side), own, own, own[::-1], EMAP_RESAMPLING)
-    assert (found.model.value, found.projection.value) == (100, 0)  # a tie is wrong
-    assert found.interaction == pytest.approx(1)
+    emap = compute_ranking_emap(np.outer(side, side), own, own, own[::-1], EMAP_RESAMPLING)
+    assert (emap.model.value, emap.projection.value) == (100, 0)  # a tie is wrong
+    assert emap.interaction == pytest.approx(1)
 
 
 def test_ranking_by_the_projection_is_ranking_by_the_text():
     scores, own = random(40, 80), np.arange(40)
-    found = compute_ranking_emap(scores, own, own, own + 40, EMAP_RESAMPLING)
+    emap = compute_ranking_emap(scores, own, own, own + 40, EMAP_RESAMPLING)
     by_text = scores.mean(axis=0)
-    assert found.projection.value == 100 * np.mean(by_text[:40] > by_text[40:])
+    assert emap.projection.value == 100 * np.mean(by_text[:40] > by_text[40:])
 
 
 def test_equal_texts_tie_and_constant_scores_have_no_variance():
@@ -95,9 +95,9 @@ def test_equal_texts_tie_and_constant_scores_have_no_variance():
 
 def test_texts_of_one_mean_tie_though_floats_add_up_otherwise():
     scores, own = 100 * random(41, 41), np.arange(41)
-    found = compute_ranking_emap(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, EMAP_RESAMPLING)
-    assert found.model.value > 0
-    assert found.projection.value == 0
+    emap = compute_ranking_emap(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, EMAP_RESAMPLING)
+    assert emap.model.value > 0
+    assert emap.projection.value == 0
 
 
 def pictures(count):
@@ -137,14 +137,14 @@ def loaded(kind, weights):
 @pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
 def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
     encoder, images = loaded(kind, weights), pictures(4)
-    found = compute_score_matrix(encoder, iter(images), TEXTS)
-    assert found.shape == (4, 5)
+    matrix = compute_score_matrix(encoder, iter(images), TEXTS)
+    assert matrix.shape == (4, 5)
     with torch.inference_mode():
         for row, image in enumerate(images):
             for column, text in enumerate(TEXTS):
                 read = encoder.encode_text(torch.tensor([encoder.tokenize(text).ids]))
                 logit = encoder.fuse(read, encoder.encode_image(encoder.prepare_image(image)[None])).item()
-                assert found[row, column] == pytest.approx(logit, abs=1e-4)
+                assert matrix[row, column] == pytest.approx(logit, abs=1e-4)
 
 
 class Counted:
@@ -176,9 +176,9 @@ class Counted:
 def test_each_image_is_seen_once_and_each_text_read_once(kind, weights):
     encoder, images = loaded(kind, weights), pictures(3)
     counted = Counted(encoder)
-    found = compute_score_matrix(counted, images, TEXTS)
+    matrix = compute_score_matrix(counted, images, TEXTS)
     assert (counted.seen, counted.read_texts, counted.fused) == (3, 5, 15)
-    assert found == pytest.approx(compute_score_matrix(encoder, images, TEXTS), abs=1e-4)
+    assert matrix == pytest.approx(compute_score_matrix(encoder, images, TEXTS), abs=1e-4)
 
 
 HOW = Resampling(resamples=400, confidence=0.95, seed=5)
@@ -202,10 +202,10 @@ def test_three_items_worked_by_hand():
     def credit(texts, images):
         return (texts == images).astype(float)
 
-    found = compute_perceptual_score(credit, ids, ids, "image", 6, HOW)
+    perceptual_score = compute_perceptual_score(credit, ids, ids, "image", 6, HOW)
     fixed = (draw_donors(ids, 6, HOW.seed) == np.arange(3)).mean(axis=1)
-    assert found.value == pytest.approx(100 * (1 - fixed.mean()))
-    assert found.n == 3
+    assert perceptual_score.value == pytest.approx(100 * (1 - fixed.mean()))
+    assert perceptual_score.n == 3
 
 
 def test_a_model_that_reads_alone_does_not_perceive_the_image():

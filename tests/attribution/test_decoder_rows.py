@@ -100,24 +100,26 @@ def rows_of(how, items=ITEMS, load=photo):
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
-def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder, profile):
+def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(decoder, profile):
     picture = decoder.prepare_image(photo())
     prompt = decoder.build_prompt("<image> what is this ? a cat or a dog ? answer : (")
-    (found,) = attribute_prompts(
+    (attribution,) = attribute_prompts(
         decoder, picture, [PromptGame(prompt.text, "", (7,))], PromptSettings(profile, evaluations=200), ablate=True
     )
-    estimate, players = found.estimate, found.players
+    estimate, players = attribution.estimate, attribution.players
     assert estimate.residual < 1e-5
     value = "log-probability" if profile == "equations" else "first-step-logit"
     assert estimate.value == pytest.approx(score_targets(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
     blank = dataclasses.replace(picture, pixels=picture.pixels * (players.cells == players.patches))
     hidden = score_targets(decoder, [prompt], [blank], [(7,)], value)[0]
-    assert found.without_image == pytest.approx(hidden, abs=1e-5)
+    assert attribution.without_image == pytest.approx(hidden, abs=1e-5)
     masked = decoder.build_prompt("<image>" + " _" * (len(prompt.ids) - 2))
     assert masked.ids == players.mask_text(players.always_visible[players.text])
-    assert found.without_text == pytest.approx(score_targets(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
+    assert attribution.without_text == pytest.approx(
+        score_targets(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5
+    )
     phi = np.abs(estimate.phi[:, 0])
-    assert found.t_shap.value == pytest.approx(phi[players.text].sum() / phi.sum())
+    assert attribution.t_shap.value == pytest.approx(phi[players.text].sum() / phi.sum())
     ids, special = len(prompt.ids), sum(prompt.special)
     if profile == "published":
         side = int(np.ceil(np.sqrt(ids)))
@@ -130,11 +132,11 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
 
 def test_columns_put_text_first(decoder):
     prompt = decoder.build_prompt("<image> what is this ?")
-    (found,) = attribute_prompts(
+    (attribution,) = attribute_prompts(
         decoder, decoder.prepare_image(photo()), [PromptGame(prompt.text, "", (7, 8))], PromptSettings("published")
     )
-    players, phi = found.players, found.estimate.phi
-    columns = build_columns(decoder, found, seed=1)
+    players, phi = attribution.players, attribution.estimate.phi
+    columns = build_columns(decoder, attribution, seed=1)
     again = np.array(columns["phi"])
     np.testing.assert_array_equal(again[: players.words], phi[players.patches :])
     np.testing.assert_array_equal(again[players.words :], phi[: players.patches])
@@ -146,13 +148,13 @@ def test_budgets_and_estimators(decoder):
     with pytest.raises(UserError, match="450 players need 901 evaluations"):
         choose_budget(450)
     picture = decoder.prepare_image(photo())
-    (found,) = attribute_prompts(
+    (attribution,) = attribute_prompts(
         decoder, picture, [PromptGame("<image> dog", "", (7,))], PromptSettings("equations", evaluations=8)
     )
-    assert (found.estimator, found.estimate.exact, found.evaluated) == ("exact", True, 4)
+    assert (attribution.estimator, attribution.estimate.exact, attribution.evaluated) == ("exact", True, 4)
     for name, profile in (("KernelSHAP", "published"), ("exact-factorised", "equations")):
         with pytest.raises(UserError, match=name):
-            begin_prompt_estimation(found.players, PromptSettings(profile, estimator=name))
+            begin_prompt_estimation(attribution.players, PromptSettings(profile, estimator=name))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -171,12 +173,12 @@ def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
         assert row.get("error") is None
         assert len(row["phi"]) == len(row["tokens"]) + row["grid"] ** 2
         assert 0 <= row["t_shap"] <= 1
-        (said,) = row["outputs"]
-        assert profile == "published" or said in ("A", "B")  # a label, not whatever is likeliest
+        (output,) = row["outputs"]
+        assert profile == "published" or output in ("A", "B")  # a label, not whatever is likeliest
     assert len({row["t_shap"] for row in rows}) == 6
 
 
-def test_finished_items_are_found_again_and_a_larger_budget_goes_on(answering, tmp_path, monkeypatch):
+def test_cached_items_are_used_again_and_a_larger_budget_continues(answering, tmp_path, monkeypatch):
     how = answering("equations", tmp_path, 120)
     rows = rows_of(how, ITEMS[:1])
 
@@ -193,12 +195,12 @@ def test_finished_items_are_found_again_and_a_larger_budget_goes_on(answering, t
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(how, ITEMS[:1], lambda name: photo("5.png"))
     read: list[int] = []
-    whole = decoder_rows.attribute_prompts
+    attribute = decoder_rows.attribute_prompts
     larger = answering("equations", tmp_path, 240)
 
     def counting(*given, ablate):
         read.append(len(given[-1][0]))
-        return whole(*given, ablate=ablate)
+        return attribute(*given, ablate=ablate)
 
     monkeypatch.setattr(decoder_rows, "attribute_prompts", counting)
     gone_on = rows_of(larger, ITEMS[:1])
@@ -244,8 +246,8 @@ def test_shares_join_correctness_in_the_same_setting():
             one = {"item_id": str(place), "image": str(place), "role": role, "setting": setting}
             rows.append({**common, **one, "t_shap": share if setting == "pairwise" else share + 0.5})
             scored.append({**common, **one, "score": 0.0, "correct": correct})
-    found = {row["setting"]: row for row in build_share_rows("m", "d", rows, scored, Resampling(200, 0.9, 1))}
-    assert found["pairwise"]["value"] == pytest.approx(25)
-    assert found["single"]["value"] == pytest.approx(75)
-    assert found["pairwise"]["rho"] == pytest.approx(-found["single"]["rho"])
-    assert found["pairwise"]["rho"] > 0.8
+    shares = {row["setting"]: row for row in build_share_rows("m", "d", rows, scored, Resampling(200, 0.9, 1))}
+    assert shares["pairwise"]["value"] == pytest.approx(25)
+    assert shares["single"]["value"] == pytest.approx(75)
+    assert shares["pairwise"]["rho"] == pytest.approx(-shares["single"]["rho"])
+    assert shares["pairwise"]["rho"] > 0.8

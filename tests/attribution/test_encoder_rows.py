@@ -65,10 +65,10 @@ def parts(tmp_path_factory):
 
 @pytest.fixture
 def encoder(parts):
-    return made(parts, Quarters())
+    return build_encoder(parts, Quarters())
 
 
-def made(parts, provider, **fields):
+def build_encoder(parts, provider, **fields):
     folder, network, tokenizer = parts
     spec = ModelSpec("mine", kind="lxmert-answering", weights=str(folder), revision="local", **fields)
     return LxmertAnswering(spec, "cpu", network, tokenizer, 20, provider=provider, answers=ANSWERS)
@@ -109,28 +109,28 @@ def by_definition(encoder, image, ids, index):
             scores = encoder.network(torch.tensor([masked]), features, boxes).question_answering_score[0]
         return float(scores.double().softmax(0)[index])
 
-    found = []
+    results = []
     for player in range(6):
         others = [other for other in range(6) if other != player]
-        found.append(
+        results.append(
             sum(
                 (probability(frozenset({*some, player})) - probability(frozenset(some))) / (6 * comb(5, size))
                 for size in range(6)
                 for some in combinations(others, size)
             )
         )
-    return np.array(found), probability(frozenset(range(6))), probability(frozenset())
+    return np.array(results), probability(frozenset(range(6))), probability(frozenset())
 
 
 def test_contributions_are_shapley_values_of_the_given_answers_probability(encoder, images, tmp_path):
     (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="exact", evaluations=64)
     image = encoder.prepare_image(Image.open(tmp_path / "0.png").convert("RGB"))
     given = answer_question(encoder, image, "a dog")
-    phi, whole, nothing = by_definition(encoder, image, encoder.tokenize("a dog").ids, given.index)
+    phi, all_players, nothing = by_definition(encoder, image, encoder.tokenize("a dog").ids, given.index)
     assert (row["role"], row["setting"], row["explained"]) == ("answer", "answering", "probability")
     assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == ("a dog", [given.text], ["a", "dog"], 2)
     assert row["score"] == pytest.approx(given.probability, rel=1e-5)
-    assert row["score"] == pytest.approx(whole, rel=1e-5)
+    assert row["score"] == pytest.approx(all_players, rel=1e-5)
     assert row["base_value"] == pytest.approx([nothing], rel=1e-5)
     assert np.array(row["phi"])[:, 0] == pytest.approx(phi, abs=1e-6)
     assert np.abs(phi).min() > 1e-5  # words and patches all play
@@ -151,7 +151,7 @@ def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(e
         assert row["t_shap_se"] > 0
 
 
-def test_finished_questions_are_found_again(encoder, images, tmp_path, monkeypatch):
+def test_cached_questions_are_used_again(encoder, images, tmp_path, monkeypatch):
     first = rows_of(encoder, images, tmp_path, evaluations=100)
 
     def never(*_):
@@ -176,39 +176,41 @@ def stored_regions(folder):
     return str(folder)
 
 
-def test_regions_found_before_are_refused_or_play_under_a_setting_of_their_own(parts, images, tmp_path):
+def test_stored_regions_are_refused_or_play_under_their_own_setting(parts, images, tmp_path):
     where = stored_regions(tmp_path / "regions")
     spec = ModelSpec("mine", kind="lxmert-answering", weights="x", revision="local", regions=where)
     provider = open_stored_regions(spec, WIDTH, "cpu")
-    (refused, _) = rows_of(made(parts, provider, regions=where), images, tmp_path)
+    (refused, _) = rows_of(build_encoder(parts, provider, regions=where), images, tmp_path)
     assert "the method hides pixels" in refused["error"]
-    (row, _) = rows_of(made(parts, provider, regions=where, masks="regions"), images, tmp_path, evaluations=40)
+    (row, _) = rows_of(build_encoder(parts, provider, regions=where, masks="regions"), images, tmp_path, evaluations=40)
     assert (row["setting"], row["grid"], len(row["phi"])) == ("answering:regions", 0, 2 + REGIONS)
     gone = [{**ITEMS[0], "image": "9.png"}]
     assert (
         "9.png"
-        in rows_of(made(parts, provider, regions=where, masks="regions"), images, tmp_path, items=gone)[0]["error"]
+        in rows_of(build_encoder(parts, provider, regions=where, masks="regions"), images, tmp_path, items=gone)[0][
+            "error"
+        ]
     )
 
 
 def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, tmp_path):
     rows = rows_of(encoder, images, tmp_path, "published")
     rows += rows_of(encoder, images, tmp_path, evaluations=60)
-    said = compute_answers(encoder, ITEMS, images)
-    scores = build_answer_rows(ITEMS, said, ANSWERS, ["published", "equations"])
+    answers = compute_answers(encoder, ITEMS, images)
+    scores = build_answer_rows(ITEMS, answers, ANSWERS, ["published", "equations"])
     rows = parquet.build_table(rows, ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
-    found = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)
+    shares = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
     others = build_share_rows("lxmert-gqa", "gqa", labelled, scores, how)
-    assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
-    parquet.write_rows(tmp_path / "shares.parquet", [*found, *others], SHARES)
-    declaration, printed = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
+    assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in shares]
+    parquet.write_rows(tmp_path / "shares.parquet", [*shares, *others], SHARES)
+    declaration, paper_table = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     study = StudyFacts({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
     numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")
     cells = {
         (cell.metric, cell.model, cell.dataset, cell.setting): cell
-        for cell in build_cells(declaration, "published", numbers, printed, study)
+        for cell in build_cells(declaration, "published", numbers, paper_table, study)
     }
     cell = cells["t_shap", "lxmert", "vqa", "qa"]
     mean = np.mean([row["t_shap"] for row in rows if row["profile"] == "published"])

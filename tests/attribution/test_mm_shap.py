@@ -50,9 +50,9 @@ def text_share(players, phi):
 
 def alone(values, size):
     """What each player adds to nobody, which is its Shapley value if that adds up to what all are worth."""
-    found = values(np.concatenate([np.zeros((1, size), bool), np.eye(size, dtype=bool), np.ones((1, size), bool)]))
-    phi = found[1:-1] - found[0]
-    assert phi.sum() == pytest.approx(found[-1] - found[0], abs=1e-12)
+    worths = values(np.concatenate([np.zeros((1, size), bool), np.eye(size, dtype=bool), np.ones((1, size), bool)]))
+    phi = worths[1:-1] - worths[0]
+    assert phi.sum() == pytest.approx(worths[-1] - worths[0], abs=1e-12)
     return phi
 
 
@@ -75,7 +75,7 @@ def test_the_share_is_met_by_exact_enumeration(profile, share, text):
     players, values = game(ruler(share), text, profile)
     size = len(players)
     masks = (np.arange(2**size)[:, None] >> np.arange(size)) & 1
-    found = values(masks)
+    coalition_values = values(masks)
     phi = np.zeros(size)
     for player in range(size):
         others = [other for other in range(size) if other != player]
@@ -83,8 +83,8 @@ def test_the_share_is_met_by_exact_enumeration(profile, share, text):
             weight = factorial(taken) * factorial(size - taken - 1) / factorial(size)
             for chosen in combinations(others, taken):
                 without = sum(1 << other for other in chosen)
-                phi[player] += weight * (found[without | 1 << player] - found[without])
-    assert phi.sum() == pytest.approx(found[-1] - found[0], abs=1e-12)
+                phi[player] += weight * (coalition_values[without | 1 << player] - coalition_values[without])
+    assert phi.sum() == pytest.approx(coalition_values[-1] - coalition_values[0], abs=1e-12)
     assert text_share(players, phi) == pytest.approx(share, abs=1e-9)
 
 
@@ -139,7 +139,7 @@ def test_a_ruler_is_left_with_its_other_share(profile, share):
     assert foil == pytest.approx([image, image, 0])
 
 
-def test_masks_leave_out_one_modality_whole():
+def test_masks_remove_one_modality_completely():
     game = coalitions(0.5, "equations").players[0]
     everything, patches, words = build_ablation_masks(game)
     assert everything.all()
@@ -172,24 +172,24 @@ def ablated_rows(without_text, without_image, explained="logit", profile="publis
 
 
 def test_rows_of_the_evaluation_layout():
-    found = ablated_rows([0.2, 0.6], [0.8, 0.1], "probability")
-    assert [(row["setting"], row["role"], row["score"], row["probability"], row["correct"]) for row in found] == [
+    rows = ablated_rows([0.2, 0.6], [0.8, 0.1], "probability")
+    assert [(row["setting"], row["role"], row["score"], row["probability"], row["correct"]) for row in rows] == [
         ("without text", "caption", 0.2, 0.2, False),
         ("without image", "caption", 0.8, 0.8, True),
         ("without text", "foil", 0.6, 0.6, False),
         ("without image", "foil", 0.1, 0.1, True),
     ]
-    assert [row["prediction"] for row in found] == ["mismatch", "match", "match", "mismatch"]
+    assert [row["prediction"] for row in rows] == ["mismatch", "match", "match", "mismatch"]
     assert all(row["probability"] is None for row in ablated_rows([1, 0], [1, 0]))
 
 
 def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
     values = compute_ablated_values(coalitions(0.5, "equations", ["b b", "b a"]))
-    found = ablated_rows([text for _, text, _ in values], [image for *_, image in values], profile="equations")
+    rows = ablated_rows([text for _, text, _ in values], [image for *_, image in values], profile="equations")
     how = Resampling(resamples=10, confidence=0.95, seed=0)
     ranked = {
         setting: compute_pair_metrics(
-            pair_scores([row for row in found if row["setting"] == setting], "equations"), "d", how
+            pair_scores([row for row in rows if row["setting"] == setting], "equations"), "d", how
         )["acc_r"]
         for setting in ("without text", "without image")
     }
@@ -198,9 +198,9 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
 
 
 def test_a_single_text_is_a_match_or_not():
-    found = ablated_rows([0.5], [0.2], "probability")
-    assert [row["prediction"] for row in found] == ["match", "mismatch"]
-    assert [row["correct"] for row in found] == [True, False]
+    rows = ablated_rows([0.5], [0.2], "probability")
+    assert [row["prediction"] for row in rows] == ["match", "mismatch"]
+    assert [row["correct"] for row in rows] == [True, False]
 
 
 HOW = Resampling(100, 0.95, 0)
@@ -228,13 +228,13 @@ def seen(tmp_path):
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
     settings = AttributionSettings("equations", "auto", 40, 0)
-    made = compute_text_rows(encoder, ITEMS, images, settings, stored, lambda _: None)
-    rows = parquet.build_table(made, ATTRIBUTION).to_pylist()
+    text_rows = compute_text_rows(encoder, ITEMS, images, settings, stored, lambda _: None)
+    rows = parquet.build_table(text_rows, ATTRIBUTION).to_pylist()
     scores = parquet.build_table(score_items(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
-    for found in (scores, rows):
-        failed = {row["item_id"] for row in found if row["error"] is not None}
+    for table in (scores, rows):
+        failed = {row["item_id"] for row in table if row["error"] is not None}
         assert failed == {"i3"}
-        assert all("is missing" in row["error"] for row in found if row["item_id"] == "i3")
+        assert all("is missing" in row["error"] for row in table if row["item_id"] == "i3")
     (accuracy,) = [
         row for row in build_metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW) if row["metric"] == "acc_r"
     ]

@@ -50,22 +50,22 @@ def test_a_summary_worked_by_hand():
         row(None, image="e", error="too long"),
         row(None, image="f", reason="every value is 0"),
     ]
-    (found,) = summarize_attributions(rows, "existence", HOW)
-    assert found["value"] == pytest.approx(60)
-    assert (found["items"], found["n"]) == (6, 3)
-    assert found["sd"] == pytest.approx(100 * np.sqrt(0.08 / 3))
-    assert found["standard_error"] == pytest.approx(100 * np.sqrt((0.0009 + 0.0016) / 2))
-    assert found["standard_error_n"] == 2
-    assert found["noise"] == pytest.approx(0.00125 / 0.01)
-    assert found["mm_skew"] == "textual"
-    assert found["missing"] == [{"reason": "every value is 0", "count": 1}, {"reason": "too long", "count": 2}]
-    assert 40 <= found["ci_low"] < 60 < found["ci_high"] <= 80
+    (summary,) = summarize_attributions(rows, "existence", HOW)
+    assert summary["value"] == pytest.approx(60)
+    assert (summary["items"], summary["n"]) == (6, 3)
+    assert summary["sd"] == pytest.approx(100 * np.sqrt(0.08 / 3))
+    assert summary["standard_error"] == pytest.approx(100 * np.sqrt((0.0009 + 0.0016) / 2))
+    assert summary["standard_error_n"] == 2
+    assert summary["noise"] == pytest.approx(0.00125 / 0.01)
+    assert summary["mm_skew"] == "textual"
+    assert summary["missing"] == [{"reason": "every value is 0", "count": 1}, {"reason": "too long", "count": 2}]
+    assert 40 <= summary["ci_low"] < 60 < summary["ci_high"] <= 80
 
 
 def test_roles_profiles_and_settings_stand_apart():
     rows = [row(0.2), row(0.4, role="foil"), row(0.6, profile="equations"), row(0.4)]
-    found = {(part["role"], part["profile"]): part["value"] for part in summarize_attributions(rows, "d", HOW)}
-    assert found == {
+    values = {(part["role"], part["profile"]): part["value"] for part in summarize_attributions(rows, "d", HOW)}
+    assert values == {
         ("caption", "published"): pytest.approx(30),
         ("foil", "published"): pytest.approx(40),
         ("caption", "equations"): pytest.approx(60),
@@ -73,9 +73,11 @@ def test_roles_profiles_and_settings_stand_apart():
 
 
 def test_nothing_to_sum_up_says_so():
-    (found,) = summarize_attributions([row(None, error="too long")], "d", HOW)
-    assert found["value"] is found["sd"] is found["standard_error"] is found["mm_skew"] is found["noise"] is None
-    assert found["reason"] == "none of 1 items has a T-SHAP"
+    (summary,) = summarize_attributions([row(None, error="too long")], "d", HOW)
+    assert (
+        summary["value"] is summary["sd"] is summary["standard_error"] is summary["mm_skew"] is summary["noise"] is None
+    )
+    assert summary["reason"] == "none of 1 items has a T-SHAP"
     (exact,) = summarize_attributions([row(0.3, 0.0), row(0.3, 0.0)], "d", HOW)
     assert exact["standard_error"] == 0
     assert exact["noise"] is None  # no variance that anything could be a share of
@@ -101,14 +103,14 @@ IDS = [f"item {place}" for place in range(1000)]
 
 def test_the_scripts_draw_before_they_pass_over_invalid_items():
     valid = [place % 5 > 0 for place in range(1000)]
-    found = select_published_sample(IDS, valid, 100)
+    sample = select_published_sample(IDS, valid, 100)
     # as they do it: seed the global generator, draw from the items of a dictionary, then look at the votes
     state = random.getstate()
     random.seed(1520)
     drawn = random.sample(list(dict(zip(IDS, valid, strict=True)).items()), 100)
     random.setstate(state)
-    assert found == [name for name, fits in drawn if fits]
-    assert 70 < len(found) < 90
+    assert sample == [name for name, fits in drawn if fits]
+    assert 70 < len(sample) < 90
 
 
 def test_all_of_an_instrument_are_its_valid_items():
@@ -136,18 +138,18 @@ def draw_items(count, effect, seed=0):
 
 def test_four_items_worked_by_hand():
     # ranks of correctness 1.5 1.5 3.5 3.5, of T-SHAP 1 2 3 4: Pearson 4 / sqrt(4 x 5)
-    found = correlate_correctness_with_t_shap(
+    correlation = correlate_correctness_with_t_shap(
         rows([False, False, True, True], [0.1, 0.2, 0.3, 0.9]), "d", CORRELATION_RESAMPLING
     )
-    assert found.rho.value == pytest.approx(4 / np.sqrt(20))
-    assert found.rho.n == 4
+    assert correlation.rho.value == pytest.approx(4 / np.sqrt(20))
+    assert correlation.rho.n == 4
 
 
 def test_items_without_either_number_are_left_out():
     given = rows([True, False, True, None, False], [0.3, 0.1, 0.2, 0.9, None])
-    found = correlate_correctness_with_t_shap(given, "d", CORRELATION_RESAMPLING)
-    assert found.rho.n == 3
-    assert found.rho.value == pytest.approx(spearmanr([1, 0, 1], [0.3, 0.1, 0.2]).statistic)
+    correlation = correlate_correctness_with_t_shap(given, "d", CORRELATION_RESAMPLING)
+    assert correlation.rho.n == 3
+    assert correlation.rho.value == pytest.approx(spearmanr([1, 0, 1], [0.3, 0.1, 0.2]).statistic)
 
 
 @pytest.mark.parametrize(
@@ -161,26 +163,26 @@ def test_items_without_either_number_are_left_out():
     ],
 )
 def test_what_is_undefined_says_why(correct, shares, reason):
-    found = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
-    assert found.rho.value is None
-    assert found.rho.ci_low is None
-    assert found.p is None
-    assert reason in found.rho.reason
+    correlation = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
+    assert correlation.rho.value is None
+    assert correlation.rho.ci_low is None
+    assert correlation.p is None
+    assert reason in correlation.rho.reason
 
 
 def test_each_resample_has_the_rho_of_its_items_written_out():
     correct, shares = draw_items(30, 0.5)
     shares = np.round(shares, 1)  # many ties
     counts = np.random.default_rng(1).integers(0, 4, size=(20, 30)).astype(float)
-    found = _compute_rho(np.array(correct), shares, counts)
-    for draw, rho in zip(counts.astype(int), found, strict=True):
+    rhos = _compute_rho(np.array(correct), shares, counts)
+    for draw, rho in zip(counts.astype(int), rhos, strict=True):
         assert rho == pytest.approx(spearmanr(np.repeat(correct, draw), np.repeat(shares, draw)).statistic)
 
 
 def test_a_resample_without_a_correlation_is_not_a_number():
     counts = np.array([[2.0, 1.0, 0.0], [0.0, 0.0, 3.0], [1.0, 1.0, 1.0]])
-    found = _compute_rho(np.array([True, True, False]), np.array([0.1, 0.2, 0.3]), counts)
-    assert np.isnan(found).tolist() == [True, True, False]
+    rho = _compute_rho(np.array([True, True, False]), np.array([0.1, 0.2, 0.3]), counts)
+    assert np.isnan(rho).tolist() == [True, True, False]
 
 
 def test_resamples_are_those_of_the_house():
@@ -194,9 +196,9 @@ def test_resamples_are_those_of_the_house():
 
 def test_the_interval_of_independent_items_is_that_of_fisher():
     correct, shares = draw_items(400, 0)
-    found = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING).rho
-    assert (found.ci_high - found.ci_low) / 2 == pytest.approx(1.96 / np.sqrt(397), rel=0.1)
-    assert found.ci_low < found.value < found.ci_high
+    correlation = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING).rho
+    assert (correlation.ci_high - correlation.ci_low) / 2 == pytest.approx(1.96 / np.sqrt(397), rel=0.1)
+    assert correlation.ci_low < correlation.value < correlation.ci_high
 
 
 def test_items_that_share_an_image_say_no_more_than_one_of_them():
@@ -213,6 +215,6 @@ def test_items_that_share_an_image_say_no_more_than_one_of_them():
 def test_p_is_that_of_scipy():
     correct, shares = draw_items(80, 0.4)
     expected = spearmanr(correct, shares)
-    found = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
-    assert found.p == pytest.approx(expected.pvalue)
-    assert 0 < found.p < 1
+    correlation = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
+    assert correlation.p == pytest.approx(expected.pvalue)
+    assert 0 < correlation.p < 1

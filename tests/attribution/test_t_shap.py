@@ -77,31 +77,31 @@ def test_a_weak_token_counts_in_full_unless_left_out():
 def test_nothing_has_no_share():
     for profile in ("equations", "published"):
         assert math.isnan(t_shap_of_outputs(np.zeros((3, 2)), slice(0, 1), profile))
-        found = measure_t_shap_of_outputs(build_estimate(np.zeros((3, 2)), exact=True), slice(0, 1), profile)
-        assert "no share" in found.reason
+        t_shap = measure_t_shap_of_outputs(build_estimate(np.zeros((3, 2)), exact=True), slice(0, 1), profile)
+        assert "no share" in t_shap.reason
 
 
 def test_rounding_has_no_share_in_equations():
     for phi in (np.full((3, 2), 1e-9), PHI[:, :1] * [[1, -1]]):
-        found = measure_t_shap_of_outputs(build_estimate(phi, exact=True), slice(0, 1), "equations")
-        assert math.isnan(found.value)
-        assert found.reason == "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
+        t_shap = measure_t_shap_of_outputs(build_estimate(phi, exact=True), slice(0, 1), "equations")
+        assert math.isnan(t_shap.value)
+        assert t_shap.reason == "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
 
 
 def test_the_standard_error_of_one_token_is_that_of_t_shap():
     parts = np.random.default_rng(0).normal(1, 0.3, (5, 4, 1))
     sampled = build_estimate(parts.mean(axis=0), parts)
     for profile in ("equations", "published"):
-        found, plain = measure_t_shap_of_outputs(sampled, slice(0, 2), profile), measure_t_shap(sampled, 2)
-        assert found.value == pytest.approx(plain.value)
-        assert found.standard_error == pytest.approx(plain.standard_error)
+        t_shap, plain = measure_t_shap_of_outputs(sampled, slice(0, 2), profile), measure_t_shap(sampled, 2)
+        assert t_shap.value == pytest.approx(plain.value)
+        assert t_shap.standard_error == pytest.approx(plain.standard_error)
 
 
 def test_a_jackknife_of_two_tokens_worked_by_hand():
     parts = np.array([[[1.0, 1.0], [1.0, 3.0]], [[3.0, 1.0], [1.0, 1.0]]])
     shares = np.array([(3 / 4 + 1 / 2) / 2, (1 / 2 + 1 / 4) / 2])  # without the first, without the second
-    found = measure_t_shap_of_outputs(build_estimate(parts.mean(axis=0), parts), slice(0, 1), "equations")
-    assert found.standard_error == pytest.approx(math.sqrt(((shares - shares.mean()) ** 2).sum() / 2))
+    t_shap = measure_t_shap_of_outputs(build_estimate(parts.mean(axis=0), parts), slice(0, 1), "equations")
+    assert t_shap.standard_error == pytest.approx(math.sqrt(((shares - shares.mean()) ** 2).sum() / 2))
 
 
 def test_a_share_worked_by_hand():
@@ -114,10 +114,10 @@ def test_a_share_worked_by_hand():
 
 
 def test_no_share_of_nothing():
-    found = measure_t_shap(build_estimate(np.zeros((3, 1)), exact=True), 1)
-    assert math.isnan(found.value)
-    assert math.isnan(found.standard_error)
-    assert "every Shapley value is 0" in found.reason
+    t_shap = measure_t_shap(build_estimate(np.zeros((3, 1)), exact=True), 1)
+    assert math.isnan(t_shap.value)
+    assert math.isnan(t_shap.standard_error)
+    assert "every Shapley value is 0" in t_shap.reason
 
 
 def test_a_jackknife_worked_by_hand():
@@ -136,10 +136,10 @@ def test_reasons_stand_where_there_is_no_standard_error():
         (build_estimate(phi), "no independent parts"),
         (build_estimate(phi, parts=[phi]), "needs two"),
     ):
-        found = measure_t_shap(poor, 1)
-        assert found.value == 0.5
-        assert math.isnan(found.standard_error)
-        assert reason in found.reason
+        t_shap = measure_t_shap(poor, 1)
+        assert t_shap.value == 0.5
+        assert math.isnan(t_shap.standard_error)
+        assert reason in t_shap.reason
     gone = measure_t_shap(build_estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
     assert math.isnan(gone.standard_error)
     assert "without one permutation" in gone.reason
@@ -154,8 +154,8 @@ def test_the_skew_fits_print():
                     metric = row["setting"] if row["metric"] == "mm_skew" else row["metric"]
                     cells.setdefault((table, row["model"], metric), {})[row["metric"] == "mm_skew"] = row["value"]
     assert len(cells) == 18
-    for cell, printed in cells.items():
-        assert classify_skew(float(printed[False]) / 100) == printed[True], cell
+    for cell, paper_value in cells.items():
+        assert classify_skew(float(paper_value[False]) / 100) == paper_value[True], cell
 
 
 def test_five_points_are_no_skew():
@@ -175,9 +175,9 @@ def test_the_standard_error_covers():
     truth = compute_t_shap(unanimity_phi(players, terms), text)
     assert compute_t_shap(play(begin_exact(players), game)[0].phi, text) == pytest.approx(truth)
     drawn = [play(begin_permutations(players, 250, seed), game)[0] for seed in range(200)]
-    found = [measure_t_shap(one, text) for one in drawn]
-    off = np.array([one.value - truth for one in found])
-    errors = np.array([one.standard_error for one in found])
+    t_shap = [measure_t_shap(one, text) for one in drawn]
+    off = np.array([one.value - truth for one in t_shap])
+    errors = np.array([one.standard_error for one in t_shap])
     assert 0.9 <= np.mean(np.abs(off) <= 2.26 * errors) <= 0.99
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(off.std(), rel=0.25)
     magnitude = np.mean([np.abs(one.phi).sum() for one in drawn])

@@ -30,7 +30,7 @@ def test_word_pieces_of_the_verb():
     assert find_verb_pieces(read.spans, span(6, 14)) == [3, 4]
 
 
-def test_a_verb_that_no_vocabulary_holds_whole():
+def test_a_verb_of_several_tokens():
     # [CLS] a girl ska ##ting . [SEP]
     spans = [span(0, 0), span(0, 1), span(2, 6), span(7, 10), span(10, 14), span(14, 15), span(0, 0)]
     assert find_verb_pieces(spans, span(7, 14)) == [3, 4]
@@ -56,12 +56,12 @@ SPANS = [span(0, 0), span(0, 1), span(2, 5), span(5, 8), span(0, 0)]
 
 def test_values_worked_by_hand():
     phi = [[0.0], [0.2], [0.3], [-0.1], [0.0], [5.0], [-7.0]]
-    found = compute_verb_values(SPANS, phi, span(2, 8))
-    assert found["verb_shap"] == pytest.approx(0.2)
-    assert found["verb_share"] == pytest.approx(100 * 0.4 / 0.6)
-    assert found["pieces"] == 2
-    assert found["reason"] is None
-    assert compute_verb_values(SPANS, np.array(phi)[:, 0], span(2, 8)) == found
+    verb_values = compute_verb_values(SPANS, phi, span(2, 8))
+    assert verb_values["verb_shap"] == pytest.approx(0.2)
+    assert verb_values["verb_share"] == pytest.approx(100 * 0.4 / 0.6)
+    assert verb_values["pieces"] == 2
+    assert verb_values["reason"] is None
+    assert compute_verb_values(SPANS, np.array(phi)[:, 0], span(2, 8)) == verb_values
 
 
 def test_values_that_are_undefined_say_why():
@@ -94,7 +94,7 @@ def everything(count):
     ]
 
 
-def test_the_sample_takes_groups_whole():
+def test_the_sample_never_splits_a_group():
     items = everything(80)
     picked = select_probes(items, 50, 7)
     assert len(picked) == 200
@@ -170,11 +170,11 @@ def test_a_model_without_match_probability_has_only_the_pooled_cells():
 
 
 def test_the_cells_are_those_in_print():
-    printed = set()
+    paper_cells = set()
     for number in (5, 6, 7, 10, 11):
         with (PUBLISHED / f"cv-probes-{number}.csv").open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                printed.add((row["metric"], row["dataset"].removeprefix("cv-probes:"), row["setting"]))
-    made = {(row["metric"], row["condition"], row["setting"]) for row in build_verb_table([], [], HOW)}
-    assert printed < made
-    assert len(printed) == 24
+                paper_cells.add((row["metric"], row["dataset"].removeprefix("cv-probes:"), row["setting"]))
+    cells = {(row["metric"], row["condition"], row["setting"]) for row in build_verb_table([], [], HOW)}
+    assert paper_cells < cells
+    assert len(paper_cells) == 24

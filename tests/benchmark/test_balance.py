@@ -138,10 +138,10 @@ def candidates(shared_data, script):
 
 @pytest.mark.parametrize("instrument", SIZES)
 def test_the_published_distance_is_reached_at_a_tenth_of_the_size(script, candidates, instrument):
-    rows, (_, printed) = candidates[instrument], script.PRINTED[instrument]
-    count, distance, _ = script.measured(rows, SIZES[instrument], printed, 5)
+    rows, (_, paper_value) = candidates[instrument], script.PAPER_VALUES[instrument]
+    count, distance, _ = script.measured(rows, SIZES[instrument], paper_value, 5)
     assert count == SIZES[instrument]
-    assert distance <= printed
+    assert distance <= paper_value
     images = {row["image"] for row in rows}
     assert len(images) > SIZES[instrument]
     assert len({row["item_id"] for row in rows}) == len(rows)

@@ -67,7 +67,7 @@ def build_written(image, caption, plain_image="p.jpg"):
     return {"image": image, "verb": "voting", "writer": "w", "caption": caption, "plain_image": plain_image}
 
 
-def test_the_most_grammatical_caption_of_an_image_is_kept_once():
+def test_the_most_grammatical_caption_of_an_image_is_selected_once():
     assert [row["rejected"] for row in CONTEXTUAL] == [
         READS_WORSE,
         None,

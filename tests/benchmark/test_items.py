@@ -5,7 +5,7 @@ from waltz.benchmark.statistics import count_funnel, find_lost_step
 from waltz.filters.pipeline import find_worse_wordings, select_best_captions
 
 
-def row(number, caption="on", foil="in", kept=True, rejected=None):
+def row(number, caption="on", foil="in", selected=True, rejected=None):
     return {
         "item_id": f"relations:toy:{number}:0",
         "instrument": "relations",
@@ -29,7 +29,7 @@ def row(number, caption="on", foil="in", kept=True, rejected=None):
         "nli_entailment": None,
         "nli_neutral": None,
         "nli_contradiction": None,
-        "kept": kept,
+        "kept": selected,
         "rejected": rejected,
     }
 
@@ -38,9 +38,9 @@ ROWS = [
     row(0),
     row(1),
     row(2, "in", "on"),
-    row(3, kept=False, rejected="not attested in the captions"),
-    row(4, kept=False, rejected="grammaticality below 0.8"),
-    row(5, kept=False, rejected="no contradiction"),
+    row(3, selected=False, rejected="not attested in the captions"),
+    row(4, selected=False, rejected="grammaticality below 0.8"),
+    row(5, selected=False, rejected="no contradiction"),
 ]
 
 

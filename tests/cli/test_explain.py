@@ -40,8 +40,8 @@ def waltz(*arguments):
 
 
 def explained(folder, image, text, out, *more):
-    said = waltz("--model", folder, "--image", image, "--text", text, "--json", out, *more)
-    assert said.exit_code == 0, said.output
+    result = waltz("--model", folder, "--image", image, "--text", text, "--json", out, *more)
+    assert result.exit_code == 0, result.output
     return json.loads(out.read_text(encoding="utf-8"))
 
 
@@ -98,15 +98,15 @@ def published_values(folder, path, text, seed):
 )
 def test_published_profile_gives_the_values_of_the_published_code(text, changes, clip, picture, tmp_path):
     folder = tiny_clip.save_clip(tmp_path / "clip", **changes) if changes else clip
-    found = explained(folder, picture, text, tmp_path / "x.json", "--profile", "published", "--seed", 7)
+    record = explained(folder, picture, text, tmp_path / "x.json", "--profile", "published", "--seed", 7)
     phi, share, score, base, evaluations = published_values(folder, picture, text, 7)
     assert np.abs(phi).max() > 0.05  # not all nothing
-    np.testing.assert_allclose([player["phi"] for player in found["players"]], phi, atol=1e-5)
-    assert found["t_shap"] == pytest.approx(share, abs=1e-5)
-    assert found["score"] == pytest.approx(score, abs=1e-4)
-    assert found["base_value"] == pytest.approx(base, abs=1e-4)
-    assert found["evaluations"] == evaluations == 10 * (2 * len(phi) + 1)
-    assert found["residual"] < 1e-4
+    np.testing.assert_allclose([player["phi"] for player in record["players"]], phi, atol=1e-5)
+    assert record["t_shap"] == pytest.approx(share, abs=1e-5)
+    assert record["score"] == pytest.approx(score, abs=1e-4)
+    assert record["base_value"] == pytest.approx(base, abs=1e-4)
+    assert record["evaluations"] == evaluations == 10 * (2 * len(phi) + 1)
+    assert record["residual"] < 1e-4
 
 
 def test_a_foil_is_explained_with_the_same_seed(clip, picture, tmp_path):
@@ -122,29 +122,29 @@ def test_a_foil_is_explained_with_the_same_seed(clip, picture, tmp_path):
 
 
 def test_the_file_names_what_was_done(clip, picture, tmp_path):
-    found = explained(clip, picture, SHORT, tmp_path / "x.json", "--seed", 5)
-    assert found["model"] == str(clip)
-    assert (found["profile"], found["seed"], found["revision"]) == ("published", 5, "local")
-    assert [player["text"] for player in found["players"]] == [
+    record = explained(clip, picture, SHORT, tmp_path / "x.json", "--seed", 5)
+    assert record["model"] == str(clip)
+    assert (record["profile"], record["seed"], record["revision"]) == ("published", 5, "local")
+    assert [player["text"] for player in record["players"]] == [
         *("<|startoftext|>", "a", "dog", "sees", "<|endoftext|>"),
         *(f"patch {row},{column}" for row in range(3) for column in range(3)),
     ]
-    assert [player["modality"] for player in found["players"]] == ["text"] * 5 + ["image"] * 9
-    assert 0 < found["t_shap_se"] < 1
-    assert found["probability"] is None  # CLIP has none
+    assert [player["modality"] for player in record["players"]] == ["text"] * 5 + ["image"] * 9
+    assert 0 < record["t_shap_se"] < 1
+    assert record["probability"] is None  # CLIP has none
 
 
 def test_equations_profile_lets_special_tokens_be(clip, picture, tmp_path):
-    found = explained(clip, picture, SHORT, tmp_path / "x.json", "--profile", "equations")
-    assert [player["text"] for player in found["players"] if player["modality"] == "text"] == ["a", "dog", "sees"]
-    assert sum(player["phi"] for player in found["players"]) == pytest.approx(
-        found["value"] - found["base_value"], abs=1e-4
+    record = explained(clip, picture, SHORT, tmp_path / "x.json", "--profile", "equations")
+    assert [player["text"] for player in record["players"] if player["modality"] == "text"] == ["a", "dog", "sees"]
+    assert sum(player["phi"] for player in record["players"]) == pytest.approx(
+        record["value"] - record["base_value"], abs=1e-4
     )
 
 
 def test_figures_are_written_by_their_suffix(clip, picture, tmp_path):
-    said = waltz("--model", clip, "--image", picture, "--text", SHORT, "--foil", LONG, "--figure", tmp_path / "both")
-    assert said.exit_code == 0, said.output
+    result = waltz("--model", clip, "--image", picture, "--text", SHORT, "--foil", LONG, "--figure", tmp_path / "both")
+    assert result.exit_code == 0, result.output
     assert Image.open(tmp_path / "both.png").width > 1000
     svg = (tmp_path / "both.svg").read_text(encoding="utf-8")
     assert "attention relevance" in svg
@@ -152,13 +152,13 @@ def test_figures_are_written_by_their_suffix(clip, picture, tmp_path):
 
 
 def test_a_notebook_gets_the_same(clip, picture, tmp_path):
-    found = explain(str(clip), Image.open(picture), SHORT, foil=LONG, seed=7)
-    assert len(found.attributions) == 2
-    assert found.image.shape == (35, 35, 3)
-    assert found.record()["players"] == explained(
+    explanation = explain(str(clip), Image.open(picture), SHORT, foil=LONG, seed=7)
+    assert len(explanation.attributions) == 2
+    assert explanation.image.shape == (35, 35, 3)
+    assert explanation.record()["players"] == explained(
         clip, picture, SHORT, tmp_path / "x.json", "--foil", LONG, "--seed", 7
     )["players"]  # fmt: skip
-    shown = found._repr_html_()
+    shown = explanation._repr_html_()
     assert shown.count("<span") == 5 + 14
     assert "&lt;|startoftext|&gt;" in shown
     assert "<script" not in shown
@@ -167,25 +167,25 @@ def test_a_notebook_gets_the_same(clip, picture, tmp_path):
 def test_the_image_shown_is_the_one_that_the_model_sees(clip, tmp_path):
     half = Image.new("RGB", (70, 70), "black")
     half.paste("white", (0, 0, 35, 70))
-    found = explain(str(clip), half, SHORT)
-    assert found.image[:, 5].min() == pytest.approx(1, abs=1e-5)
-    assert found.image[:, -5].max() == pytest.approx(0, abs=1e-5)
+    explanation = explain(str(clip), half, SHORT)
+    assert explanation.image[:, 5].min() == pytest.approx(1, abs=1e-5)
+    assert explanation.image[:, -5].max() == pytest.approx(0, abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [(80, 1), (1, 1)], ids=["1 pixel high", "1 pixel"])
 def test_odd_images_have_values(clip, size, tmp_path):
     Image.new("L", size, 90).save(tmp_path / "x.png")
-    found = explained(clip, tmp_path / "x.png", "dog", tmp_path / "x.json", "--figure", tmp_path / "x.svg")
-    assert len(found["players"]) == 3 + 4
+    record = explained(clip, tmp_path / "x.png", "dog", tmp_path / "x.json", "--figure", tmp_path / "x.svg")
+    assert len(record["players"]) == 3 + 4
 
 
 def test_a_text_that_fills_the_network(clip, picture, tmp_path):
-    found = explained(
+    record = explained(
         clip, picture, " ".join(["dog"] * 75), tmp_path / "x.json", "--profile", "equations", "--evaluations", 400
     )
-    assert len(found["players"]) == 75 + 81
-    assert found["t_shap_se"] is None
-    assert "one pair of orders" in found["reason"]
+    assert len(record["players"]) == 75 + 81
+    assert record["t_shap_se"] is None
+    assert "one pair of orders" in record["reason"]
 
 
 def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
@@ -197,11 +197,13 @@ def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
     for name in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
         (folder / name).write_bytes((clip / name).read_bytes())
     out = tmp_path / "x.json"
-    said = waltz("--model", folder, "--image", picture, "--text", SHORT, "--json", out, "--figure", tmp_path / "x.svg")
-    assert said.exit_code == 0, said.output
-    found = json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail)
-    assert found["score"] is found["t_shap"] is found["players"][1]["phi"] is None
-    assert found["reason"] == "the model's score is not finite"
+    result = waltz(
+        "--model", folder, "--image", picture, "--text", SHORT, "--json", out, "--figure", tmp_path / "x.svg"
+    )
+    assert result.exit_code == 0, result.output
+    record = json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert record["score"] is record["t_shap"] is record["players"][1]["phi"] is None
+    assert record["reason"] == "the model's score is not finite"
 
 
 ERRORS = {
@@ -241,24 +243,24 @@ def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
     places = {"BROKEN": broken, "EMPTY": empty, "BERT": bert, "BARE": bare, "TAKEN": tmp_path / "empty"}
     arguments = {"--model": clip, "--image": picture, "--text": SHORT}
     arguments |= {changes[place]: changes[place + 1] for place in range(0, len(changes), 2)}
-    said = waltz(*(places.get(part, part) for pair in arguments.items() for part in pair))
-    assert said.exit_code == 1, said.output
-    assert said.exception is None or isinstance(said.exception, SystemExit)
-    (line,) = said.stderr.strip().splitlines()
+    result = waltz(*(places.get(part, part) for pair in arguments.items() for part in pair))
+    assert result.exit_code == 1, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    (line,) = result.stderr.strip().splitlines()
     assert line.startswith("waltz: ")
     assert expected in line
 
 
 def test_transformers_says_nothing_about_a_text_that_is_too_long(picture, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
-    said = waltz("--model", SCENES, "--image", picture, "--text", "dog " * 90)
-    assert said.exit_code == 1
-    assert "92 tokens, at most 64 are read" in said.stderr
+    result = waltz("--model", SCENES, "--image", picture, "--text", "dog " * 90)
+    assert result.exit_code == 1
+    assert "92 tokens, at most 64 are read" in result.stderr
     assert not caplog.messages
 
 
 def test_importing_waltz_stays_cheap():
     heavy = "{'torch', 'transformers', 'numpy', 'typer'}"
     code = f"import sys, waltz; print(sorted({heavy} & set(sys.modules)), waltz.__version__)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("[] 0.")
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout.startswith("[] 0.")

@@ -40,11 +40,11 @@ def folders(tmp_path_factory):
     """Folders of a LLaVA, a LLaVA-NeXT and a language model, and an image."""
     home = tmp_path_factory.mktemp("models")
     Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8)).save(home / "photo.png")
-    for name, made in (("llava", tiny_decoders.llava()), ("next", tiny_decoders.llava_next())):
-        made.network.model.save_pretrained(home / name)
-        made.processor.chat_template = TEMPLATE
-        made.processor.image_processor = made.processor.image_processor.processor
-        made.processor.save_pretrained(home / name)
+    for name, decoder in (("llava", tiny_decoders.llava()), ("next", tiny_decoders.llava_next())):
+        decoder.network.model.save_pretrained(home / name)
+        decoder.processor.chat_template = TEMPLATE
+        decoder.processor.image_processor = decoder.processor.image_processor.processor
+        decoder.processor.save_pretrained(home / name)
     words = tiny_decoders.tokenizer()
     words.chat_template = TEMPLATE
     tiny_decoders.causal("llama", words, seed=4).network.model.save_pretrained(home / "lm")
@@ -58,9 +58,9 @@ def waltz(*arguments):
 
 
 def written(out, *arguments):
-    said = waltz(*arguments, "--json", out)
-    assert said.exit_code == 0, said.output
-    return json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail), said.stdout
+    result = waltz(*arguments, "--json", out)
+    assert result.exit_code == 0, result.output
+    return json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail), result.stdout
 
 
 def ready(begin, profile="published"):
@@ -92,7 +92,7 @@ def same(record, sides, suffix_lengths):
 
 
 @pytest.mark.parametrize("kind", ["llava", "next"])
-def test_ready_prompts_beside_an_image_give_what_the_released_code_gives(kind, folders, tmp_path):
+def test_ready_prompts_with_an_image_match_the_released_code(kind, folders, tmp_path):
     prompts, options = ready("<image> ")
     record, _ = written(
         tmp_path / "x.json", "--model", folders / kind, "--image", folders / "photo.png", *options, "--figure",
@@ -119,7 +119,7 @@ def test_ready_prompts_beside_an_image_give_what_the_released_code_gives(kind, f
 
 def test_ready_prompts_of_a_language_model_give_what_the_released_code_gives(folders, tmp_path):
     prompts, options = ready("")
-    record, said = written(tmp_path / "x.json", "--model", folders / "lm", *options)
+    record, output = written(tmp_path / "x.json", "--model", folders / "lm", *options)
     model = transformers.AutoModelForCausalLM.from_pretrained(folders / "lm").eval()
     words = transformers.AutoTokenizer.from_pretrained(folders / "lm")
     sides = [
@@ -128,8 +128,8 @@ def test_ready_prompts_of_a_language_model_give_what_the_released_code_gives(fol
     ]
     same(record, sides, [len(words(suffix, add_special_tokens=False)["input_ids"]) for suffix in SUFFIXES])
     assert record["answer"]["t_shap"] == 1
-    assert "T-SHAP" not in said
-    assert f"CC-SHAP {record['cc_shap']:.3f}" in said
+    assert "T-SHAP" not in output
+    assert f"CC-SHAP {record['cc_shap']:.3f}" in output
 
 
 def test_prompts_may_lie_in_files(folders, tmp_path):
@@ -143,7 +143,7 @@ def test_prompts_may_lie_in_files(folders, tmp_path):
 
 
 def test_a_question_with_labels(folders, tmp_path):
-    record, said = written(
+    record, output = written(
         tmp_path / "x.json", "--model", folders / "lm", "--question", f"@{folders / 'question.txt'}", "--labels", "A,B",
         "--max-new-tokens", 3, "--permutations", 2, "--figure", tmp_path / "x",
     )  # fmt: skip
@@ -160,20 +160,20 @@ def test_a_question_with_labels(folders, tmp_path):
     assert np.shape(record["explanation"]["phi"]) == (len(players), 3)
     assert record["answer"]["evaluations"] == 2 * (2 * len(players) + 1)
     assert record["cc_shap_se"] > 0
-    assert f"CC-SHAP {record['cc_shap']:.3f} ± {record['cc_shap_se']:.3f}" in said
+    assert f"CC-SHAP {record['cc_shap']:.3f} ± {record['cc_shap_se']:.3f}" in output
     assert (tmp_path / "x.svg").stat().st_size > 1000 < (tmp_path / "x.png").stat().st_size
 
 
 def test_a_question_in_words_and_a_chain_of_thought(folders, tmp_path):
-    asked = ["--model", folders / "llava", "--image", folders / "photo.png", "--question", QUESTION]
-    asked += ["--max-new-tokens", 3, "--evaluations", 90, "--value", "logit"]
-    record, said = written(tmp_path / "x.json", *asked, "--explanation", "cot")
+    options = ["--model", folders / "llava", "--image", folders / "photo.png", "--question", QUESTION]
+    options += ["--max-new-tokens", 3, "--evaluations", 90, "--value", "logit"]
+    record, output = written(tmp_path / "x.json", *options, "--explanation", "cot")
     assert record["label"] is None
     assert 1 <= len(record["answer"]["target_ids"]) <= 10
     assert "verbalize" in record["explanation"]["prompt"]
     assert 0 < record["answer"]["t_shap"] < 1
-    assert len(re.findall(r"T-SHAP \d", said)) == 2
-    post_hoc, _ = written(tmp_path / "y.json", *asked)
+    assert len(re.findall(r"T-SHAP \d", output)) == 2
+    post_hoc, _ = written(tmp_path / "y.json", *options)
     np.testing.assert_allclose(post_hoc["answer"]["phi"], record["answer"]["phi"], atol=1e-5)
     assert record["answer"]["generated_text"] in post_hoc["explanation"]["prompt"]
 
@@ -195,19 +195,21 @@ def test_texts_of_an_image_in_the_published_prompts(more, folders, tmp_path):
 
 
 @pytest.mark.parametrize(("family", "blanks"), [("mistral-chat", True), ("falcon", False)])
-@pytest.mark.parametrize("asked_by", [("--question", QUESTION, "--labels", "A,B"), READY], ids=["question", "ready"])
+@pytest.mark.parametrize(
+    "query_options", [("--question", QUESTION, "--labels", "A,B"), READY], ids=["question", "ready"]
+)
 def test_tokens_are_joined_by_blanks_where_the_released_code_did(
-    asked_by, family, blanks, folders, tmp_path, monkeypatch
+    query_options, family, blanks, folders, tmp_path, monkeypatch
 ):
-    asked = []
+    calls = []
 
     def spied(*arguments, **options):
-        asked.append(options)
+        calls.append(options)
         return compute_owen_values(*arguments, **{**options, "rows": 10})
 
     monkeypatch.setattr("waltz.attribution.prompt_attribution.compute_owen_values", spied)
-    record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *asked_by, "--family", family)
-    assert [(options["rows"], options["joins_tokens"]) for options in asked] == [(500, blanks)] * 2
+    record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *query_options, "--family", family)
+    assert [(options["rows"], options["joins_tokens"]) for options in calls] == [(500, blanks)] * 2
     assert record["answer"]["estimator"] == "partition"
     assert len(record["answer"]["players"]) == len(tiny_decoders.tokenizer()(record["answer"]["prompt"])["input_ids"])
 
@@ -219,10 +221,10 @@ def test_a_model_that_ignores_its_input_is_reported_as_such(folders, tmp_path):
     deaf.network.model.save_pretrained(tmp_path / "deaf")
     deaf.tokenizer.save_pretrained(tmp_path / "deaf")
     _, options = ready("", "equations")
-    record, said = written(tmp_path / "x.json", "--model", tmp_path / "deaf", *options)
+    record, output = written(tmp_path / "x.json", "--model", tmp_path / "deaf", *options)
     assert record["cc_shap"] is None
     assert "no shared player contributes to the answer" in record["cc_shap_reason"]
-    assert "CC-SHAP not defined" in said
+    assert "CC-SHAP not defined" in output
 
 
 ERRORS = {
@@ -232,7 +234,7 @@ ERRORS = {
     "a lone label": (["--question", "a cat", "--labels", "A"], "labels A: give two or more"),
     "a foil to a question": (["--question", "a", "--foil", "b"], "--foil: does not go with this: a foil belongs to"),
     "a prompt too few": (READY[:4], "--prompt-explanation is missing: ready prompts come with"),
-    "a question beside prompts": (["--question", "a", *READY], "--question: does not go with this: the prompts are"),
+    "a question with prompts": (["--question", "a", *READY], "--question: does not go with this: the prompts are"),
     "greedy question": (["--question", "a", "--greedy-target"], "--greedy-target: does not go with this: it belongs"),
     "two budgets": (["--question", "a", "--evaluations", 9, "--permutations", 9], "says the same as --evaluations"),
     "permutations": ([*READY, "--permutations", 3], "--permutations: does not go with this: profile published"),
@@ -260,12 +262,12 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("given", ERRORS)
-def test_what_makes_no_sense_is_one_line(given, folders):
+def test_wrong_options_are_one_line(given, folders):
     options, expected = ERRORS[given]
-    said = waltz("--model", folders / "lm", *(folders / "photo.png" if one == "PHOTO" else one for one in options))
-    assert said.exit_code == 1, said.output
-    assert said.exception is None or isinstance(said.exception, SystemExit)
-    (line,) = said.stderr.strip().splitlines()
+    result = waltz("--model", folders / "lm", *(folders / "photo.png" if one == "PHOTO" else one for one in options))
+    assert result.exit_code == 1, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    (line,) = result.stderr.strip().splitlines()
     assert line.startswith("waltz: ")
     assert expected in line
 
@@ -284,20 +286,20 @@ SEEING = {
 
 
 @pytest.mark.parametrize("given", SEEING)
-def test_what_makes_no_sense_beside_an_image_is_one_line(given, folders):
+def test_wrong_options_with_an_image_are_one_line(given, folders):
     options, expected = SEEING[given]
-    said = waltz("--model", folders / "llava", *(folders / "photo.png" if one == "PHOTO" else one for one in options))
-    assert said.exit_code == 1, said.output
-    (line,) = said.stderr.strip().splitlines()
+    result = waltz("--model", folders / "llava", *(folders / "photo.png" if one == "PHOTO" else one for one in options))
+    assert result.exit_code == 1, result.output
+    (line,) = result.stderr.strip().splitlines()
     assert expected in line
 
 
-def test_an_encoder_is_not_asked(folders, tmp_path):
+def test_options_of_decoders_are_refused_for_an_encoder(folders, tmp_path):
     transformers.CLIPConfig().save_pretrained(tmp_path)
     for more, expected in (
         (["--question", "a"], "--question: does not go with this: an encoder needs"),
         (["--image", folders / "photo.png"], "--text is missing: an encoder scores a text"),
     ):
-        said = waltz("--model", tmp_path, *more)
-        assert said.exit_code == 1
-        assert expected in said.stderr
+        result = waltz("--model", tmp_path, *more)
+        assert result.exit_code == 1
+        assert expected in result.stderr

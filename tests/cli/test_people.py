@@ -49,7 +49,7 @@ def exported(tmp_path, benchmark):
     return json.loads((tmp_path / "tasks" / "keys" / "relations.json").read_text())["tasks"]
 
 
-def test_kept_items_are_exported_and_votes_imported_for_a_study(tmp_path, benchmark, exported):
+def test_selected_items_are_exported_and_votes_imported_for_a_study(tmp_path, benchmark, exported):
     assert sorted(task["item_id"] for task in exported) == ["item-0", "item-1", "item-2", "item-3"]
     answers = [
         (task["task"], person, task["caption_position"] if person != "poor" else "neither")

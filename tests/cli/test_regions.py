@@ -36,14 +36,14 @@ def test_regions_of_an_image_are_stored_as_encoders_read_them(detector_file, pho
     file = photographs / "a.png"
     done = run("--model", detector_file, "--image", file, "--out", tmp_path / "a.png.npz")
     assert done.exit_code == 0, done.output
-    found = StoredRegions(tmp_path, WIDTH, "cpu").load_regions("a.png")
-    assert found.size == (90, 120)
+    regions = StoredRegions(tmp_path, WIDTH, "cpu").load_regions("a.png")
+    assert regions.size == (90, 120)
     detector = load_detector(detector_file)
     pixels = prepare_image(read_upright_image(file), detector.settings)
     assert pixels.shape[-2:] == (96, 128)
     plain = restated(tiny_weights(), pixels)
-    np.testing.assert_allclose(found.boxes, plain["boxes"] * 90 / 96, atol=5e-3)
-    np.testing.assert_allclose(found.features, plain["features"], atol=1e-4)
+    np.testing.assert_allclose(regions.boxes, plain["boxes"] * 90 / 96, atol=5e-3)
+    np.testing.assert_allclose(regions.features, plain["features"], atol=1e-4)
     with np.load(tmp_path / "a.png.npz") as arrays:
         assert str(arrays["detector"]) == detector.name
         assert arrays["classes"].tolist() == plain["classes"].tolist()
@@ -112,7 +112,7 @@ def test_a_named_configuration_decides(detector_file, photographs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--image", "{photographs}/a.png", "--out", "{photographs}"), "is a folder; name the .npz"),
         (("--image", "{photographs}", "--out", "{photographs}/a.png"), "is a file, and there are 2 images"),
@@ -122,10 +122,10 @@ def test_a_named_configuration_decides(detector_file, photographs, tmp_path):
         (("--image", "{photographs}/no.png", "--out", "{empty}/a.npz"), "no.png: cannot be read: "),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(detector_file, photographs, tmp_path, options, said):
+def test_wrong_input_is_refused_in_one_line(detector_file, photographs, tmp_path, options, message):
     (tmp_path / "empty").mkdir()
     named = [option.format(photographs=photographs, empty=tmp_path / "empty") for option in options]
     done = run("--model", detector_file, *named, *(() if "--out" in named else ("--out", tmp_path / "out")))
     assert done.exit_code == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1

@@ -41,8 +41,8 @@ def score(folder, arrays, **changes):
 
 def test_scores_are_those_of_the_restatement(files):
     folder, arrays = files
-    found = score(folder, arrays)
-    assert found.exit_code == 0, found.output
+    result = score(folder, arrays)
+    assert result.exit_code == 0, result.output
     logits = np.load(folder / "out.npz")["match_logits"]
     assert (logits.shape, logits.dtype) == ((20, 2), np.float32)
     weights = random_weights("pretrained")
@@ -57,13 +57,13 @@ def test_a_mask_of_ones_and_types_of_zero_need_not_be_given(files):
     arrays["attention_mask"][:] = 1
     arrays["token_type_ids"][:] = 0
     assert score(folder, arrays).exit_code == 0
-    whole = np.load(folder / "out.npz")["match_logits"]
+    complete_logits = np.load(folder / "out.npz")["match_logits"]
     arrays = {name: arrays[name] for name in ("pixel_values", "input_ids")}
     assert score(folder, arrays).exit_code == 0
-    np.testing.assert_allclose(np.load(folder / "out.npz")["match_logits"], whole, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(np.load(folder / "out.npz")["match_logits"], complete_logits, rtol=0, atol=1e-6)
 
 
-def test_a_folder_with_settings_beside_is_a_model(files):
+def test_a_folder_with_settings_is_a_model(files):
     folder, arrays = files
     (folder / "config.json").write_text(json.dumps(CONFIG))
     assert score(folder, arrays, model=".", config=None).exit_code == 0
@@ -82,12 +82,12 @@ def test_a_folder_with_settings_beside_is_a_model(files):
         ({"inputs": "settings"}, "settings: not an .npz of arrays"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(files, changes, fault):
+def test_a_wrong_option_is_refused_in_one_line(files, changes, fault):
     folder, arrays = files
-    found = score(folder, arrays, **changes)
-    assert found.exit_code == 1
-    assert fault in found.stderr
-    assert found.stderr.count("\n") == 1
+    result = score(folder, arrays, **changes)
+    assert result.exit_code == 1
+    assert fault in result.stderr
+    assert result.stderr.count("\n") == 1
     assert not (folder / "out.npz").exists()
 
 
@@ -112,10 +112,10 @@ def test_a_wrong_option_is_told_in_one_line(files, changes, fault):
         ("token_type_ids", np.array([{}]), "in.npz: not an .npz of arrays"),
     ],
 )
-def test_inputs_that_do_not_fit_are_told_in_one_line(files, name, array, fault):
+def test_inputs_that_do_not_fit_are_refused_in_one_line(files, name, array, fault):
     folder, arrays = files
     arrays = {key: value for key, value in (arrays | {name: array}).items() if value is not None}
-    found = score(folder, arrays)
-    assert found.exit_code == 1
-    assert fault in found.stderr
-    assert found.stderr.count("\n") == 1
+    result = score(folder, arrays)
+    assert result.exit_code == 1
+    assert fault in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Shares, correlations, rescaled averages and deviations, by hand and on the printed tables."""
+"""Shares, correlations, rescaled averages and deviations, by hand and on the tables of the paper."""
 
 import csv
 import math
@@ -17,9 +17,9 @@ def test_a_point_biserial_correlation_by_hand():
     # means 0.5 (verdict 1) and 0.1 (verdict 0), population deviation of 0.2 0.8 0 0.2 is sqrt(0.09), p = q = 1/2
     verdicts = {"a": 1, "b": 1, "c": 0, "d": 0, "e": None, "f": 1, "g": 0}
     scores = {"a": 0.2, "b": 0.8, "c": 0.0, "d": 0.2, "e": 0.9, "f": None, "g": math.nan}
-    found = compute_correlation(verdicts, scores)
-    assert found.n == 4
-    assert found.value == pytest.approx((0.5 - 0.1) / math.sqrt(0.09) * 0.5)
+    correlation = compute_correlation(verdicts, scores)
+    assert correlation.n == 4
+    assert correlation.value == pytest.approx((0.5 - 0.1) / math.sqrt(0.09) * 0.5)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_a_point_biserial_correlation_by_hand():
     ],
 )
 def test_an_undefined_correlation_says_why(verdicts, scores, n: int, reason: str):
-    found = compute_correlation(verdicts, scores)
-    assert (found.value, found.n) == (None, n)
-    assert found.reason is not None
-    assert reason in found.reason
+    correlation = compute_correlation(verdicts, scores)
+    assert (correlation.value, correlation.n) == (None, n)
+    assert correlation.reason is not None
+    assert reason in correlation.reason
 
 
-PRINTED = {
+PAPER_VALUES = {
     "llama2-7b": 43.9,
     "llama2-7b-chat": 45.9,
     "llama2-13b-chat": 46.9,
@@ -49,16 +49,16 @@ PRINTED = {
 """What averaging thesis Tables 5.2 and C.2 as C.1 describes gives (reference tables, known inconsistency 17)."""
 
 
-def test_rescaled_averages_of_the_printed_tables():
-    for model, expected in PRINTED.items():
+def test_rescaled_averages_match_the_paper_tables():
+    for model, expected in PAPER_VALUES.items():
         cells = {}
         for table in ("thesis-5.2", "thesis-C.2"):
             for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
                 if row["model"] == model and not row["metric"].startswith("accuracy"):
                     cells[row["dataset"], row["metric"]] = Measure(float(row["value"]), 100)
-        found = compute_rescaled_average(cells, ["cc_shap_posthoc", "cc_shap_cot"])
-        assert found.n == len(cells) == 41
-        assert found.value == pytest.approx(expected, abs=0.06)
+        average = compute_rescaled_average(cells, ["cc_shap_posthoc", "cc_shap_cot"])
+        assert average.n == len(cells) == 41
+        assert average.value == pytest.approx(expected, abs=0.06)
 
 
 def test_an_average_with_a_cell_missing_names_it():
@@ -69,8 +69,8 @@ def test_an_average_with_a_cell_missing_names_it():
 
 
 def test_the_deviation_over_seeds_is_that_of_a_sample():
-    found = compute_seed_spread({2: 3.0, 0: 1.0, 1: 2.0})
-    assert (found.mean.value, found.deviation.value, found.deviation.n) == (2.0, 1.0, 3)
+    spread = compute_seed_spread({2: 3.0, 0: 1.0, 1: 2.0})
+    assert (spread.mean.value, spread.deviation.value, spread.deviation.n) == (2.0, 1.0, 3)
     assert compute_seed_spread({0: 1.0}).mean.value == 1.0
     assert compute_seed_spread({0: 1.0}).deviation.reason == "one seed; a standard deviation needs two"
     assert compute_seed_spread({0: 1.0, 1: None}).mean.reason == "1 of 2 seeds have no value"

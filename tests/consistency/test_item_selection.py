@@ -1,4 +1,4 @@
-"""Which questions are asked in stage consistency, and in which order their captions stand."""
+"""Questions of stage consistency and the order of their captions."""
 
 import random
 from typing import Any
@@ -54,11 +54,11 @@ def comve_rows(n: int) -> list[Row]:
 
 def test_published_takes_the_first_valid_items_and_draws_their_orders_anew() -> None:
     rows = pair_rows(8, invalid=(1, 4))
-    asked = select_questions(rows, "existence", PAIRS, "published", 4, 9).questions
-    assert [one.item_id for one in asked] == [f"existence:{i}" for i in (0, 2, 3, 5)]
+    questions = select_questions(rows, "existence", PAIRS, "published", 4, 9).questions
+    assert [one.item_id for one in questions] == [f"existence:{i}" for i in (0, 2, 3, 5)]
     draws = random.Random(42)
     firsts = [draws.choice([0, 1]) == 0 for _ in range(4)]
-    assert [one.order == "caption-first" for one in asked] == firsts
+    assert [one.order == "caption-first" for one in questions] == firsts
     assert set(firsts) == {True, False}
 
 
@@ -67,12 +67,12 @@ def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_
     ids = [row["item_id"] for row in rows if row["valid"] is not False]
     orders = assign_balanced_orders(ids, 9)
     for n in (4, 10, 40, 99, None):
-        asked = select_questions(rows, "existence", PAIRS, "equations", n, 9).questions
-        firsts = [one.order == "caption-first" for one in asked]
-        assert [one.item_id for one in asked] == sample(ids, min(n or 40, 40), 9)
-        assert firsts == [orders[one.item_id] for one in asked]
-        assert sum(firsts) * 2 == len(asked)
-    assert select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions != asked[:4]
+        questions = select_questions(rows, "existence", PAIRS, "equations", n, 9).questions
+        firsts = [one.order == "caption-first" for one in questions]
+        assert [one.item_id for one in questions] == sample(ids, min(n or 40, 40), 9)
+        assert firsts == [orders[one.item_id] for one in questions]
+        assert sum(firsts) * 2 == len(questions)
+    assert select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions != questions[:4]
 
 
 @pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
@@ -80,13 +80,13 @@ def test_open_questions_of_published_begin_the_published_draw(annotators: bool, 
     rows = open_rows(400, annotators)
     drawn = select_published_ids(choice, rows)
     assert len(drawn) == 300
-    asked = select_questions(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
-    assert [one.item_id for one in asked] == [f"d:{place}" for place in drawn[:7]]
-    assert (asked[0].labels, asked[0].wrong, get_setting(asked[0])) == ((), "impossible to give", "open")
+    questions = select_questions(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
+    assert [one.item_id for one in questions] == [f"d:{place}" for place in drawn[:7]]
+    assert (questions[0].labels, questions[0].wrong, get_setting(questions[0])) == ((), "impossible to give", "open")
     assert len(select_questions(rows, "d", {"form": "open", "size": None}, "published", None, 9).questions) == 300
 
 
-def test_what_was_drawn_and_cannot_be_asked_is_told() -> None:
+def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
     chosen = select_questions(
         open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "published", None, 9
     )

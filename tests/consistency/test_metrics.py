@@ -36,20 +36,20 @@ def edited_row(item, answer, explanation, **more):
     return {**columns, **names, "answer": answer, "explanation": explanation, **shares, **more}
 
 
-def found(rows):
+def index_metrics(rows):
     return {(row["dataset"], row["setting"], row["metric"]): row for row in rows}
 
 
 def one(tests=(), cc_shap=(), edits=()):
     run = {("m", "d"): ConsistencyRows(list(tests), list(cc_shap), list(edits))}
-    return found(build_metric_rows(run, HOW)), found(build_correlation_rows(run, HOW))
+    return index_metrics(build_metric_rows(run, HOW)), index_metrics(build_correlation_rows(run, HOW))
 
 
 def test_every_test_has_the_setting_that_print_puts_it_in():
     assert set(SETTING_OF_TEST) == set(TESTS)
     with (PUBLISHED / "thesis-5.2.csv").open(encoding="utf-8") as file:
-        printed = {(row["metric"], row["setting"]) for row in csv.DictReader(file)}
-    assert set(SETTING_OF_TEST.items()) <= printed
+        paper_cells = {(row["metric"], row["setting"]) for row in csv.DictReader(file)}
+    assert set(SETTING_OF_TEST.items()) <= paper_cells
 
 
 def test_a_test_is_percent_of_items_with_a_verdict():
@@ -82,7 +82,7 @@ def test_a_mean_over_seeds_has_the_interval_of_its_items_not_of_seeds():
     assert (mean["ci_low"], mean["ci_high"]) == (single["ci_low"], single["ci_high"])
 
 
-def test_without_verdicts_the_reason_of_the_rows_is_told():
+def test_without_verdicts_the_reason_of_the_rows_is_reported():
     metrics, _ = one([verdict_row("a", "adding_mistakes", None, reason="no mistake was made")])
     assert metrics["d", "cot", "adding_mistakes"]["value"] is None
     assert metrics["d", "cot", "adding_mistakes"]["reason"] == "none of 1 items has one: no mistake was made"
@@ -148,7 +148,7 @@ def test_tests_correlate_with_the_cc_shap_of_their_own_setting_and_seed():
     assert correlations["d", "post-hoc", "counterfactual_edits"]["value"] == pytest.approx(0)
 
 
-def test_the_rescaled_average_is_that_of_the_printed_tables():
+def test_the_rescaled_average_matches_the_paper_tables():
     runs = {}
     for table in ("thesis-5.2", "thesis-C.2"):
         for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
@@ -160,7 +160,7 @@ def test_the_rescaled_average_is_that_of_the_printed_tables():
                 run.cc_shap.extend(cc_shap_row(item, row["setting"], value) for item in "01")
             else:
                 run.tests.extend(verdict_row(str(i), row["metric"], int(i < value)) for i in range(100))
-    row = found(build_metric_rows(runs, HOW))["average", "", "rescaled_average"]
+    row = index_metrics(build_metric_rows(runs, HOW))["average", "", "rescaled_average"]
     assert row["value"] == pytest.approx(36.3, abs=0.06)
     assert row["n"] == 41
     assert row["ci_low"] < row["value"] < row["ci_high"]
@@ -184,11 +184,11 @@ def test_edits_support_or_refute_the_claim():
     assert few["d", "post-hoc", "edits:claim"]["reason"].startswith("undecided")
 
 
-def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
-    kept = [edited_row(str(i), 0.1, 0.4 + i / 100, flipped=False) for i in range(6)]
+def test_edits_that_change_the_answer_are_separate_from_those_that_do_not():
+    unchanged = [edited_row(str(i), 0.1, 0.4 + i / 100, flipped=False) for i in range(6)]
     changed = [edited_row(str(i), 0.9, 0.3 + i / 100, flipped=True) for i in range(6, 14)]
     untried = edited_row("14", None, None, reason="no verb", inserted_answer=None, inserted_explanation=None)
-    metrics, _ = one(edits=[*kept, *changed, untried])
+    metrics, _ = one(edits=[*unchanged, *changed, untried])
     rows = {metric: row for (_, _, metric), row in metrics.items()}
     assert [rows[f"edits{name}:claim"]["value"] for name in (":keeping", ":flipping", "")] == [1, 0, None]
     assert [rows[f"edits{name}:difference"]["n"] for name in (":keeping", ":flipping", "")] == [6, 8, 14]
@@ -198,7 +198,7 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
     assert rows["edits:flipping:answer"]["value"] == pytest.approx(0.9)
     assert rows["edits:answer"]["value"] == pytest.approx((6 * 0.1 + 8 * 0.9) / 14)
     assert rows["edits:inserted_answer"]["n"] == 14
-    only, _ = one(edits=kept)
+    only, _ = one(edits=unchanged)
     row = only["d", "post-hoc", "edits:flipping:inserted_answer"]
     assert (row["value"], row["n"]) == (None, 0)
     assert row["reason"]
@@ -207,15 +207,15 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
 def test_edits_of_all_data_sets_are_pooled():
     items = {name: [edited_row(f"{name}{i}", 0.1, 0.4 + i / 100, flipped=False) for i in range(4)] for name in "de"}
     runs = {("m", name): ConsistencyRows([], [], rows) for name, rows in items.items()}
-    metrics = found(build_metric_rows(runs, HOW, "all:benchmark"))
+    metrics = index_metrics(build_metric_rows(runs, HOW, "all:benchmark"))
     assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
     row = metrics["all:benchmark", "post-hoc", "edits:keeping:claim"]
     assert (row["value"], row["n"]) == (1, 8)
-    alone = found(build_metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
+    alone = index_metrics(build_metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
     assert not [key for key in alone if key[0] == "all"]
 
 
-def test_a_data_set_asked_in_two_ways_is_refused():
+def test_a_data_set_with_two_forms_is_refused():
     rows = [verdict_row("a", "paraphrasing", 1), verdict_row("a", "paraphrasing", 1, setting="open")]
     with pytest.raises(UserError, match="m on d: items were asked as choice and as open"):
         one(rows)

@@ -14,7 +14,7 @@ def test_the_page_holds_the_table():
     assert format_model_table() in PAGE.read_text(encoding="utf-8")
 
 
-def test_every_printed_model_is_registered():
+def test_every_model_of_the_papers_is_registered():
     assert set(list_tables_by_model()) - set(load_registry()) <= {
         "clip",
         "blip",

@@ -40,10 +40,10 @@ class Watched(Ruler):
     longest: int = 100
 
     def tokenize(self, text):
-        found = super().tokenize(text)
-        if len(found.ids) > self.longest:
-            raise UserError(f"models.{self.spec.name}: {len(found.ids)} tokens, at most {self.longest} are read")
-        return found
+        tokens = super().tokenize(text)
+        if len(tokens.ids) > self.longest:
+            raise UserError(f"models.{self.spec.name}: {len(tokens.ids)} tokens, at most {self.longest} are read")
+        return tokens
 
     def encode_image(self, images):
         self.passes.append(("see", len(images)))
@@ -86,9 +86,9 @@ def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
         rows = score_items(watched(), items, images, BOTH)
     assert parquet.build_table(rows, EVALUATION).num_rows == 8
     assert [row["role"] for row in rows[:4]] == ["caption", "foil", "caption", "mismatched"]
-    said = [sign(text) for text in ("b b", "a b a", "a", "b")]
-    assert [row["score"] for row in rows] == pytest.approx(said * 2)
-    assert said == pytest.approx([1, -1 / 3, -1, 1])
+    signs = [sign(text) for text in ("b b", "a b a", "a", "b")]
+    assert [row["score"] for row in rows] == pytest.approx(signs * 2)
+    assert signs == pytest.approx([1, -1 / 3, -1, 1])
     assert [row["prediction"] for row in rows[:4]] == ["match", "mismatch", "mismatch", "match"]
     assert [row["correct"] for row in rows] == [True, True, False, False] * 2
     assert rows[0]["probability"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-15)
@@ -130,52 +130,52 @@ def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder
     assert sorted(encoder.passes) == [("fuse", 3 + 2), ("read", 1), ("read", 2), ("see", 2)]
 
 
-def test_blocks_are_whole_images_and_know_no_order(monkeypatch):
+def test_blocks_hold_all_texts_of_an_image_in_any_order(monkeypatch):
     monkeypatch.setattr(alignment, "PAIRS_PER_BLOCK", 3)
-    asked = [(f"m{image}", f"t{text}") for image in range(4) for text in range(2)]
-    found = list(split_into_blocks(asked))
-    assert found == list(split_into_blocks(reversed(asked * 2)))
-    assert [len(block) for block in found] == [4, 4]
-    assert [pair for block in found for pair in block] == sorted(asked)
+    pairs = [(f"m{image}", f"t{text}") for image in range(4) for text in range(2)]
+    blocks = list(split_into_blocks(pairs))
+    assert blocks == list(split_into_blocks(reversed(pairs * 2)))
+    assert [len(block) for block in blocks] == [4, 4]
+    assert [pair for block in blocks for pair in block] == sorted(pairs)
 
 
 def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(folder, tmp_path):
-    asked = [("one.png", "b"), ("two.png", "a")]
+    pairs = [("one.png", "b"), ("two.png", "a")]
     store = tmp_path / ".store"
-    told = []
+    progress = []
 
     def run(share="share:1"):
         encoder = watched()
         encoder = replace(encoder, spec=replace(encoder.spec, weights=share))
         with open_images(folder) as images:
-            found = compute_pair_scores(encoder, asked, lambda name: load_image(images, name), store, told.append)
-        return [found[pair].logit for pair in asked], len(encoder.passes)
+            scores = compute_pair_scores(encoder, pairs, lambda name: load_image(images, name), store, progress.append)
+        return [scores[pair].logit for pair in pairs], len(encoder.passes)
 
     assert run() == ([1, -1], 3)
     assert run() == ([1, -1], 0)
     assert run("share:0.5")[1] == 3
     Image.new("RGB", (8, 8), "red").save(folder / "one.png")
     assert run() == ([1, -1], 3)
-    assert told == [2, 2, 2, 2]
+    assert progress == [2, 2, 2, 2]
 
 
 def test_out_of_memory_halves_and_gives_the_same(folder):
-    asked = [("one.png", text) for text in ("a", "b", "c", "d", "e")]
+    pairs = [("one.png", text) for text in ("a", "b", "c", "d", "e")]
     with open_images(folder) as images:
-        found = [
-            compute_pair_scores(encoder, asked, lambda name: load_image(images, name))
+        scores = [
+            compute_pair_scores(encoder, pairs, lambda name: load_image(images, name))
             for encoder in (watched(), watched(most_pairs=1))
         ]
-    assert found[0] == found[1]
+    assert scores[0] == scores[1]
 
 
 def test_a_logit_that_is_no_number_is_an_error(folder):
     encoder = watched()
     encoder = replace(encoder, share=float("nan"))
     with open_images(folder) as images:
-        found = compute_pair_scores(encoder, [("one.png", "a")], lambda name: load_image(images, name))
-    assert found["one.png", "a"].logit is found["one.png", "a"].numbers is None
-    assert found["one.png", "a"].error == "the model's logit is nan"
+        scores = compute_pair_scores(encoder, [("one.png", "a")], lambda name: load_image(images, name))
+    assert scores["one.png", "a"].logit is scores["one.png", "a"].numbers is None
+    assert scores["one.png", "a"].error == "the model's logit is nan"
 
 
 def test_probabilities_are_the_sigmoid_and_never_overflow():
@@ -215,6 +215,6 @@ def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits
         with torch.inference_mode():
             logit = network(**processor(images=picture, text=[text], return_tensors="pt")).logits_per_image.item()
         assert row["score"] == pytest.approx(logit, abs=1e-3)
-    found = compute_pair_metrics(pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0))
-    assert found["acc_r"].value >= 75
-    assert found["p_c"].reason.startswith("not applicable")
+    metrics = compute_pair_metrics(pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0))
+    assert metrics["acc_r"].value >= 75
+    assert metrics["p_c"].reason.startswith("not applicable")

@@ -55,15 +55,15 @@ def test_differences_of_two_models_worked_by_hand():
     # a: right, right, wrong, right; b: right, wrong, wrong, wrong (each by acc_r)
     a = scored([(2, 1), (2, -1), (-1, 1), (3, -3)])
     b = scored([(2, 1), (1, 2), (1, 2), (-1, 1)])
-    found = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
-    acc_r = found["d", "acc_r"]
+    metrics = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
+    acc_r = metrics["d", "acc_r"]
     assert (acc_r["difference"], acc_r["n"], acc_r["test"]) == (50, 4, "McNemar")
     assert acc_r["p"] == acc_r["p_holm"] == 0.5  # two items, both for a
     assert acc_r["ci_low"] <= 50 <= acc_r["ci_high"]
-    assert found["d", "p_c"]["difference"] == 0  # each 3 of 4
-    assert found["d", "p_f"]["difference"] == 50  # 2 of 4 against none
-    assert found["d", "acc"]["difference"] == 25
-    assert found["d", "acc"]["test"] == "bootstrap"
+    assert metrics["d", "p_c"]["difference"] == 0  # each 3 of 4
+    assert metrics["d", "p_f"]["difference"] == 50  # 2 of 4 against none
+    assert metrics["d", "acc"]["difference"] == 25
+    assert metrics["d", "acc"]["test"] == "bootstrap"
 
 
 def test_models_are_compared_on_the_items_that_both_could_score_whatever_their_order():
@@ -76,11 +76,11 @@ def test_models_are_compared_on_the_items_that_both_could_score_whatever_their_o
 
 
 def test_a_model_without_probability_is_not_compared_where_a_threshold_is_needed():
-    found = by_metric(compare_models({("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW))
-    assert found["d", "acc"]["p"] is found["d", "acc"]["p_holm"] is found["d", "acc"]["difference"] is None
-    assert found["d", "acc"]["reason"].startswith("not applicable")
-    assert found["d", "acc"]["reason"].endswith("(clip)")
-    assert found["d", "auroc"]["difference"] == 0
+    metrics = by_metric(compare_models({("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW))
+    assert metrics["d", "acc"]["p"] is metrics["d", "acc"]["p_holm"] is metrics["d", "acc"]["difference"] is None
+    assert metrics["d", "acc"]["reason"].startswith("not applicable")
+    assert metrics["d", "acc"]["reason"].endswith("(clip)")
+    assert metrics["d", "auroc"]["difference"] == 0
 
 
 def test_the_correction_is_over_data_sets_and_pairs_of_one_metric():

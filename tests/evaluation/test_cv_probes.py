@@ -41,30 +41,30 @@ def rows_of(items, logits, with_probability=True, profile="equations"):
     for item, logit in zip(items, logits, strict=True):
         row = {"item_id": item["item_id"], "profile": profile, "score": logit, "probability": None, "correct": None}
         if with_probability:
-            wanted = "match" if item["match"] else "mismatch"
+            label = "match" if item["match"] else "mismatch"
             row["probability"] = compute_match_probability(logit, profile)
-            row["correct"] = predict_probe_text(row, profile) == wanted
+            row["correct"] = predict_probe_text(row, profile) == label
         rows.append(row)
     return rows
 
 
-def table(found):
-    return {(row["dataset"], row["metric"]): row for row in found}
+def table(rows):
+    return {(row["dataset"], row["metric"]): row for row in rows}
 
 
 def test_accuracies_and_their_harmonic_mean_worked_by_hand():
     items = items_of("ab")
     #         ++  +-  -+  --        ++  +-  -+  --
     logits = [2, 1, -1, 3, 2, -1, 1, 3]
-    found = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
-    values = {name: found[f"cv-probes:{name}", "accuracy"]["value"] for name in (*KINDS, "harmonic-mean")}
+    accuracies = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
+    values = {name: accuracies[f"cv-probes:{name}", "accuracy"]["value"] for name in (*KINDS, "harmonic-mean")}
     assert values == {"+img+cap": 100, "+img-cap": 50, "-img+cap": 50, "-img-cap": 100} | {
         "harmonic-mean": pytest.approx(4 / (1 / 100 + 1 / 50 + 1 / 50 + 1 / 100))
     }
     # plain image: 3 > -1 and 3 > 1; contextual caption: 2 > -1 and 2 > 1
-    assert found["cv-probes:captions", "acc_r"]["value"] == 100
-    assert found["cv-probes:images", "acc_r"]["value"] == 100
-    mean = found["cv-probes:harmonic-mean", "accuracy"]
+    assert accuracies["cv-probes:captions", "acc_r"]["value"] == 100
+    assert accuracies["cv-probes:images", "acc_r"]["value"] == 100
+    mean = accuracies["cv-probes:harmonic-mean", "accuracy"]
     assert mean["ci_low"] == 0  # a resample of b alone has accuracies of 0
     assert mean["n"] == 8
 
@@ -72,19 +72,19 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_equal_probabilities_are_wrong_on_every_condition(profile):
     items = items_of("a")
-    found = table(compute_probe_metrics(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
-    assert {row["value"] for row in found.values()} == {0}
+    accuracies = table(compute_probe_metrics(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
+    assert {row["value"] for row in accuracies.values()} == {0}
 
 
 def test_a_model_without_probability_has_the_comparisons_alone():
     items = items_of("ab")
     logits = [5, 5, 6, 7, 5, 5, 4, 3]
-    found = table(compute_probe_metrics(items, rows_of(items, logits, with_probability=False), "equations", HOW))
+    accuracies = table(compute_probe_metrics(items, rows_of(items, logits, with_probability=False), "equations", HOW))
     for name in (*KINDS, "harmonic-mean"):
-        assert found[f"cv-probes:{name}", "accuracy"]["value"] is None
-        assert found[f"cv-probes:{name}", "accuracy"]["reason"] == NOT_APPLICABLE
-    assert found["cv-probes:captions", "acc_r"]["value"] == 50  # 7 > 6, 3 < 4
-    assert found["cv-probes:images", "acc_r"]["value"] == 50  # 5 < 6, 5 > 4
+        assert accuracies[f"cv-probes:{name}", "accuracy"]["value"] is None
+        assert accuracies[f"cv-probes:{name}", "accuracy"]["reason"] == NOT_APPLICABLE
+    assert accuracies["cv-probes:captions", "acc_r"]["value"] == 50  # 7 > 6, 3 < 4
+    assert accuracies["cv-probes:images", "acc_r"]["value"] == 50  # 5 < 6, 5 > 4
 
 
 def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_images():
@@ -92,30 +92,33 @@ def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_image
     second = [{**item, "item_id": f"{item['item_id']}2", "image": "a-q.png"} for item in items[2:]]
     items += second
     logits = [5, 0, 6, 7, 1, 0]  # ++ 5; -+ 6 and 1; -- 7 and 0
-    found = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
-    assert (found["cv-probes:captions", "acc_r"]["value"], found["cv-probes:captions", "acc_r"]["n"]) == (50, 2)
-    assert (found["cv-probes:images", "acc_r"]["value"], found["cv-probes:images", "acc_r"]["n"]) == (50, 2)
+    accuracies = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
+    assert (accuracies["cv-probes:captions", "acc_r"]["value"], accuracies["cv-probes:captions", "acc_r"]["n"]) == (
+        50,
+        2,
+    )
+    assert (accuracies["cv-probes:images", "acc_r"]["value"], accuracies["cv-probes:images", "acc_r"]["n"]) == (50, 2)
 
 
 def test_the_conditions_are_those_that_are_built():
     assert tuple(cv_probes.CONDITIONS) == PROBE_CONDITIONS
 
 
-def test_forms_are_told_apart_and_unscored_items_left_out():
+def test_forms_are_separate_and_unscored_items_are_skipped():
     items = items_of("ab") + items_of("ab", "simplified")
     rows = rows_of(items, [1, 1, -1, 1] * 4)
     rows[0] |= {"score": None, "probability": None, "correct": None}
-    found = compute_probe_metrics(items, rows, "equations", HOW)
-    by_form = {(row["setting"], row["dataset"]): row for row in found if row["metric"] == "accuracy"}
+    metrics = compute_probe_metrics(items, rows, "equations", HOW)
+    by_form = {(row["setting"], row["dataset"]): row for row in metrics if row["metric"] == "accuracy"}
     assert by_form["original", "cv-probes:+img+cap"]["n"] == 1
     assert by_form["simplified", "cv-probes:+img+cap"]["n"] == 2
     assert by_form["original", "cv-probes:harmonic-mean"]["value"] == 100
 
 
-def test_harmonic_means_are_those_that_are_printed():
+def test_harmonic_means_match_the_paper_values():
     for number in (3, 4):
-        printed = read_paper_values(PUBLISHED / f"cv-probes-{number}.csv")
-        cells = {(key[1], key[2]): cell for key, cell in printed.items()}
+        paper_values = read_paper_values(PUBLISHED / f"cv-probes-{number}.csv")
+        cells = {(key[1], key[2]): cell for key, cell in paper_values.items()}
         for model in {model for model, _ in cells}:
             values = np.array([float(cells[model, f"cv-probes:{name}"].value) for name in KINDS])
             assert compute_harmonic_mean(values) == pytest.approx(

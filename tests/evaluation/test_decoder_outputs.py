@@ -58,8 +58,8 @@ def test_finished_blocks_are_taken_from_their_folder(tmp_path):
         queries = [DecoderQuery("m", f"<image>{text}(", labels_of) for text in texts]
         session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
         before = len(decoder.network.read_texts)
-        found = score_continuations(session, queries, find_label_tokens, value)
-        return [found[query].scores for query in queries], len(decoder.network.read_texts) - before
+        scores = score_continuations(session, queries, find_label_tokens, value)
+        return [scores[query].scores for query in queries], len(decoder.network.read_texts) - before
 
     assert ask("one", "three") == ([(4.0, 0.0), (6.0, 0.0)], 2)
     assert ask("three", "one") == ([(6.0, 0.0), (4.0, 0.0)], 0)
@@ -72,7 +72,7 @@ def test_finished_blocks_are_taken_from_their_folder(tmp_path):
     assert ask("one", "three")[1] == 2
 
 
-def test_what_was_said_is_kept_with_its_seed(tmp_path):
+def test_generated_text_is_cached_with_its_seed(tmp_path):
     heard = []
 
     def says(prompt, seed):
@@ -83,8 +83,8 @@ def test_what_was_said_is_kept_with_its_seed(tmp_path):
     session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
     queries = [DecoderQuery(None, "a", seed=5), DecoderQuery(None, "bb", seed=0)]
     for _ in range(2):
-        found = generate_tokens(session, queries, 4, Sampling())
-        assert [decoder.decode_text(found[query].token_ids) for query in queries] == ["a5", ""]
+        generations = generate_tokens(session, queries, 4, Sampling())
+        assert [decoder.decode_text(generations[query].token_ids) for query in queries] == ["a5", ""]
     assert sorted(heard) == [0, 5]
     generate_tokens(session, queries, 4, None)
     generate_tokens(session, [DecoderQuery(None, "a", seed=6), queries[1]], 4, Sampling())
@@ -108,13 +108,13 @@ def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
         DecoderQuery(query.image, query.prompt, ("A", "B")) for query in [*queries, DecoderQuery("m", "<image>zzz(")]
     ]
     done = []
-    found = score_continuations(
+    scores = score_continuations(
         DecoderSession(decoder, load, tmp_path, done.append), queries, find_label_tokens, FIRST_STEP
     )
-    assert [found[query].scores for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
-    assert found[queries[1]].error == "gone is missing"
-    assert found[queries[1]].tokens == 4
-    assert "1 to 30 are read" in found[queries[2]].error
+    assert [scores[query].scores for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
+    assert scores[queries[1]].error == "gone is missing"
+    assert scores[queries[1]].tokens == 4
+    assert "1 to 30 are read" in scores[queries[2]].error
     assert sum(done) == 4
 
 
@@ -181,7 +181,7 @@ def test_the_released_code_cuts_four_characters_where_nothing_ended():
 
 
 @pytest.mark.parametrize("kind", ["llama", "llava"])
-def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
+def test_scores_match_transformers_for_any_batch(kind):
     torch.set_num_threads(1)
     decoder = tiny_decoders.causal("llama") if kind == "llama" else tiny_decoders.llava()
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (24, 24, 3), dtype=np.uint8))
@@ -189,21 +189,23 @@ def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
     texts = ["what is this ?", "is this a dog ? (", "USER : a red car sits on a table ASSISTANT :"]
     queries = [DecoderQuery(name, mark + text, ("A", "B")) for text in texts]
     session = DecoderSession(decoder, lambda _: image)
-    found = score_continuations(session, queries, find_label_tokens, FIRST_STEP)
+    scores = score_continuations(session, queries, find_label_tokens, FIRST_STEP)
     for query in queries:
         alone = score_continuations(session, [query], find_label_tokens, FIRST_STEP)[query]
-        assert alone == found[query]
+        assert alone == scores[query]
         expected = logits_of(decoder, query.prompt, image)[-1]
         ids = [decoder.find_label_id(decoder.build_prompt(query.prompt), label) for label in query.continuations]
-        assert found[query].scores == pytest.approx(expected[ids].tolist(), abs=1e-5)
+        assert scores[query].scores == pytest.approx(expected[ids].tolist(), abs=1e-5)
     query = DecoderQuery(name, f"{mark}what is this ?", ("a red car",))
-    found = score_continuations(session, [query], find_continuation_tokens, "log-probability")[query]
+    scores = score_continuations(session, [query], find_continuation_tokens, "log-probability")[query]
     prompt = decoder.build_prompt(query.prompt)
-    whole = logits_of(decoder, f"{query.prompt} a red car", image).log_softmax(dim=-1)
+    log_probabilities = logits_of(decoder, f"{query.prompt} a red car", image).log_softmax(dim=-1)
     ids = decoder.build_prompt(f"{query.prompt} a red car").ids[len(prompt.ids) :]
-    expected = [whole[len(whole) - len(ids) - 1 + place, one].item() for place, one in enumerate(ids)]
+    expected = [
+        log_probabilities[len(log_probabilities) - len(ids) - 1 + place, one].item() for place, one in enumerate(ids)
+    ]
     assert len(ids) == 3
-    assert found.scores == pytest.approx(expected, abs=1e-5)
+    assert scores.scores == pytest.approx(expected, abs=1e-5)
 
 
 @torch.inference_mode()

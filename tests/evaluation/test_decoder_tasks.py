@@ -88,16 +88,16 @@ def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profi
     assert len(build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"})) == 20
 
 
-def test_what_cannot_be_asked_is_counted_by_reason(tmp_path):
+def test_skipped_questions_are_counted_by_reason(tmp_path):
     rows = [question(0), question(1, answer=None), question(2, rejected="no image")]
-    asked = build_task(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", **WHICH)
-    assert [item["item_id"] for item in asked.items] == ["d:0"]
-    assert asked.skipped == {"the answer is withheld": 1, "no image": 1}
+    task = build_task(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", **WHICH)
+    assert [item["item_id"] for item in task.items] == ["d:0"]
+    assert task.skipped == {"the answer is withheld": 1, "no image": 1}
     rows = [text(0, 0), text(1, 3), text(2, 2), text(3, None, rejected="no label")]
     choice = build_task(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", **WHICH)
     assert {one.item_id for one in choice.questions} == {"s:0", "s:2"}
-    assert count_skipped([asked, choice, DecoderTask("e", "other", "choice")]) == {
-        "equations": asked.skipped,
+    assert count_skipped([task, choice, DecoderTask("e", "other", "choice")]) == {
+        "equations": task.skipped,
         "published": {"no label": 1, "its answer is none of A, B, C": 1},
     }
 
@@ -109,7 +109,7 @@ def test_a_file_of_another_form_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("thought", [0, 5])
-def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, thought):
+def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
     decoder = scripted(lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so")
     # two items share an image and stand apart in the file
     items = tuple(pair(place, image=f"m{place % 4}") for place in range(6))
@@ -125,9 +125,9 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
         opened.clear()
         done.clear()
         session = DecoderSession(decoder, load, report_progress=done.append)
-        asked = DecoderTask("d", "equations", "pairs", items=items, orders=orders)
+        task = DecoderTask("d", "equations", "pairs", items=items, orders=orders)
         rows[images] = evaluate_task(
-            session, asked, build_equations_template(decoder.render_chat), GenerationSettings(0, cot_tokens=thought)
+            session, task, build_equations_template(decoder.render_chat), GenerationSettings(0, cot_tokens=thought)
         )
         assert sorted(opened) == ["m0", "m1", "m2", "m3"]
     assert rows[1] == rows[32]
@@ -136,9 +136,9 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
         by_setting.setdefault(row["setting"], []).append((row["item_id"], row["role"]))
     assert [row["setting"] for row in rows[1]] == [setting for setting, of in by_setting.items() for _ in of]
     assert by_setting["single"] == [(item["item_id"], role) for item in items for role in ("caption", "foil")]
-    # "no dog" beside one image is asked about once, whatever the item; what the likelihood needs is one prompt each
+    # "no dog" with one image is one prompt, whatever the item; what the likelihood needs is one prompt each
     repeated = 2 * (3 if not thought else 5)
-    assert sum(done) == asked.count_prompts(thought) - repeated
+    assert sum(done) == task.count_prompts(thought) - repeated
     assert parquet.build_table(rows[1], EVALUATION).num_rows == len(rows[1])
 
 
@@ -148,19 +148,19 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
         build_equations_template(decoder.render_chat),
         DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2))),
     )
-    asked = build_task(
+    task = build_task(
         written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
         *("d", {"form": "open", "size": None}, "equations"),
         **WHICH,
     )
-    rows = evaluate_task(session, asked, template, GenerationSettings(0))
+    rows = evaluate_task(session, task, template, GenerationSettings(0))
     assert [(row["item_id"], row["correct"]) for row in rows] == [("d:0", True), ("d:1", True), ("d:2", True)]
-    asked = build_task(
+    task = build_task(
         written(tmp_path, [text(0, 0), text(1, 1)], TEXTS), "e", {"form": "choice", "size": 2}, "equations", **WHICH
     )
-    rows += evaluate_task(session, asked, template, GenerationSettings(0, cot_tokens=3))
+    rows += evaluate_task(session, task, template, GenerationSettings(0, cot_tokens=3))
     assert [row["correct"] for row in rows[3:]] == [False, True] * 2
-    assert asked.count_prompts(3) == 2 * 3
+    assert task.count_prompts(3) == 2 * 3
     assert parquet.build_table(rows, EVALUATION).num_rows == 7
 
 

@@ -22,9 +22,9 @@ def captions(*texts, rejected=()):
     ]
 
 
-def question(place, image, asked, answer, rejected=None):
+def question(place, image, text, answer, rejected=None):
     return {"source": "vqa", "source_id": str(place), "split": None, "image": image} | {
-        "question": asked,
+        "question": text,
         "answer": answer,
         "rejected": rejected,
     }
@@ -58,15 +58,17 @@ def test_a_text_that_the_image_has_itself_is_never_its_foil():
     ]
     for seed in range(20):
         items, unusable = build_mismatched_items("pairs", rows, None, seed)
-        assert {item["image"]: item["foil"] for item in items} == {"m0": "What? a cow."}  # all else is said of m0 too
-        assert unusable == Counter({"no other image has another text": 1})  # all texts are said of m1
+        assert {item["image"]: item["foil"] for item in items} == {
+            "m0": "What? a cow."
+        }  # all other texts describe m0 too
+        assert unusable == Counter({"no other image has another text": 1})  # all texts describe m1
 
 
 TEXTS = st.lists(st.sampled_from("abcdef"), min_size=4, max_size=14)
 
 
 @given(TEXTS, st.integers(0, 9))
-def test_foils_do_not_hang_on_how_many_items_are_asked_for(texts, seed):
+def test_foils_do_not_depend_on_the_number_of_items(texts, seed):
     rows = captions(*texts)
     try:
         everything, _ = build_mismatched_items("d", rows, None, seed)

@@ -91,17 +91,17 @@ def rows_of(decoder, profile, items=ITEMS, orders=None):
 def test_metrics_of_a_decoder_worked_by_hand(profile):
     rows = rows_of(scripted(knows), profile)
     assert [row["setting"] for row in rows] == ["pairwise"] * 4 + ["single"] * 8
-    found = {
+    metrics = {
         (row["setting"], row["metric"]): row["value"] for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)
     }
-    assert found["pairwise", "acc_r"] == 75  # all but item 2
-    assert found["single", "p_c"] == 50  # captions 0 and 1
-    assert found["single", "p_f"] == 50  # foils 1 and 3
-    assert found["single", "acc"] == found["single", "min_pc_pf"] == 50
+    assert metrics["pairwise", "acc_r"] == 75  # all but item 2
+    assert metrics["single", "p_c"] == 50  # captions 0 and 1
+    assert metrics["single", "p_f"] == 50  # foils 1 and 3
+    assert metrics["single", "acc"] == metrics["single", "min_pc_pf"] == 50
     # captions 2, 1, -2, -1 beat foils 1, -1, 3, -4 in 3 + 2 (and a tie with foil 0) + 1 + 1 (and a tie) of 16 pairs
-    assert found["single", "auroc"] == pytest.approx(100 * (3 + 2.5 + 1 + 1.5) / 16)
-    assert found["single", "acc_r"] == 75
-    assert set(found) == {("pairwise", "acc_r"), *(("single", metric) for metric in METRICS)}
+    assert metrics["single", "auroc"] == pytest.approx(100 * (3 + 2.5 + 1 + 1.5) / 16)
+    assert metrics["single", "acc_r"] == 75
+    assert set(metrics) == {("pairwise", "acc_r"), *(("single", metric) for metric in METRICS)}
 
 
 def test_rows_say_margin_probability_order_and_verdict():
@@ -191,28 +191,28 @@ def test_labels_that_begin_alike_are_refused():
 def test_a_decoders_single_answers_are_compared_with_an_encoders_judgements():
     rows = rows_of(scripted(knows), "equations")
     encoder = [{**row, "setting": "alignment"} for row in rows if row["setting"] == "single"]
-    found = build_comparison_rows({("decoder", "d"): rows, ("encoder", "d"): encoder}, ["equations"], HOW)
-    assert {row["metric"]: (row["difference"], row["n"]) for row in found} == dict.fromkeys(METRICS, (0, 4))
+    comparisons = build_comparison_rows({("decoder", "d"): rows, ("encoder", "d"): encoder}, ["equations"], HOW)
+    assert {row["metric"]: (row["difference"], row["n"]) for row in comparisons} == dict.fromkeys(METRICS, (0, 4))
 
 
 def test_pairwise_answers_of_two_decoders_are_compared_item_by_item():
     rows = rows_of(scripted(knows), "equations")
     wrong = [{**row, "correct": not row["correct"] if row["item_id"] == "i0" else row["correct"]} for row in rows]
     silent = [{**row, "correct": None} if row["item_id"] == "i1" else row for row in wrong]
-    found = build_comparison_rows({("a", "d"): rows, ("b", "d"): silent}, ["equations"], HOW)
-    (row,) = [row for row in found if row["setting"] == "pairwise"]
+    comparisons = build_comparison_rows({("a", "d"): rows, ("b", "d"): silent}, ["equations"], HOW)
+    (row,) = [row for row in comparisons if row["setting"] == "pairwise"]
     before = {one["item_id"]: one["correct"] for one in rows if one["setting"] == "pairwise"}
     assert (row["metric"], row["test"], row["n"]) == ("acc_r", "McNemar", len(before) - 1)
     assert row["difference"] == pytest.approx((100 if before["i0"] else -100) / row["n"])
     assert row["p"] == row["p_holm"] == 1
-    assert {row["setting"] for row in found} == {"single", "pairwise"}
+    assert {row["setting"] for row in comparisons} == {"single", "pairwise"}
 
 
 def test_pairwise_answers_are_averaged_over_data_sets():
     rows = rows_of(scripted(knows), "equations")
     better = rows_of(scripted(knows), "equations", ITEMS[:2])
-    found = build_metric_rows({("m", "d"): rows, ("m", "e"): better}, ["equations"], HOW, averaged=["d", "e"])
-    values = {(row["setting"], row["metric"]): row["value"] for row in found if row["dataset"] == "average"}
+    metrics = build_metric_rows({("m", "d"): rows, ("m", "e"): better}, ["equations"], HOW, averaged=["d", "e"])
+    values = {(row["setting"], row["metric"]): row["value"] for row in metrics if row["dataset"] == "average"}
     assert values["pairwise", "acc_r"] == (75 + 100) / 2
     assert values["single", "p_f"] == (50 + 50) / 2
 
@@ -224,8 +224,8 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         {**common, "source_id": str(place), "gold": place % 3, "premise": f"Premise {place}.", "hypothesis": "So."}
         for place in range(6)
     ]
-    asked = select_text_questions(source, "e-snli", profile, 6, 0).questions
-    gold = {one.fields["premise"]: one.gold[0] for one in asked}
+    questions = select_text_questions(source, "e-snli", profile, 6, 0).questions
+    gold = {one.fields["premise"]: one.gold[0] for one in questions}
 
     def script(text):
         """Right at once about all but premise 1; after a chain of thought that doubts, always B."""
@@ -239,16 +239,18 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         if profile == "equations"
         else build_published_template("llama2-chat")
     )
-    rows = build_choice_rows(asked, score_labels(session(decoder), asked, template), profile)
-    thoughts = generate_chains_of_thought(session(decoder), asked, template, GenerationSettings(0, cot_tokens=100))
+    rows = build_choice_rows(questions, score_labels(session(decoder), questions, template), profile)
+    thoughts = generate_chains_of_thought(session(decoder), questions, template, GenerationSettings(0, cot_tokens=100))
     assert thoughts == [" I doubt it."] * 6
-    rows += build_choice_rows(asked, score_labels(session(decoder), asked, template, thoughts), profile, thoughts)
+    rows += build_choice_rows(
+        questions, score_labels(session(decoder), questions, template, thoughts), profile, thoughts
+    )
     assert {row["image"] for row in rows} == {None}
     assert rows[0]["probability"] == pytest.approx(compute_softmax([2.0, 0.0, 0.0])[0])
-    found = {row["setting"]: row for row in build_metric_rows({("m", "e-snli"): rows}, [profile], HOW)}
-    assert found["choice"]["value"] == pytest.approx(100 * 5 / 6)
-    assert found["choice-after-cot"]["value"] == pytest.approx(100 * 2 / 6)
-    assert found["choice"]["ci_low"] < found["choice"]["value"] < found["choice"]["ci_high"]  # not one cluster
+    metrics = {row["setting"]: row for row in build_metric_rows({("m", "e-snli"): rows}, [profile], HOW)}
+    assert metrics["choice"]["value"] == pytest.approx(100 * 5 / 6)
+    assert metrics["choice-after-cot"]["value"] == pytest.approx(100 * 2 / 6)
+    assert metrics["choice"]["ci_low"] < metrics["choice"]["value"] < metrics["choice"]["ci_high"]  # not one cluster
     assert rows[6]["reasoning"] == " I doubt it."
 
 
@@ -264,19 +266,19 @@ def test_each_item_draws_from_its_own_seed():
         {**common, "source_id": str(place), "gold": 0, "premise": f"Premise {place}.", "hypothesis": "So."}
         for place in range(4)
     ]
-    asked = select_text_questions(source, "e-snli", "equations", None, 0).questions
+    selected_questions = select_text_questions(source, "e-snli", "equations", None, 0).questions
     decoder = scripted(lambda text: {}, says=says)
     template = build_equations_template(decoder.render_chat)
 
     def think(questions, seed):
         generate_chains_of_thought(session(decoder), questions, template, GenerationSettings(seed, Sampling(), 5))
 
-    think(asked, seed=1)
+    think(selected_questions, seed=1)
     together = dict(seeds)
-    think(asked[2:3], seed=1)
+    think(selected_questions[2:3], seed=1)
     assert seeds == together
     assert len(set(together.values())) == 4
-    think(asked, seed=2)
+    think(selected_questions, seed=2)
     assert not set(seeds.values()) & set(together.values())
 
 
@@ -293,17 +295,17 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
     for task in ("causal_judgement", "disambiguation_qa", "logical_deduction_five_objects"):
         read[task] = list(text_tasks.read_bbh_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
     for name, source in read.items():
-        asked = select_text_questions(source, name, profile, 10, 0).questions
-        known = {one.item_id: one for one in asked}
+        questions = select_text_questions(source, name, profile, 10, 0).questions
+        known = {one.item_id: one for one in questions}
         decoder = scripted(lambda text: {}, window=9000)
         template = (
             build_equations_template(decoder.render_chat)
             if profile == "equations"
             else build_published_template("mistral-chat")
         )
-        golds = {render_prompt("answer", one, template).text: one.gold[0] for one in asked}
+        golds = {render_prompt("answer", one, template).text: one.gold[0] for one in questions}
         decoder.network.script = lambda text, golds=golds: {golds[text]: 1.0}
-        rows = build_choice_rows(asked, score_labels(session(decoder), asked, template), profile)
+        rows = build_choice_rows(questions, score_labels(session(decoder), questions, template), profile)
         assert len(rows) == len(known)
         assert all(row["correct"] and row["prediction"] == known[row["item_id"]].gold[0] for row in rows)
 

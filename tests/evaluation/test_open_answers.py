@@ -1,4 +1,4 @@
-"""Open questions in a decoder's own words: what is asked, and how right the answers are."""
+"""Open questions to a decoder: the questions, and the accuracy of the answers."""
 
 import pytest
 from hypothesis import given
@@ -22,22 +22,22 @@ ITEMS = [
     {"item_id": "d:1", "image": "m1", "question": "How many?", "answer": "2", "answers": ["2"] * 10},
     {"item_id": "d:2", "image": "m2", "question": "Which room?", "answer": "bedroom", "answers": []},
 ]
-SAID = {"What is it?": "A cat.", "How many?": "Two", "Which room?": "Bedroom"}
+ANSWERS = {"What is it?": "A cat.", "How many?": "Two", "Which room?": "Bedroom"}
 
 
 def session(decoder):
     return DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)))
 
 
-def decoder_of(said=SAID):
+def decoder_of(answers=ANSWERS):
     return scripted(
-        lambda text: {}, says=lambda prompt, seed: next(said[question] for question in said if question in prompt)
+        lambda text: {}, says=lambda prompt, seed: next(answers[question] for question in answers if question in prompt)
     )
 
 
 def test_questions_keep_the_ids_of_their_items():
-    asked = build_open_questions(ITEMS, "d")
-    assert [(one.item_id, one.gold, one.labels) for one in asked] == [
+    selected_questions = build_open_questions(ITEMS, "d")
+    assert [(one.item_id, one.gold, one.labels) for one in selected_questions] == [
         ("d:0", ("Dog", "cat"), ()),
         ("d:1", ("2",), ()),
         ("d:2", ("bedroom",), ()),
@@ -52,10 +52,10 @@ def test_answers_are_right_by_either_profile():
     rows += answer_questions(
         session(decoder), ITEMS, "d", build_published_template("llava-vicuna"), GenerationSettings(0, Sampling())
     )
-    assert [row["prediction"] for row in rows] == list(SAID.values()) * 2
+    assert [row["prediction"] for row in rows] == list(ANSWERS.values()) * 2
     assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
-    found = build_metric_rows({("m", "d"): rows}, ["equations", "published"], HOW, questions={"d": ITEMS})
-    values = {(row["profile"], row["setting"], row["metric"]): row["value"] for row in found}
+    metrics = build_metric_rows({("m", "d"): rows}, ["equations", "published"], HOW, questions={"d": ITEMS})
+    values = {(row["profile"], row["setting"], row["metric"]): row["value"] for row in metrics}
     # "A cat.": two of ten annotators; leaving one out, the others are 2 for eight of them and 1 for two
     assert values == {
         ("equations", "answering", "accuracy"): pytest.approx(100 * ((8 * 2 / 3 + 2 * 1 / 3) / 10 + 1 + 1) / 3),
@@ -63,7 +63,7 @@ def test_answers_are_right_by_either_profile():
     }
 
 
-def test_an_answer_after_a_chain_of_thought_and_one_that_cannot_be_asked():
+def test_an_answer_after_a_chain_of_thought_and_a_skipped_question():
     decoder = decoder_of(
         {"think it is a dog": "dog", "What is it?": " I think it is a dog", "How": " no", "Which": " no"}
     )

@@ -42,26 +42,26 @@ def rows_of(logits, with_probability=True, profile="equations", images=None, wro
 
 
 def values(logits, profile="equations", **more):
-    found = compute_pair_metrics(pair_scores(rows_of(logits, profile=profile, **more), profile), "d", HOW)
-    return {metric: found[metric].value for metric in METRICS}
+    metrics = compute_pair_metrics(pair_scores(rows_of(logits, profile=profile, **more), profile), "d", HOW)
+    return {metric: metrics[metric].value for metric in METRICS}
 
 
 def test_every_metric_of_four_items_worked_by_hand():
     # captions: 2 match, -1 not, 3 match, 1 match; foils: 1 match, -2 mismatch, -3 mismatch, 1 match
-    found = values([(2, 1), (-1, -2), (3, -3), (1, 1)])
-    assert found["p_c"] == 75
-    assert found["p_f"] == 50
-    assert found["acc"] == 62.5
-    assert found["min_pc_pf"] == 50
-    assert found["acc_r"] == 75  # the last is a tie
+    metrics = values([(2, 1), (-1, -2), (3, -3), (1, 1)])
+    assert metrics["p_c"] == 75
+    assert metrics["p_f"] == 50
+    assert metrics["acc"] == 62.5
+    assert metrics["min_pc_pf"] == 50
+    assert metrics["acc_r"] == 75  # the last is a tie
     # of 16 pairs: 2 beats 1, -2, -3, 1 (4); -1 beats -2, -3 (2); 3 beats 4; 1 beats -2, -3 and ties with two (3)
-    assert found["auroc"] == pytest.approx(100 * 13 / 16)
+    assert metrics["auroc"] == pytest.approx(100 * 13 / 16)
 
 
 @pytest.mark.parametrize(("profile", "p_c", "p_f"), [("published", 100, 0), ("equations", 0, 0)])
 def test_a_probability_of_one_half_matches_in_published_and_is_wrong_in_equations(profile, p_c, p_f):
-    found = values([(0.0, 0.0)], profile)
-    assert (found["p_c"], found["p_f"], found["acc_r"], found["auroc"]) == (p_c, p_f, 0, 50)
+    metrics = values([(0.0, 0.0)], profile)
+    assert (metrics["p_c"], metrics["p_f"], metrics["acc_r"], metrics["auroc"]) == (p_c, p_f, 0, 50)
 
 
 def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
@@ -74,26 +74,26 @@ def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(profile):
-    found = compute_pair_metrics(pair_scores(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile), "d", HOW)
-    assert found["acc_r"].value == 50
-    assert found["auroc"].value == 50  # 30 beats both foils, 1 beats none
+    metrics = compute_pair_metrics(pair_scores(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile), "d", HOW)
+    assert metrics["acc_r"].value == 50
+    assert metrics["auroc"].value == 50  # 30 beats both foils, 1 beats none
     for metric in ("acc", "p_c", "p_f", "min_pc_pf"):
-        assert found[metric].value is None
-        assert found[metric].reason == NOT_APPLICABLE
-        assert found[metric].n == 2
-    assert average_measures([found["acc"], found["acc"]]).reason == NOT_APPLICABLE
+        assert metrics[metric].value is None
+        assert metrics[metric].reason == NOT_APPLICABLE
+        assert metrics[metric].n == 2
+    assert average_measures([metrics["acc"], metrics["acc"]]).reason == NOT_APPLICABLE
 
 
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
     for sampled in compute_pair_metrics(pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).values():
         assert (sampled.value, sampled.ci_low, sampled.ci_high) == (100, None, None)
-    found = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
+    metrics = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
     apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
-    ends = {metric: (found[metric].ci_low, found[metric].ci_high) for metric in ("acc_r", "auroc")}
+    ends = {metric: (metrics[metric].ci_low, metrics[metric].ci_high) for metric in ("acc_r", "auroc")}
     assert ends["acc_r"] == pytest.approx((0, apart))
     assert ends["auroc"] == pytest.approx((50 - apart / 2, 50 + apart / 2))
-    assert found["auroc"].value == 50
-    assert found["acc_r"].value == 0
+    assert metrics["auroc"].value == 50
+    assert metrics["acc_r"].value == 0
 
 
 def test_items_without_a_score_are_left_out_of_every_metric_and_counted():
@@ -110,8 +110,8 @@ def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
 
 
 def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
-    found = values([(-np.inf, -np.inf), (1.0, -np.inf)], with_probability=False)
-    assert (found["acc_r"], found["auroc"]) == (50, 75)
+    metrics = values([(-np.inf, -np.inf), (1.0, -np.inf)], with_probability=False)
+    assert (metrics["acc_r"], metrics["auroc"]) == (50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
         pair_scores(rows_of([(1.0, np.nan)]), "equations")
 

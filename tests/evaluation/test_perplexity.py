@@ -94,10 +94,10 @@ def test_without_a_start_token_the_first_token_is_context_only(tokenizer, tmp_pa
         ModelSpec("m", weights="none", revision="0"), build_network("gpt2"), tokenizer, "cpu"
     )
     model = replace(model, start=None)
-    found = _scores(model, [TEXTS[0], "zebra"], "equations", tmp_path)
+    scores = _scores(model, [TEXTS[0], "zebra"], "equations", tmp_path)
     ids = list(model.tokenize(TEXTS[0]))
-    assert found[TEXTS[0]].value == pytest.approx(-np.mean(_losses(model.network, ids)), abs=2e-5)
-    assert found["zebra"].error == "no token has a context"
+    assert scores[TEXTS[0]].value == pytest.approx(-np.mean(_losses(model.network, ids)), abs=2e-5)
+    assert scores["zebra"].error == "no token has a context"
 
 
 def test_what_was_computed_once_is_not_computed_again(model, tmp_path, monkeypatch):

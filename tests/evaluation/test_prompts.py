@@ -67,20 +67,22 @@ VLMS = ("bakllava", "llava-mistral", "llava-vicuna", "mplug-owl3")
 
 def chat(turns: Sequence[Turn]) -> str:
     """A chat template as tokenizers have them, the last turn left open."""
-    said = [f"<{turn.speaker}>{'<image>' if turn.image else ''}{turn.text.strip()}" for turn in turns]
-    return "<system>Be kind.</s>" + "</s>".join(said) + ("" if turns[-1].speaker == "assistant" else "</s><assistant>")
+    texts = [f"<{turn.speaker}>{'<image>' if turn.image else ''}{turn.text.strip()}" for turn in turns]
+    return "<system>Be kind.</s>" + "</s>".join(texts) + ("" if turns[-1].speaker == "assistant" else "</s><assistant>")
 
 
-def marked(kind: str, form: str, asked_of: Question, template: PromptTemplate, remark: bool = False) -> str:
+def marked(kind: str, form: str, query: Question, template: PromptTemplate, remark: bool = False) -> str:
     """A prompt with its item in ‹›, its tail after ¦, and what was counted where that is something else."""
-    asked = render_prompt(kind, asked_of, template, {**GIVEN, **({"biased": asked_of.wrong} if remark else {})})
-    text, item, tail = asked.text, asked.item, asked.suffix["start"]
+    prompt = render_prompt(kind, query, template, {**GIVEN, **({"biased": query.wrong} if remark else {})})
+    text, item, tail = prompt.text, prompt.item, prompt.suffix["start"]
     if item is None:
         shown = text + "¦"
     else:
         shown = f"{text[: item['start']]}‹{text[item['start'] : item['end']]}›{text[item['end'] : tail]}¦{text[tail:]}"
     counted = (
-        "" if asked.counted_suffix in ("", slice_span(text, asked.suffix)) else f"\ncounted: {asked.counted_suffix!r}"
+        ""
+        if prompt.counted_suffix in ("", slice_span(text, prompt.suffix))
+        else f"\ncounted: {prompt.counted_suffix!r}"
     )
     return f"=== {kind}{' biased' if remark else ''}, {form}\n{shown}{counted}\n"
 
@@ -126,11 +128,11 @@ VICUNA = (
 )
 
 
-def text(kind: str, asked_of: Question, family: str, **more: str) -> str:
-    return render_prompt(kind, asked_of, build_published_template(family), {**GIVEN, **more}).text
+def text(kind: str, query: Question, family: str, **more: str) -> str:
+    return render_prompt(kind, query, build_published_template(family), {**GIVEN, **more}).text
 
 
-def test_published_language_models_are_asked_as_the_code_ends() -> None:
+def test_published_prompts_of_language_models_end_as_in_the_released_code() -> None:
     comve, esnli = TEXTS["comve"], TEXTS["esnli"]
     suppose = 'Suppose "A dog runs.". Can we infer that "It sleeps."? (A) Yes. (B) No. (C) Maybe, this is neutral.'
     assert text("answer", comve, "llama2-chat") == f"{LLAMA}[INST] {COMVE} [/INST] The best answer is: Sentence ("
@@ -153,7 +155,7 @@ def test_published_language_models_are_asked_as_the_code_ends() -> None:
     assert text("answer", TEXTS["bbh"], "falcon").endswith("(A) No\n(B) Yes. The best answer is: (")
 
 
-def test_published_vl_decoders_are_asked_as_the_code_ends() -> None:
+def test_published_prompts_of_vl_decoders_end_as_in_the_released_code() -> None:
     pair = 'Which caption is a correct description of the image? Is it (A): "A dog." or is it (B): "A cat."?'
     pairwise, open_ended = IMAGES["pairwise"], IMAGES["open"]
     assert text("answer", pairwise, "bakllava") == f"USER: <image>\n{pair}\nASSISTANT:\nThe best answer is: ("
@@ -174,14 +176,14 @@ def test_published_vl_decoders_are_asked_as_the_code_ends() -> None:
 
 
 def test_helper_prompts_bear_the_explained_model_s_markers_or_llama_s() -> None:
-    asked = 'Can you please paraphrase the following to me? "It swims.".'
+    request = 'Can you please paraphrase the following to me? "It swims.".'
     sure = "Sure, I can do that! Here's the rephrased sentence:"
-    assert text("paraphrase", TEXTS["comve"], "falcon") == f"User: {asked} Assistant: {sure}"
-    assert text("paraphrase", TEXTS["comve"], "gpt2") == f"{asked} {sure}"
-    assert text("paraphrase", IMAGES["open"], "llava-vicuna") == f"{LLAMA}[INST] {asked} [/INST] {sure}"
+    assert text("paraphrase", TEXTS["comve"], "falcon") == f"User: {request} Assistant: {sure}"
+    assert text("paraphrase", TEXTS["comve"], "gpt2") == f"{request} {sure}"
+    assert text("paraphrase", IMAGES["open"], "llava-vicuna") == f"{LLAMA}[INST] {request} [/INST] {sure}"
 
 
-def test_the_answer_tail_beside_cot_is_counted_with_a_blank_in_chat_models_but_falcon() -> None:
+def test_the_answer_suffix_after_cot_is_counted_with_a_space_in_chat_models_but_falcon() -> None:
     def counted(family: str) -> str:
         return render_prompt("answer-attributed-cot", TEXTS["comve"], build_published_template(family)).counted_suffix
 
@@ -209,25 +211,25 @@ def test_answer_and_explanation_share_all_up_to_the_tail(template: PromptTemplat
 
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(KINDS), st.sampled_from(VOICES))
 @settings(max_examples=150, deadline=None)
-def test_whatever_the_fields_say_their_places_are_found(
+def test_positions_of_fields_are_correct_for_any_text(
     first: str, second: str, kind: str, template: PromptTemplate
 ) -> None:
     one = replace(TEXTS["comve"], fields={"first": first, "second": second})
-    asked = render_prompt(kind, one, template, GIVEN)
-    assert (asked.item is None) == (kind in FREE_KINDS)
+    prompt = render_prompt(kind, one, template, GIVEN)
+    assert (prompt.item is None) == (kind in FREE_KINDS)
     for name, value in one.fields.items():
-        assert kind in FREE_KINDS or slice_span(asked.text, asked.fields[name]) == value
+        assert kind in FREE_KINDS or slice_span(prompt.text, prompt.fields[name]) == value
 
 
 def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
-    asked = render_prompt("post-hoc", IMAGES["pairwise"], build_equations_template(chat), {"answer": "A"})
-    assert [(turn.speaker, turn.image) for turn in asked.turns] == [
+    prompt = render_prompt("post-hoc", IMAGES["pairwise"], build_equations_template(chat), {"answer": "A"})
+    assert [(turn.speaker, turn.image) for turn in prompt.turns] == [
         ("user", True),
         ("assistant", False),
         ("user", False),
         ("assistant", False),
     ]
-    assert asked.turns[1].text == "The best answer is: (A)"
+    assert prompt.turns[1].text == "The best answer is: (A)"
     for of in (None, IMAGES["open"]):
         assert not render_prompt("same-meaning", of, build_equations_template(chat), GIVEN).turns[0].image
     assert render_prompt("vqascore", IMAGES["single"], build_equations_template(chat), {"text": "A dog."}).turns == (
@@ -240,13 +242,13 @@ def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
 
 def test_an_edited_item_stands_in_the_place_of_its_words() -> None:
     for template in VOICES:
-        asked = render_prompt("answer", TEXTS["comve"], template, {"input": "Which {of} two?"})
-        assert asked.item is not None
-        assert slice_span(asked.text, asked.item) == "Which {of} two?"
-        assert asked.fields == {}
+        prompt = render_prompt("answer", TEXTS["comve"], template, {"input": "Which {of} two?"})
+        assert prompt.item is not None
+        assert slice_span(prompt.text, prompt.item) == "Which {of} two?"
+        assert prompt.fields == {}
 
 
-def test_what_cannot_be_asked_is_told() -> None:
+def test_a_question_that_cannot_be_rendered_is_refused() -> None:
     with pytest.raises(UserError, match=r"'phi3', expected one of llama2-chat, .*mplug-owl3"):
         build_published_template("phi3")
     with pytest.raises(UserError, match="'gpt2' sees no images"):
@@ -298,22 +300,22 @@ def test_what_cannot_be_asked_is_told() -> None:
         ("published", "forms:", "forms: [", "no YAML"),
     ],
 )
-def test_a_broken_prompt_file_is_told(tmp_path: Path, profile: str, old: str, new: str, message: str) -> None:
+def test_a_broken_prompt_file_is_refused(tmp_path: Path, profile: str, old: str, new: str, message: str) -> None:
     source = (RESOURCE / f"{profile}.yaml").read_text(encoding="utf-8")
     path = tmp_path / "mine.yaml"
     path.write_text(source.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(UserError, match=message) as told:
+    with pytest.raises(UserError, match=message) as error:
         read_prompt_file(profile, path)
-    assert str(path) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("turns:\n  free:\n    caption: [{user: What}]\n", encoding="utf-8")
     own, mine = read_prompt_file("equations"), read_prompt_file("equations", path)
-    asked = render_prompt("caption", IMAGES["open"], build_equations_template(chat, mine))
-    assert asked.turns == (Turn("user", "What", image=True),)
+    prompt = render_prompt("caption", IMAGES["open"], build_equations_template(chat, mine))
+    assert prompt.turns == (Turn("user", "What", image=True),)
     assert mine.forms == own.forms
     assert render_prompt("answer", TEXTS["esnli"], build_equations_template(chat, mine)) == render_prompt(
         "answer", TEXTS["esnli"], build_equations_template(chat)
@@ -322,13 +324,13 @@ def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(tmp_path: P
         read_prompt_file("equations", tmp_path / "theirs.yaml")
 
 
-def test_a_kind_that_a_file_leaves_out_is_asked_as_another() -> None:
+def test_a_kind_that_a_file_omits_uses_the_prompt_of_another() -> None:
     assert [get_prompt({"answer": 1, "cot": 2}, kind) for kind in ("answer-attributed-cot", "cot-attributed")] == [1, 2]
     assert get_prompt({"answer": 1, "answer-attributed": 2}, "answer-attributed-cot") == 2
     assert set(FALLBACK_KINDS) | set(FALLBACK_KINDS.values()) <= set(KINDS)
 
 
-def test_the_decoder_of_the_scenes_is_asked_as_it_was_trained() -> None:
+def test_prompts_of_the_scenes_decoder_are_those_of_its_training() -> None:
     template = build_equations_template(chat, read_prompt_file("equations", RESOURCE / "scenes.yaml"))
     pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
     assert render_prompt("answer", IMAGES["pairwise"], template).turns == (Turn("user", pair, image=True),)

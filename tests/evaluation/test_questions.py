@@ -50,19 +50,19 @@ def test_the_right_label_goes_where_the_caption_goes() -> None:
 def test_a_caption_is_correct_and_every_other_text_is_not() -> None:
     mismatched = {**ITEM, "item_id": "x:2", "instrument": "alignment"}
     probe = {"item_id": "x:3", "condition": "match", "image": "p.jpg", "caption": "A man sits."}
-    asked = build_single_questions([ITEM, mismatched, probe], "d")
-    assert [(one.item_id, one.role, one.gold, one.wrong) for one in asked] == [
+    selected_questions = build_single_questions([ITEM, mismatched, probe], "d")
+    assert [(one.item_id, one.role, one.gold, one.wrong) for one in selected_questions] == [
         ("x:1", "caption", ("A",), "B"),
         ("x:1", "foil", ("B",), "A"),
         ("x:2", "caption", ("A",), "B"),
         ("x:2", "mismatched", ("B",), "A"),
         ("x:3", "caption", ("A",), "B"),
     ]
-    assert asked[1].fields == {"caption": "There are no animals."}
+    assert selected_questions[1].fields == {"caption": "There are no animals."}
 
 
 @given(st.sets(st.text("abc", max_size=4), min_size=1, max_size=40), st.integers(0, 5), st.data())
-def test_orders_are_balanced_in_the_whole_and_in_each_sample(ids: set[str], seed: int, data: st.DataObject) -> None:
+def test_orders_are_balanced_over_all_items_and_in_each_sample(ids: set[str], seed: int, data: st.DataObject) -> None:
     listed = sorted(ids)
     orders = assign_balanced_orders(listed, seed)
     assert orders == assign_balanced_orders(listed[::-1], seed)
@@ -110,8 +110,8 @@ def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) 
         items = [item for item in pairs.read_release(shared_data / "valse" / f"{file}.json", piece, 2) if item["valid"]]
         assert len(items) == PUBLISHED_VALID_ITEMS[piece]
         orders = draw_published_orders([item["item_id"] for item in items], count_earlier_draws(piece))
-        asked = build_pairwise_questions(items, piece, orders)
-        assert 0.4 < sum(one.order == "caption-first" for one in asked) / len(asked) < 0.6
+        selected_questions = build_pairwise_questions(items, piece, orders)
+        assert 0.4 < sum(one.order == "caption-first" for one in selected_questions) / len(selected_questions) < 0.6
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def row(**more: Any) -> dict[str, Any]:
     return {**common, "answer": "cat", "answers": [], **more}
 
 
-def test_whatever_an_annotator_said_is_right_the_commonest_first() -> None:
+def test_every_answer_of_an_annotator_is_right_and_the_commonest_is_first() -> None:
     (one,) = build_open_questions([row(answers=["dog", "cat", "cow", "cat", "cow", "cat"])], "vqa")
     assert one.gold == ("cat", "cow", "dog")
     assert one == Question(
@@ -131,13 +131,15 @@ def test_whatever_an_annotator_said_is_right_the_commonest_first() -> None:
 
 def test_real_questions_have_an_answer(shared_data: Path) -> None:
     rows = list(questions.read_gqa(shared_data / "gqa" / "fixture_questions_a.json", "gqa", None))
-    asked = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "gqa")
-    assert [(one.fields["question"], one.gold) for one in asked] == [(r["question"], (r["answer"],)) for r in rows]
+    selected_questions = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "gqa")
+    assert [(one.fields["question"], one.gold) for one in selected_questions] == [
+        (r["question"], (r["answer"],)) for r in rows
+    ]
     files = shared_data / "vqa_v2" / "questions.json", shared_data / "vqa_v2" / "annotations.json"
     rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
-    asked = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "vqa")
-    assert asked
-    for one, each in zip(asked, rows, strict=True):
+    selected_questions = build_open_questions([{**row, "item_id": row["source_id"]} for row in rows], "vqa")
+    assert selected_questions
+    for one, each in zip(selected_questions, rows, strict=True):
         assert set(one.gold) == set(each["answers"])
         assert one.gold[0] == each["answer"]
 
@@ -186,19 +188,19 @@ def test_choices_without_letters_are_given_letters() -> None:
     }
     assert one.gold == ("B",)
     assert render_question(one, read_prompt_file("equations"))[0] == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
-    (kept,) = select_text_questions(bbh_rows(1), "d", "equations", None, 0).questions
-    assert kept.fields["text"] == bbh_rows(1)[0]["text"]
+    (question,) = select_text_questions(bbh_rows(1), "d", "equations", None, 0).questions
+    assert question.fields["text"] == bbh_rows(1)[0]["text"]
 
 
 def test_equations_choose_each_item_by_its_own_hash() -> None:
     rows = esnli_rows(60)
-    whole = {one.item_id: one for one in select_text_questions(rows, "e", "equations", None, 3).questions}
+    all_questions = {one.item_id: one for one in select_text_questions(rows, "e", "equations", None, 3).questions}
     some = select_text_questions(rows[::-1], "e", "equations", 20, 3).questions
     fewer = select_text_questions(rows, "e", "equations", 7, 3).questions
-    assert all(whole[one.item_id] == one for one in [*some, *fewer])
+    assert all(all_questions[one.item_id] == one for one in [*some, *fewer])
     assert {one.item_id for one in fewer} < {one.item_id for one in some}
-    assert select_text_questions(rows, "e", "equations", 99, 3).questions == tuple(whole.values())
-    drawn = {(one.gold[0], one.wrong) for one in whole.values()}
+    assert select_text_questions(rows, "e", "equations", 99, 3).questions == tuple(all_questions.values())
+    drawn = {(one.gold[0], one.wrong) for one in all_questions.values()}
     assert drawn == {(gold, wrong) for gold in "ABC" for wrong in "ABC" if gold != wrong}
 
 
@@ -222,7 +224,7 @@ def test_published_draws_for_esnli_begin_with_the_seed() -> None:
         assert one.wrong == random.choice([label for label in "ABC" if label != one.gold[0]])
 
 
-def test_what_cannot_be_asked_is_named() -> None:
+def test_questions_that_cannot_be_built_are_named() -> None:
     rows = bbh_rows(3)
     rows[1] |= {"rejected": "no answer", "gold": None}
     rows[2] |= {"choices": ["he", "she", "they", "unclear"], "gold": 3}
@@ -267,12 +269,12 @@ def test_the_real_files_give_a_hundred_published_questions_each(real: Mapping[st
 
 def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
     first = select_text_questions(real["comve"], "comve", "published", 1, 0).questions[0]
-    asked = render_prompt("answer", first, build_published_template("gpt2")).text
-    assert asked.startswith(
+    prompt = render_prompt("answer", first, build_published_template("gpt2")).text
+    assert prompt.startswith(
         "Which statement of the two is against common sense? Sentence (A): "
         '"She put the papers into the filing cabinet." , Sentence (B): "'
     )
-    assert asked.endswith('" . The best answer is: Sentence (')
+    assert prompt.endswith('" . The best answer is: Sentence (')
     assert first.gold == ("B",)
 
 

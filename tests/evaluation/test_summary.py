@@ -69,16 +69,16 @@ def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
         RUNS, ["equations", "published"], HOW, averaged=["d", "e"], probes=PROBES, questions={"vqa": QUESTIONS}
     )
     assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (3 * len(METRICS) + 2 * len(METRICS) + 7 + 1)
-    found = {tuple(row[name] for name in NAMES[1:]): row for row in rows if row["profile"] == "equations"}
-    assert found["matcher", "d", "alignment", "acc_r"]["value"] == 50
-    assert found["matcher", "average", "alignment", "acc_r"]["value"] == 75
-    assert found["lm", "d", "perplexity", "acc_r"]["value"] == 50
-    assert found["lm", "d", "perplexity", "acc"]["reason"] == NOT_APPLICABLE
-    assert found["lm", "average", "perplexity", "acc_r"]["reason"] == "not averaged: 1 of 2 data sets were not run"
-    assert found["matcher", "cv-probes:-img+cap", "original", "accuracy"]["value"] == 0
-    assert found["matcher", "cv-probes:harmonic-mean", "original", "accuracy"]["value"] == 0
+    metrics = {tuple(row[name] for name in NAMES[1:]): row for row in rows if row["profile"] == "equations"}
+    assert metrics["matcher", "d", "alignment", "acc_r"]["value"] == 50
+    assert metrics["matcher", "average", "alignment", "acc_r"]["value"] == 75
+    assert metrics["lm", "d", "perplexity", "acc_r"]["value"] == 50
+    assert metrics["lm", "d", "perplexity", "acc"]["reason"] == NOT_APPLICABLE
+    assert metrics["lm", "average", "perplexity", "acc_r"]["reason"] == "not averaged: 1 of 2 data sets were not run"
+    assert metrics["matcher", "cv-probes:-img+cap", "original", "accuracy"]["value"] == 0
+    assert metrics["matcher", "cv-probes:harmonic-mean", "original", "accuracy"]["value"] == 0
     expected = 100 * (2 * 1 / 3 + 8 * 2 / 3) / 10
-    assert found["lxmert-vqa", "vqa", "answering", "accuracy"]["value"] == pytest.approx(expected)
+    assert metrics["lxmert-vqa", "vqa", "answering", "accuracy"]["value"] == pytest.approx(expected)
 
 
 def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():

@@ -1,4 +1,4 @@
-"""Log-likelihood and VQAScore of texts beside their images, worked by hand."""
+"""Log-likelihood and VQAScore of texts with their images, worked by hand."""
 
 import math
 
@@ -44,13 +44,13 @@ def test_a_text_is_worth_its_tokens(profile):
             assert total["score"] == pytest.approx(sums[text], rel=1e-6)
             assert mean["score"] == pytest.approx(sums[text] / len(text), rel=1e-6)
             assert mean["tokens"] == len(text)
-    found = {(row["setting"], row["metric"]): row for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)}
+    metrics = {(row["setting"], row["metric"]): row for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)}
     # mean: aab 2/3, bbbbb 0; abbb 1/4, ab 1/2 of their tokens are a. sum: fewer tokens, and more a
-    assert found["log-likelihood", "acc_r"]["value"] == 50
-    assert found["log-likelihood", "auroc"]["value"] == pytest.approx(100 * (1 + 1 + 1 + 0) / 4)
-    assert found["log-likelihood-sum", "acc_r"]["value"] == 50
-    assert found["log-likelihood-sum", "auroc"]["value"] == pytest.approx(100 * (1 + 0 + 1 + 0) / 4)
-    assert found["log-likelihood", "p_c"]["reason"] == NOT_APPLICABLE
+    assert metrics["log-likelihood", "acc_r"]["value"] == 50
+    assert metrics["log-likelihood", "auroc"]["value"] == pytest.approx(100 * (1 + 1 + 1 + 0) / 4)
+    assert metrics["log-likelihood-sum", "acc_r"]["value"] == 50
+    assert metrics["log-likelihood-sum", "auroc"]["value"] == pytest.approx(100 * (1 + 0 + 1 + 0) / 4)
+    assert metrics["log-likelihood", "p_c"]["reason"] == NOT_APPLICABLE
 
 
 def test_a_blank_between_prompt_and_text_belongs_to_the_text():
@@ -79,8 +79,8 @@ def test_vqascore_is_the_probability_of_yes(profile):
         expected = math.exp(logits[text]) / (math.exp(logits[text]) + VOCABULARY - 1)
         assert row["score"] == pytest.approx(expected, rel=1e-6)
         assert (row["probability"], row["correct"]) == (None, None)
-    found = {row["metric"]: row["value"] for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)}
-    assert (found["acc_r"], found["auroc"]) == (50, 25)  # 4 and 1 against 2 and 5
+    metrics = {row["metric"]: row["value"] for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)}
+    assert (metrics["acc_r"], metrics["auroc"]) == (50, 25)  # 4 and 1 against 2 and 5
 
 
 def test_a_text_that_cannot_be_read_has_an_error():

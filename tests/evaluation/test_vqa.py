@@ -31,7 +31,7 @@ ITEMS = [
     {"item_id": "q1", "image": "m0", "question": "How many?", "answer": "3", "answers": ["3"] * 9 + ["2"]},
     {"item_id": "q2", "image": "m1", "question": "Is it red?", "answer": "No.", "answers": []},
 ]
-SAID = {
+ANSWERS = {
     ("m0", "Is it?"): PairScore((3.0, 1.0, 0.8), 4),
     ("m0", "How many?"): PairScore((2.0, 2.0, 0.6), 5),
     ("m1", "Is it red?"): PairScore((0.5, 1.0, 0.5), 5),
@@ -39,7 +39,7 @@ SAID = {
 
 
 def test_rows_say_answer_probability_and_verdict():
-    rows = build_answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
+    rows = build_answer_rows(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
     assert parquet.build_table(rows, EVALUATION).num_rows == 6
     assert [row["prediction"] for row in rows[:3]] == ["no", "2", "no"]
     assert [row["correct"] for row in rows[:3]] == [False, False, True]
@@ -48,7 +48,7 @@ def test_rows_say_answer_probability_and_verdict():
 
 def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
     rows = build_answer_rows(
-        ITEMS, {**SAID, ("m0", "Is it?"): PairScore(None, 0, "too long")}, VOCABULARY, ["published"]
+        ITEMS, {**ANSWERS, ("m0", "Is it?"): PairScore(None, 0, "too long")}, VOCABULARY, ["published"]
     )
     assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (None, None, "too long")
     assert compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW).n == 2
@@ -68,14 +68,14 @@ def test_an_encoder_answers_with_its_highest_logit(tmp_path):
     Image.new("RGB", (4, 4)).save(tmp_path / "m.png")
     items = [{"image": "m.png", "question": text} for text in ("b", "a", "a b")] + [{"image": "n.png", "question": "b"}]
     with open_images(tmp_path) as images:
-        found = compute_answers(encoder, items, images, tmp_path / ".store")
+        answers = compute_answers(encoder, items, images, tmp_path / ".store")
         again = compute_answers(encoder, items, images, tmp_path / ".store")
-    assert found == again
+    assert answers == again
     total = np.exp([1, 2, 0]).sum()
-    assert found["m.png", "b"].numbers == pytest.approx((2, 1, np.exp(2) / total))
-    assert found["m.png", "a"].numbers == pytest.approx((0, 2, 1 / np.exp([-1, -2, 0]).sum()))
-    assert found["m.png", "a b"].numbers == pytest.approx((0, 0, 1 / 3))  # of equals the first
-    assert "is missing" in found["n.png", "b"].error
+    assert answers["m.png", "b"].numbers == pytest.approx((2, 1, np.exp(2) / total))
+    assert answers["m.png", "a"].numbers == pytest.approx((0, 2, 1 / np.exp([-1, -2, 0]).sum()))
+    assert answers["m.png", "a b"].numbers == pytest.approx((0, 0, 1 / 3))  # of equals the first
+    assert "is missing" in answers["n.png", "b"].error
 
 
 def test_an_encoder_of_answers_has_no_logit_of_a_match(tmp_path):
@@ -102,7 +102,7 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
 
 
 def test_accuracy_takes_the_gold_answer_or_the_annotators():
-    rows = build_answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
+    rows = build_answer_rows(ITEMS, ANSWERS, VOCABULARY, ["equations", "published"])
     published = compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW)
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
@@ -119,5 +119,5 @@ def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
 
 def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert normalize_case("  Two  Dogs. ") == normalize_case("two dogs")
-    said = {"prediction": "no", "correct": True}
-    assert score_answer(said, ITEMS[2], "equations") == score_answer(said, ITEMS[2], "published") == 1
+    answer = {"prediction": "no", "correct": True}
+    assert score_answer(answer, ITEMS[2], "equations") == score_answer(answer, ITEMS[2], "published") == 1

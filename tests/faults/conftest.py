@@ -15,14 +15,14 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="session")
 def small(tmp_path_factory, tiny_model_folder) -> Checkout:
     """A checkout whose study has few jobs, in which nothing ran yet; copy it."""
-    made = checkout(tmp_path_factory.mktemp("small") / "waltz", tiny_model_folder)
+    small_checkout = checkout(tmp_path_factory.mktemp("small") / "waltz", tiny_model_folder)
     study = tiny_study(tiny_model_folder)
     study["profiles"] = ["equations"]
     study["sources"].pop("release")
     study["groups"] = {"pairs": ["own-counting"]}
     study["reporting"]["tables"] = ["thesis-3.4"]
-    (made.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
-    return made
+    (small_checkout.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+    return small_checkout
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def model(fresh, tiny_model_folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["benchmark/own-counting.parquet", "evaluation/tiny-gpt2/pairs.parquet"])
-def test_a_parquet_file_that_is_cut_off_is_named_and_made_again(name, finished, undisturbed):
+def test_a_truncated_parquet_file_is_named_and_written_again(name, finished, undisturbed):
     cut(finished.folder / "results/tiny" / name)
     (line, *_) = list_user_messages(finished.snakemake(TARGET, check=False))
     assert f"{name}: damaged Parquet file" in line
@@ -43,12 +43,12 @@ def test_a_parquet_file_that_is_cut_off_is_named_and_made_again(name, finished, 
 
 def test_a_checkpoint_that_is_cut_off_is_named(fresh, model, undisturbed):
     weights = model / "model.safetensors"
-    whole = weights.read_bytes()
+    content = weights.read_bytes()
     cut(weights)
     (line,) = list_user_messages(fresh.snakemake(TARGET, check=False))
     assert str(model) in line
     assert not (fresh.folder / SCORED).exists()
-    weights.write_bytes(whole)
+    weights.write_bytes(content)
     fresh.snakemake(TARGET)
     assert fresh.parquet().keys() == undisturbed.parquet().keys()
 

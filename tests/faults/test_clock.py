@@ -26,14 +26,14 @@ class SetBack(Checkout):
         return Checkout.environment(**untouched, PYTHONPATH=str(TRUE_WAITS), **changes)
 
 
-def test_a_clock_that_is_set_back_is_said_and_the_run_goes_on_when_it_is_right(fresh, undisturbed):
+def test_a_clock_that_is_set_back_is_reported_and_the_run_continues_when_it_is_right(fresh, undisturbed):
     if shutil.which("faketime") is None:
         pytest.skip("faketime is not installed")
     fresh.snakemake("results/tiny/benchmark/own-counting.parquet")
-    printed = SetBack(fresh.folder).snakemake(TARGET, check=False)
-    assert "older modification time" in printed
-    assert "clock skew" in printed
-    assert "Traceback" not in printed
+    output = SetBack(fresh.folder).snakemake(TARGET, check=False)
+    assert "older modification time" in output
+    assert "clock skew" in output
+    assert "Traceback" not in output
     fresh.snakemake(TARGET)
     assert fresh.parquet() == undisturbed.parquet()
     assert "Nothing to be done" in fresh.snakemake("--dry-run", TARGET)

@@ -38,11 +38,11 @@ def size(checkout):
 
 
 @pytest.mark.parametrize("share", [0.4, 0.8])
-def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(share, fresh, undisturbed):
+def test_a_full_disk_is_reported_and_the_run_continues_when_there_is_space(share, fresh, undisturbed):
     results = fresh.folder / "results"
     with mounted(results, f"size={int(share * size(undisturbed))}k"):
-        printed = fresh.snakemake(TARGET, check=False)
-        assert "no space is left; make room and run again" in printed
+        output = fresh.snakemake(TARGET, check=False)
+        assert "no space is left; make room and run again" in output
         known = undisturbed.parquet()
         assert all(content == known[name] for name, content in fresh.parquet().items())
         remount(results, "size=64m")
@@ -51,13 +51,13 @@ def test_a_full_disk_is_said_and_the_run_goes_on_when_there_is_room(share, fresh
         assert not list(results.rglob("*.tmp"))
 
 
-def test_results_that_may_not_be_written_are_said(fresh, undisturbed):
+def test_results_without_write_permission_are_reported(fresh, undisturbed):
     results = fresh.folder / "results"
     with mounted(results, "size=64m"):
         remount(results, "ro")
-        printed = fresh.snakemake(TARGET, check=False)
-        assert "read-only" in printed.lower()
-        assert "results" in printed
+        output = fresh.snakemake(TARGET, check=False)
+        assert "read-only" in output.lower()
+        assert "results" in output
         remount(results, "rw")
         fresh.snakemake("--unlock")
         fresh.snakemake(TARGET)

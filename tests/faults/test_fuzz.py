@@ -29,18 +29,18 @@ def test_a_spoilt_file_gives_rows_or_one_line(source, drawn, tmp_path_factory):
 
 
 def test_what_atheris_would_run_finds_a_reader_that_fails(drawn, tmp_path, monkeypatch):
-    given_bytes, asked = [random.Random(seed).randbytes(400) for seed in range(20)], []
+    given_bytes, lengths = [random.Random(seed).randbytes(400) for seed in range(20)], []
 
     class Atheris(types.ModuleType):
         """Its two calls, with bytes that were drawn beforehand."""
 
         @staticmethod
         def instrument_all():
-            asked.append("instrumented")
+            lengths.append("instrumented")
 
         @staticmethod
         def Setup(arguments, one_input):
-            asked.append(arguments)
+            lengths.append(arguments)
             Atheris.one_input = one_input
 
         @staticmethod
@@ -51,7 +51,7 @@ def test_what_atheris_would_run_finds_a_reader_that_fails(drawn, tmp_path, monke
     monkeypatch.setitem(sys.modules, "atheris", Atheris("atheris"))
     readers = runpy.run_path(str(ROOT / "tests/faults/atheris_readers.py"))
     readers["main"](["atheris_readers.py", "coco", "-runs=20"])
-    assert asked == ["instrumented", ["atheris_readers.py", "-runs=20"]]
+    assert lengths == ["instrumented", ["atheris_readers.py", "-runs=20"]]
 
     def fails(*_):
         raise KeyError("images")

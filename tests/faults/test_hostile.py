@@ -22,7 +22,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_captions_stay_data_on_the_whole_way(fresh):
+def test_hostile_captions_stay_data_in_every_stage(fresh):
     rows = [
         {
             "id": f"own-{place}",
@@ -36,8 +36,8 @@ def test_hostile_captions_stay_data_on_the_whole_way(fresh):
     (fresh.folder / "data/own.json").write_text(json.dumps(rows), encoding="utf-8")
     fresh.change("sources.own.files.own-counting", {"path": "data/own.json"})
     fresh.change("evaluation.items", "all")
-    printed = fresh.snakemake()
-    assert "\x1b[2J" not in printed
+    output = fresh.snakemake()
+    assert "\x1b[2J" not in output
     read = parquet.read_rows(fresh.folder / "results/tiny/benchmark/own-counting.parquet", BENCHMARK)
     assert [row["caption"] for row in read] == HOSTILE
     page = (fresh.folder / "results/tiny/reporting/report.html").read_text(encoding="utf-8")
@@ -49,26 +49,26 @@ def test_hostile_captions_stay_data_on_the_whole_way(fresh):
 def test_a_study_with_tags_runs_nothing(fresh):
     with (fresh.folder / "tiny.yaml").open("a", encoding="utf-8") as file:
         file.write("\nseed: !!python/object/apply:os.system ['touch taken']\n")
-    printed = fresh.snakemake(TARGET, check=False)
-    assert "Traceback" not in printed
-    assert "Config file is not valid" in printed
+    output = fresh.snakemake(TARGET, check=False)
+    assert "Traceback" not in output
+    assert "Config file is not valid" in output
     assert not (fresh.folder / "taken").exists()
 
 
 @pytest.mark.parametrize("weights", ["../../../etc/passwd", "..", "/etc", "a/../../b", "~/model", "--help", "a//b"])
 def test_an_id_that_points_at_a_path_is_refused_or_not_found(fresh, weights):
     fresh.change("models.tiny-gpt2.weights", weights)
-    printed = fresh.snakemake(TARGET, check=False)
-    assert "Traceback" not in printed
-    assert weights in printed
+    output = fresh.snakemake(TARGET, check=False)
+    assert "Traceback" not in output
+    assert weights in output
     assert not list((fresh.folder / "results").rglob("own-counting.run.json"))
 
 
-def test_an_id_with_terminal_escapes_is_printed_as_escapes(fresh):
+def test_an_id_with_terminal_escapes_is_shown_as_escapes(fresh):
     rows = [{"id": "own\x1b[2J", "image": "1.png", "caption": "One zebra.", "foil": "Two zebras."}]
     (fresh.folder / "data/own.json").write_text(json.dumps(rows * 2), encoding="utf-8")
     fresh.change("sources.own.files.own-counting", {"path": "data/own.json"})
-    printed = fresh.snakemake(TARGET, check=False)
-    (line,) = list_user_messages(printed)
+    output = fresh.snakemake(TARGET, check=False)
+    (line,) = list_user_messages(output)
     assert "own\\x1b[2J" in line
-    assert "\x1b[2J" not in printed
+    assert "\x1b[2J" not in output

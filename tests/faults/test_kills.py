@@ -18,11 +18,11 @@ pytestmark = pytest.mark.faults
 
 VICTIMS = ("a job", "snakemake", "snakemake and its jobs")
 SECONDS = 9.0
-"""Within which a kill comes: about what the study takes beside another."""
+"""Within which a kill comes: about what the study takes with another one running."""
 HOST = "data.example.org/own.csv"
 
 
-def whole(checkout, undisturbed):
+def check_files(checkout, undisturbed):
     """Check that each Parquet file that is there is that of the undisturbed run."""
     known = undisturbed.parquet()
     for name, content in checkout.parquet().items():
@@ -53,7 +53,7 @@ def goes_on(kill, fresh, undisturbed):
     time.sleep(moment.uniform(0.5, SECONDS))
     if running.poll() is None:
         strike(running, victim)
-    whole(fresh, undisturbed)
+    check_files(fresh, undisturbed)
     if victim != "a job":
         fresh.snakemake("--unlock")
     fresh.snakemake(TARGET)
@@ -62,10 +62,10 @@ def goes_on(kill, fresh, undisturbed):
 
 
 def test_runs_that_are_killed_go_on(kills, small, undisturbed, tmp_path):
-    # two beside each other, since a run is mostly one process after another
-    with ThreadPoolExecutor(max_workers=len(kills)) as beside:
+    # two at a time, since a run is mostly one process after another
+    with ThreadPoolExecutor(max_workers=len(kills)) as executor:
         folders = {kill: copied(small, tmp_path / str(kill)) for kill in kills}
-        ended = [beside.submit(goes_on, kill, fresh, undisturbed) for kill, fresh in folders.items()]
+        ended = [executor.submit(goes_on, kill, fresh, undisturbed) for kill, fresh in folders.items()]
         for end in ended:
             end.result()
 
@@ -83,7 +83,7 @@ def test_a_download_that_is_killed_begins_anew_or_goes_on(share, fresh, undistur
         given = environment(address, tmp_path / "home")
         running = fresh.start(TARGET, **given)
         deadline = time.monotonic() + 60
-        while not world.asked["GET", MIRROR + HOST]:
+        while not world.request_counts["GET", MIRROR + HOST]:
             assert time.monotonic() < deadline
             assert running.poll() is None
             threading.Event().wait(0.01)

@@ -25,22 +25,22 @@ def halted(checkout):
 
 def test_the_second_says_who_runs_it_and_the_first_goes_on(fresh, undisturbed):
     running = halted(fresh)
-    printed = fresh.snakemake(TARGET, check=False)
-    (line,) = list_user_messages(printed)
+    output = fresh.snakemake(TARGET, check=False)
+    (line,) = list_user_messages(output)
     assert f"study tiny is being run by another snakemake (process {running.pid} on" in line
-    assert "Directory cannot be locked" in printed
+    assert "Directory cannot be locked" in output
     running.send_signal(signal.SIGCONT)
     assert running.wait() == 0
     assert fresh.parquet() == undisturbed.parquet()
     assert "waltz: " not in fresh.snakemake("--dry-run", TARGET)
 
 
-def test_the_lock_of_a_run_that_is_gone_is_told_from_a_live_one(fresh, undisturbed):
+def test_the_lock_of_a_dead_run_differs_from_a_live_one(fresh, undisturbed):
     running = halted(fresh)
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
-    printed = fresh.snakemake(TARGET, check=False)
-    (line,) = list_user_messages(printed)
+    output = fresh.snakemake(TARGET, check=False)
+    (line,) = list_user_messages(output)
     assert f"the last run of study tiny (process {running.pid} on" in line
     assert line.endswith("was killed and left its lock; run: snakemake --unlock")
     fresh.snakemake("--unlock")

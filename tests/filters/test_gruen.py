@@ -87,10 +87,10 @@ def test_batched_scores_are_those_of_one_sentence_at_a_time():
 
 
 def test_sentences_that_texts_share_are_read_once():
-    told = []
+    progress = []
     shared = [f"A man rides a horse. {second}" for second in ("A cat sits.", "A dog sits.", "A zebra sits.")]
-    gruen.score_texts(shared, masked_model(), classifier_model("LABEL_0", "LABEL_1"), on_progress=told.append)
-    assert sum(told) == 2 * 4  # four distinct sentences, two models
+    gruen.score_texts(shared, masked_model(), classifier_model("LABEL_0", "LABEL_1"), on_progress=progress.append)
+    assert sum(progress) == 2 * 4  # four distinct sentences, two models
 
 
 def test_a_sentence_longer_than_510_pieces_is_cut_there():

@@ -110,11 +110,11 @@ def test_a_study_may_record_grammaticality_without_asking_for_any(judges, tmp_pa
     assert all((row["grammaticality"] is None) == (row["item_id"] == "x:toy:1:0") for row in rows)
 
 
-def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_path, progress_counts):
+def test_contradiction_is_computed_from_caption_to_foil(judges, tmp_path, progress_counts):
     rows, _ = filter_candidates(ROWS, judges, ["contradiction"], 0.8, tmp_path, progress_counts.append)
-    said = infer_relations([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
+    relations = infer_relations([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
     for row in rows:
-        inference = said.get((row["caption"], row["foil"]))
+        inference = relations.get((row["caption"], row["foil"]))
         if inference is None:
             assert (row["nli_contradiction"], row["rejected"]) == (None, "not attested")
         else:
@@ -243,14 +243,14 @@ def test_a_higher_threshold_keeps_no_more_and_all_rows_stay(drawn):
     rows = [_row(number, rejected) for number, (*_, rejected) in enumerate(drawn)]
     scores = {f"f{number}": score for number, (score, *_) in enumerate(drawn)}
     relations = {("c", f"f{number}"): Inference(0.0, 1 - p, p) for number, (_, p, _) in enumerate(drawn)}
-    kept = []
+    counts = []
     for threshold in (0.2, 0.5, 0.8):
         judged_rows, _ = apply_thresholds(rows, Thresholds(threshold, contradiction=True), scores, relations)
         assert [row["item_id"] for row in judged_rows] == [row["item_id"] for row in rows]
         reasons = Counter(row["rejected"] for row in judged_rows)
         assert reasons.keys() <= {None, "not attested", f"grammaticality below {threshold}", "no contradiction"}
-        kept.append({row["item_id"] for row in judged_rows if row["kept"]})
-    assert kept[0] >= kept[1] >= kept[2]
+        counts.append({row["item_id"] for row in judged_rows if row["kept"]})
+    assert counts[0] >= counts[1] >= counts[2]
 
 
 @pytest.mark.parametrize(("file", "instrument"), [("plurals", "plurality"), ("relations", "relations")])

@@ -111,10 +111,10 @@ def test_plurality_leaves_out_captions_with_too_many_tokens():
 
 
 def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows():
-    asked = []
+    requests = []
 
     def propose(slots):
-        asked.append(list(slots))
+        requests.append(list(slots))
         phrases = ("in", "on", "beyond")
         return {
             slot: [Proposal(phrase, (phrase,), -float(rank), rank) for rank, phrase in enumerate(phrases)]
@@ -127,7 +127,7 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
         ("2", "the source's row: the caption is empty"),
         ("4", NO_PREPOSITION),
     ]
-    (slots,) = asked
+    (slots,) = requests
     assert slots == sorted(set(slots))
     assert [slot.text[slot.start : slot.end] for slot in slots] == ["in", "under", "on"]
     first = [
@@ -160,18 +160,18 @@ FRAMES = [
 
 
 def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
-    asked = {}
+    requests = {}
 
     def fit(forms):
-        asked.update({slot.text: words for slot, words in forms.items()})
+        requests.update({slot.text: words for slot, words in forms.items()})
         return {
             slot: [Proposal(word, (word,), -float(rank), rank) for rank, word in enumerate(sorted(words))]
             for slot, words in forms.items()
         }
 
     outcomes = of("action-replacement", FRAMES, MakerOptions(rank_words=fit, most_verbs=1))
-    assert set(asked) == {"A man kicks a ball.", "A dog chases a man."}
-    assert sorted(asked["A man kicks a ball."]) == ["catches", "chases"]
+    assert set(requests) == {"A man kicks a ball.", "A dog chases a man."}
+    assert sorted(requests["A man kicks a ball."]) == ["catches", "chases"]
     assert [(number, getattr(case, "foil", None)) for number, case in outcomes] == [
         ("1", "A man catches a ball."),
         ("2", "A dog catches a man."),
@@ -227,7 +227,7 @@ def test_splits_are_chosen_or_refused():
         select_splits(rows, ["test", "val"], "x")
 
 
-def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
+def test_repeated_candidates_of_a_row_are_dropped_and_ids_are_distinct():
     candidate = Candidate("A dog.", "A cat.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cat",), "x")
     other = Candidate("A dog.", "A cow.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cow",), "x")
     outcomes = [
@@ -237,8 +237,8 @@ def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
         (row(2), candidate),
         (row(1), Refusal("why")),
     ]
-    kept = [(given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))]
-    assert kept == [("1", candidate), ("1", other), ("2", candidate), ("1", Refusal("why"))]
+    remaining = [(given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))]
+    assert remaining == [("1", candidate), ("1", other), ("2", candidate), ("1", Refusal("why"))]
     written = build_candidate_row(other, row(1), 1, "foil-it")
     assert written["item_id"] == "foil-it:toy:1:1"
     assert written["caption_phrases"] == ("dog",)

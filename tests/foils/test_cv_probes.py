@@ -60,8 +60,8 @@ def baptizing(**changes: str | None) -> FilledAbstract:
 
 def test_the_verbs_are_those_in_print(shared_data: Path) -> None:
     lines = (shared_data.parent / "reference" / "cv-probes-1.csv").read_text().splitlines()[1:]
-    printed = [line.split(",")[5].replace("brows", "browse") for line in lines]
-    assert [SWIG[verb].base for verb in VERBS] == printed
+    paper_verbs = [line.split(",")[5].replace("brows", "browse") for line in lines]
+    assert [SWIG[verb].base for verb in VERBS] == paper_verbs
 
 
 def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
@@ -97,15 +97,15 @@ def test_a_frame_without_agent_gives_none() -> None:
     ],
 )
 def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, str]) -> None:
-    asked = []
+    requests = []
 
     def generate(prompt: str) -> str:
-        asked.append(prompt)
+        requests.append(prompt)
         return answer
 
     assert repair_caption(baptizing(), SWIG["baptizing"], generate) == expected
-    assert "Words: priest baptizes baby with hand at church\n" in asked[0]
-    assert 'keep the verb "baptizes"' in asked[0]
+    assert "Words: priest baptizes baby with hand at church\n" in requests[0]
+    assert 'keep the verb "baptizes"' in requests[0]
 
 
 def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
@@ -213,7 +213,7 @@ PLAIN = [
 ]
 
 
-def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -> None:
+def test_each_plain_caption_gives_three_conditions_and_the_contextual_one() -> None:
     rows = build_condition_rows(CONTEXT, PLAIN, "original")
     assert [(row["condition"], row["image"], row["caption"], row["match"]) for row in rows] == [
         ("+img+cap", "i", "A man votes.", True),
@@ -239,7 +239,7 @@ def test_a_verbs_span_holds_one_of_its_forms(name: str, before: list[str], data:
     assert find_verb_span(" ".join(before), SWIG[name]) is None
 
 
-def test_descriptions_must_be_whole(tmp_path: Path) -> None:
+def test_descriptions_must_be_complete(tmp_path: Path) -> None:
     path = tmp_path / "descriptions.json"
     path.write_text(json.dumps({"a.png": {"verb": "voting", "still": "b.png", "contextual": []}}))
     with pytest.raises(UserError, match=r"image 'a\.png': field 'plain' is missing"):

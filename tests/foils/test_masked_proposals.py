@@ -122,10 +122,10 @@ def test_a_slot_beyond_the_window_and_a_mask_in_the_text_are_named(tiny):
         propose_spans([Slot("a [MASK] dog", 0, 1)], tiny)
 
 
-def test_progress_counts_slots_and_finished_batches_are_kept(tiny, tmp_path, monkeypatch):
-    told = []
-    first = propose_spans([*SLOTS, SLOTS[0]], tiny, cache_folder=tmp_path, on_progress=told.append)
-    assert sum(told) == len(SLOTS)
+def test_progress_counts_slots_and_finished_batches_are_cached(tiny, tmp_path, monkeypatch):
+    progress = []
+    first = propose_spans([*SLOTS, SLOTS[0]], tiny, cache_folder=tmp_path, on_progress=progress.append)
+    assert sum(progress) == len(SLOTS)
     monkeypatch.setattr("waltz.models.text.masked._compute_scores_at", lambda *_: pytest.fail("computed again"))
     assert propose_spans(SLOTS, tiny, cache_folder=tmp_path) == first
 

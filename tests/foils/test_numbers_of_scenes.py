@@ -49,11 +49,11 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
     rows = list(read_visual7w(written(tmp_path, "telling.json", build_visual7w(graphs, SEED)), "visual7w"))
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
-    asked = list(zip(rows, docs, strict=True))
-    there = ((row["image"], candidate) for row, doc in asked for candidate in build_existence_foils(doc, row["answer"]))
+    items = list(zip(rows, docs, strict=True))
+    there = ((row["image"], candidate) for row, doc in items for candidate in build_existence_foils(doc, row["answer"]))
     few = (
         (row["image"], candidate)
-        for row, doc in asked
+        for row, doc in items
         for candidate in build_counting_foils(doc, row["answer"], NUMBER_RANGES["counting-small"], range(4))
     )
     results = verdicts(graphs, there), verdicts(graphs, few)

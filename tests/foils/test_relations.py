@@ -46,7 +46,7 @@ def test_attested_sequences_are_counted_and_ordered():
     assert list(count_attested(results).items()) == [("off", 2), ("from", 1), ("off from", 1)]
 
 
-def test_proposals_are_kept_in_order_with_the_reason_why_not():
+def test_proposals_stay_in_order_with_the_reason_of_refusal():
     slot = slots_of(BOAT)[0]
     scores = {"In": -0.5, "off": -0.7, "amid": -0.9, " out  of ": -1.0}
     proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]

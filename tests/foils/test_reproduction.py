@@ -99,7 +99,7 @@ def released(shared_data, instrument):
 
 
 @pytest.mark.parametrize("instrument", LEAST)
-def test_the_released_items_are_made_again(shared_data, captions, instrument):
+def test_the_released_items_are_reproduced(shared_data, captions, instrument):
     items = released(shared_data, instrument)
     share, missed = measure_reproduction(instrument, items, captions if instrument in FROM_CAPTIONS else {})
     result = [miss.cause for miss in missed]
@@ -111,7 +111,7 @@ def test_the_released_items_are_made_again(shared_data, captions, instrument):
     assert all(cause and not cause[0].isupper() for cause in result)
 
 
-def test_every_instrument_is_made_again_or_says_why_not():
+def test_every_instrument_is_reproduced_or_has_a_reason():
     assert {*FUNCTIONS, *FROM_CAPTIONS, "foil-it"} == set(INSTRUMENTS)
     share, missed = measure_reproduction("foil-it", [{"id": "0"}], {})
     assert (share.value, share.n, share.reason, missed) == (None, 0, NO_INPUTS, [])
@@ -120,8 +120,8 @@ def test_every_instrument_is_made_again_or_says_why_not():
 
 
 def test_two_dialogues_worked_by_hand():
-    made = {"only_caption": "a dog", "caption": "a dog. is it wet? yes.", "foil": "A dog.  is it wet?  no"}
-    items = [{"id": "0", **made}, {"id": "1", **made, "foil": "a cat. is it wet? no."}]
+    item = {"only_caption": "a dog", "caption": "a dog. is it wet? yes.", "foil": "A dog.  is it wet?  no"}
+    items = [{"id": "0", **item}, {"id": "1", **item, "foil": "a cat. is it wet? no."}]
     share, (miss,) = measure_reproduction("coreference-clean", items, {})
     assert (share.value, share.n) == (50, 2)
     assert (miss.item_id, miss.foil) == ("1", "a cat. is it wet? no.")

@@ -283,8 +283,8 @@ def rename_table(name: str, table: Table, renames: Renames) -> Table:
         if fnmatch.fnmatchcase(name, values.files):
             for column in values.columns:
                 wordings[column].append(values)
-    kept = [column for column in table.columns if column not in dropped]
-    names = [rename.get(column, column) for column in kept]
+    remaining_columns = [column for column in table.columns if column not in dropped]
+    names = [rename.get(column, column) for column in remaining_columns]
 
     def convert(value: Any, old_path: str, new_path: str) -> Any:
         if isinstance(value, str):
@@ -299,10 +299,11 @@ def rename_table(name: str, table: Table, renames: Renames) -> Table:
         return value
 
     if not wordings and not any("." in column for column in (*rename, *dropped)):
-        rows = [{new: row.get(old) for old, new in zip(kept, names, strict=True)} for row in table.rows]
+        rows = [{new: row.get(old) for old, new in zip(remaining_columns, names, strict=True)} for row in table.rows]
     else:
         rows = [
-            {new: convert(row.get(old), old, new) for old, new in zip(kept, names, strict=True)} for row in table.rows
+            {new: convert(row.get(old), old, new) for old, new in zip(remaining_columns, names, strict=True)}
+            for row in table.rows
         ]
     return Table(names, rows)
 

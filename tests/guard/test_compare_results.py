@@ -77,7 +77,7 @@ def test_texts_and_nulls_are_equal_whatever_the_tolerance(tmp_path, compare):
 
 
 @pytest.mark.parametrize(("old", "new"), [(ROWS, ROWS[:2]), (ROWS[:2], ROWS), (ROWS, [*ROWS, ROWS[2]])])
-def test_a_missing_an_extra_and_a_doubled_row_are_found(tmp_path, compare, old, new):
+def test_missing_extra_and_repeated_rows_are_reported(tmp_path, compare, old, new):
     write(tmp_path / "old", PATH, old)
     write(tmp_path / "new", PATH, new)
     status, lines = compare()
@@ -86,7 +86,7 @@ def test_a_missing_an_extra_and_a_doubled_row_are_found(tmp_path, compare, old, 
     assert "item_id=b, role=caption" in lines[0]
 
 
-def test_a_missing_and_an_extra_file_are_found(tmp_path, compare):
+def test_missing_and_extra_files_are_reported(tmp_path, compare):
     write(tmp_path / "old", PATH, ROWS)
     write(tmp_path / "new", "evaluation/gpt2/plurality.parquet", ROWS)
     assert compare()[1] == [

@@ -17,15 +17,15 @@ from stand_ins.tiny_vilbert import write_vilbert
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Writes a tiny checkpoint of a kind, once, and gives its folder."""
-    made: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
 
     def written(kind: str) -> Path:
-        if kind not in made:
+        if kind not in paths:
             torch.set_num_threads(1)
-            made[kind] = tmp_path_factory.mktemp(kind)
+            paths[kind] = tmp_path_factory.mktemp(kind)
             for part in build(kind):
-                part.save_pretrained(made[kind])
-        return made[kind]
+                part.save_pretrained(paths[kind])
+        return paths[kind]
 
     return written
 
@@ -56,26 +56,26 @@ def regions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def albef_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Writes a tiny checkpoint of a layout of ALBEF with its tokenizer, once, and gives its folder."""
-    made: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
 
     def written(layout: str) -> Path:
-        if layout not in made:
+        if layout not in paths:
             torch.set_num_threads(1)
-            made[layout] = folder_of(tmp_path_factory.mktemp(layout), layout)
-        return made[layout]
+            paths[layout] = folder_of(tmp_path_factory.mktemp(layout), layout)
+        return paths[layout]
 
     return written
 
 
 @pytest.fixture(scope="session")
 def vilbert_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
-    """The tiny checkpoint of ViLBERT, or of 12-in-1, with what lies beside it."""
-    made = {multitask: write_vilbert(tmp_path_factory.mktemp("tiny"), multitask) for multitask in (False, True)}
-    return made.__getitem__
+    """The tiny checkpoint of ViLBERT, or of 12-in-1, with its companion files."""
+    paths = {multitask: write_vilbert(tmp_path_factory.mktemp("tiny"), multitask) for multitask in (False, True)}
+    return paths.__getitem__
 
 
 @pytest.fixture(scope="session")
 def detector_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Weights of a tiny detector, with its configuration beside them."""
+    """Weights of a tiny detector, with its configuration."""
     torch.set_num_threads(1)
     return save_tiny(tmp_path_factory.mktemp("detector"))

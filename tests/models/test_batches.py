@@ -24,13 +24,13 @@ def _lengths(batch):
     return np.array([[len(row), sum(row)] for row in batch], dtype=np.float64)
 
 
-def test_each_row_gets_its_own_numbers_and_progress_is_told():
-    told = []
-    found = compute_in_batches(
-        [(1, 2), (5,), (1, 2), (3,)], len, _lengths, content={}, cache_folder=None, on_progress=told.append
+def test_each_row_gets_its_own_numbers_and_progress_is_reported():
+    progress = []
+    results = compute_in_batches(
+        [(1, 2), (5,), (1, 2), (3,)], len, _lengths, content={}, cache_folder=None, on_progress=progress.append
     )
-    assert {row: values.tolist() for row, values in found.items()} == {(1, 2): [2, 3], (5,): [1, 5], (3,): [1, 3]}
-    assert told == [2, 1]
+    assert {row: values.tolist() for row, values in results.items()} == {(1, 2): [2, 3], (5,): [1, 5], (3,): [1, 3]}
+    assert progress == [2, 1]
 
 
 def test_what_is_stored_is_not_computed_again_and_other_content_is(tmp_path):
@@ -41,11 +41,11 @@ def test_what_is_stored_is_not_computed_again_and_other_content_is(tmp_path):
         return _lengths(batch)
 
     for content in ({"task": "a"}, {"task": "a"}, {"task": "b"}):
-        found = compute_in_batches(
+        results = compute_in_batches(
             [(1, 2), (5,)], len, compute, content=content, cache_folder=tmp_path, on_progress=calls.append
         )
-        assert found[1, 2].tolist() == [2, 3]
-    assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]  # a: two computed and told, then two told; b: two of each
+        assert results[1, 2].tolist() == [2, 3]
+    assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]  # a: two computed and reported, then two reported; b: two of each
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_halved():
@@ -57,10 +57,10 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved():
             raise torch.OutOfMemoryError
         return _lengths(batch)
 
-    found = compute_in_batches(
+    results = compute_in_batches(
         [(1,), (2,), (3,)], len, cramped, content={}, cache_folder=None, on_progress=lambda _: None
     )
-    assert [found[row,].tolist() for row in (1, 2, 3)] == [[1, 1], [1, 2], [1, 3]]
+    assert [results[row,].tolist() for row in (1, 2, 3)] == [[1, 1], [1, 2], [1, 3]]
     assert sizes == [3, 1, 2, 1, 1]
     with pytest.raises(torch.OutOfMemoryError):
         compute_in_batches(

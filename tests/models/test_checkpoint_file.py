@@ -35,12 +35,12 @@ def never(key):
     ids=["flat", "model", "two levels", "module", "model and module", "plain value"],
 )
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
-def test_weights_are_found_under_what_training_code_puts_around_them(tmp_path, wrap, zipped):
+def test_prefixes_of_training_code_are_removed_from_weights(tmp_path, wrap, zipped):
     file = tmp_path / "a.pth"
     torch.save(wrap(WEIGHTS), file, _use_new_zipfile_serialization=zipped)
-    found = checkpoint_file.read_checkpoint(file)
-    assert found.keys() == WEIGHTS.keys()
-    assert all(torch.equal(found[key], WEIGHTS[key]) for key in WEIGHTS)
+    checkpoint = checkpoint_file.read_checkpoint(file)
+    assert checkpoint.keys() == WEIGHTS.keys()
+    assert all(torch.equal(checkpoint[key], WEIGHTS[key]) for key in WEIGHTS)
 
 
 def test_safetensors_are_read(tmp_path):
@@ -50,13 +50,13 @@ def test_safetensors_are_read(tmp_path):
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "safetensors"])
 def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, form):
-    whole = tmp_path / f"whole.{'safetensors' if form == 'safetensors' else 'pth'}"
+    complete_file = tmp_path / f"whole.{'safetensors' if form == 'safetensors' else 'pth'}"
     if form == "safetensors":
-        safetensors.torch.save_file(WEIGHTS, whole)
+        safetensors.torch.save_file(WEIGHTS, complete_file)
     else:
-        torch.save(WEIGHTS, whole, _use_new_zipfile_serialization=form == "zip")
-    content = whole.read_bytes()
-    cut = tmp_path / f"cut{whole.suffix}"
+        torch.save(WEIGHTS, complete_file, _use_new_zipfile_serialization=form == "zip")
+    content = complete_file.read_bytes()
+    cut = tmp_path / f"cut{complete_file.suffix}"
     for size in range(0, len(content) - 1, max(1, len(content) // 60)):
         cut.write_bytes(content[:size])
         with pytest.raises(UserError, match=rf"{cut}: is truncated") as raised:
@@ -181,8 +181,8 @@ def test_a_file_of_a_repository_is_had_from_the_cache(cache):
     (cache / "mscoco.pth").touch()
     (cache / "README.md").touch()
     for weights in ("some/albef", "some/albef/mscoco.pth"):
-        found = checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
-        assert found == cache / "mscoco.pth"
+        path = checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
+        assert path == cache / "mscoco.pth"
 
 
 @pytest.mark.parametrize("weights", ["some/other", "some/albef/vqa.pth", "no-such-thing"])
@@ -191,7 +191,7 @@ def test_what_cannot_be_had_from_the_hub_is_refused_in_one_line(cache, weights):
         checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
 
 
-def test_settings_lie_beside_a_file(tmp_path):
+def test_settings_are_read_next_to_a_file(tmp_path):
     file = tmp_path / "a.pth"
     assert checkpoint_file.read_adjacent_settings(file) == {}
     (tmp_path / "config.json").write_text('{"x": 1}')

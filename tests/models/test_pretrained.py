@@ -37,8 +37,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
             tree = [{"type": "file", "path": name, "size": len(FILES[name]), "oid": "0" * 40} for name in FILES]
             self._send(json.dumps(tree).encode(), path.rsplit("/", 1)[1])
         elif path.startswith("/api/models/org/model"):
-            asked = path.partition("/revision/")[2] or type(self).newest
-            self._send(json.dumps({"id": "org/model", "sha": asked, "siblings": files}).encode(), asked)
+            revision = path.partition("/revision/")[2] or type(self).newest
+            self._send(json.dumps({"id": "org/model", "sha": revision, "siblings": files}).encode(), revision)
         elif path.startswith("/org/model/resolve/"):
             commit, name = path.removeprefix("/org/model/resolve/").split("/", 1)
             self._send(FILES[name], commit)
@@ -83,14 +83,14 @@ def test_the_first_commit_is_locked_and_a_newer_one_is_not_taken(snapshot, tmp_p
     assert read_recorded(tmp_path / "lock.yaml", "org/model", "commit") == COMMIT
 
 
-def test_what_cannot_be_had_is_one_line(snapshot, tmp_path, monkeypatch):
+def test_an_unavailable_model_is_refused_in_one_line(snapshot, tmp_path, monkeypatch):
     record_download(tmp_path / "lock.yaml", "org/model", {"commit": COMMIT})
     monkeypatch.setattr(Hub, "do_GET", lambda self: self.send_error(404))
     with pytest.raises(
         UserError, match=f"^org/model: cannot be had from the hub at commit {COMMIT}, .*check the network"
-    ) as told:
+    ) as error:
         snapshot("one")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     assert not Path(tmp_path / "one").exists()
 
 
@@ -171,7 +171,7 @@ def test_a_missing_weight_that_is_excused_is_zero(folder):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_a_truncated_checkpoint_is_told_in_one_line(folder, name):
+def test_a_truncated_checkpoint_is_refused_in_one_line(folder, name):
     if name.endswith("bin"):
         torch.save(safetensors.torch.load_file(folder / "model.safetensors"), folder / name)
         (folder / "model.safetensors").unlink()

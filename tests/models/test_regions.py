@@ -65,10 +65,10 @@ def table(tmp_path):
     return written
 
 
-@pytest.mark.parametrize("made", [row, lxmert_row])
-def test_a_row_says_what_was_stored(table, made):
+@pytest.mark.parametrize("models", [row, lxmert_row])
+def test_a_row_says_what_was_stored(table, models):
     other = row(b"7", features=FEATURES[:, ::-1])
-    path = table(other if made is row else lxmert_row(b"7"), made(b"42"), row(b"43", features=-FEATURES))
+    path = table(other if models is row else lxmert_row(b"7"), models(b"42"), row(b"43", features=-FEATURES))
     regions = StoredRegions(path, 5, "cpu").load_regions("COCO_val2014_000000000042.jpg")
     assert (regions.features == FEATURES).all()
     assert regions.features.dtype == np.float32
@@ -149,7 +149,7 @@ def test_a_file_that_changes_is_read_anew(table):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (row()[:-7], "line 2: features is no float32 in base64|line 2: .* of features are none of 3 regions"),
         (row()[:-8], r"line 2: 12 numbers of boxes and \d+ of features are none of 3 regions|no float32"),
@@ -164,10 +164,10 @@ def test_a_file_that_changes_is_read_anew(table):
         (row(features=FEATURES * np.nan), "not finite"),
     ],
 )
-def test_a_broken_row_is_refused_and_others_are_read(table, line, said):
+def test_a_broken_row_is_refused_and_others_are_read(table, line, message):
     path = table(row(b"1"), line)
     assert (StoredRegions(path, 5, "cpu").load_regions("1.jpg").features == FEATURES).all()
-    with pytest.raises(UserError, match=said) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         StoredRegions(path, 5, "cpu").load_regions("42.jpg")
     assert "\n" not in str(raised.value)
     assert str(path) in str(raised.value)
@@ -190,10 +190,10 @@ def test_a_line_without_end_is_not_read_into_memory(table, monkeypatch):
 def test_a_row_that_was_tampered_with_is_read_or_refused(start, length, instead):
     line = row()[:start] + instead + row()[start + length :]
     assume(line.count(b"\t") == 5)
-    found = None
+    regions = None
     with contextlib.suppress(UserError):
-        found = decode_line(line, "here")
-    assert found is None or len(found.features) == len(found.boxes) > 0
+        regions = decode_line(line, "here")
+    assert regions is None or len(regions.features) == len(regions.boxes) > 0
 
 
 CPU = Device("cpu", 1, "a test")
@@ -240,7 +240,7 @@ def test_boxes_are_shares_of_width_and_height(regions, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"features": np.ones((REGIONS, WIDTH + 1))}, rf"not \(regions, {WIDTH}\)"),
         ({"features": np.full((REGIONS, WIDTH), np.nan)}, "not finite"),
@@ -250,10 +250,10 @@ def test_boxes_are_shares_of_width_and_height(regions, tmp_path):
         ({"boxes": None}, "can be read"),
     ],
 )
-def test_wrong_regions_are_refused(regions, tmp_path, changed, said):
+def test_wrong_regions_are_refused(regions, tmp_path, changed, message):
     arrays = {**np.load(regions / "0.jpg.npz"), **changed}
     np.savez(tmp_path / "0.jpg.npz", **{name: values for name, values in arrays.items() if values is not None})
-    with pytest.raises(UserError, match=rf"0\.jpg.*{said}"):
+    with pytest.raises(UserError, match=rf"0\.jpg.*{message}"):
         StoredRegions(tmp_path, WIDTH, "cpu").load_regions("0.jpg")
 
 
@@ -285,8 +285,8 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     seen = players.mask_image(image, hidden)[0]
     assert (seen[0, 2, :WIDTH] == 0).all()
     assert (seen[0, 2, WIDTH:] == image[0, 2, WIDTH:]).all()
-    kept = [0, 1, 3, 4]
-    assert (seen[:, kept] == image[:, kept]).all()
+    positions = [0, 1, 3, 4]
+    assert (seen[:, positions] == image[:, positions]).all()
 
 
 def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
@@ -294,8 +294,8 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
     image, text = prepared(encoder), encoder.tokenize("the dog rides horse")
     players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((12, len(players))) < 0.5
-    found = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][:, 0]
-    for mask, value in zip(masks, found, strict=True):
+    values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][:, 0]
+    for mask, value in zip(masks, values, strict=True):
         shown = image.clone()
         shown[0, ~torch.from_numpy(mask[4:]), :WIDTH] = 0
         ids = [text.ids[0], *text.ids[1:5], text.ids[5]]
@@ -304,33 +304,33 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
         with torch.inference_mode():
             logit = encoder.fuse(encoder.encode_text(torch.tensor([ids])), encoder.encode_image(shown[None]))
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
-    assert found.std() > 1e-3
+    assert values.std() > 1e-3
 
 
-def test_regions_are_scored_and_kept_as_images_are(lxmert, regions, tmp_path):
+def test_regions_are_scored_and_cached_like_images(lxmert, regions, tmp_path):
     encoder = lxmert()
     shutil.copytree(regions, tmp_path / "regions")
     moving = lxmert(regions=str(tmp_path / "regions"))
     pairs = [("0.jpg", "a dog"), ("1.jpg", "a dog"), ("1.jpg", "the red horse")]
-    found = compute_pair_scores(encoder, pairs, lambda name: load_image_or_regions(encoder, name, lambda: IMAGE))
-    for (name, text), aligned in found.items():
+    scores = compute_pair_scores(encoder, pairs, lambda name: load_image_or_regions(encoder, name, lambda: IMAGE))
+    for (name, text), aligned in scores.items():
         with torch.inference_mode():
             states = (
                 encoder.encode_text(torch.tensor([encoder.tokenize(text).ids])),
                 encoder.encode_image(prepared(encoder, name)[None]),
             )
             assert aligned.logit == pytest.approx(float(encoder.fuse(*states)), abs=1e-5)
-    assert len({aligned.logit for aligned in found.values()}) == 3
+    assert len({aligned.logit for aligned in scores.values()}) == 3
 
     def again():
         return compute_pair_scores(
             moving, pairs, lambda name: load_image_or_regions(moving, name, lambda: IMAGE), tmp_path / "stored"
         )
 
-    assert again() == found
+    assert again() == scores
     shutil.copy(regions / "2.jpg.npz", tmp_path / "regions" / "1.jpg.npz")
     changed = again()
-    assert [changed[pair] == found[pair] for pair in pairs] == [True, False, False]
+    assert [changed[pair] == scores[pair] for pair in pairs] == [True, False, False]
 
 
 def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
@@ -361,12 +361,12 @@ def image():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    made = {}
+    paths = {}
     for kind in ("lxmert", "visual-bert"):
-        made[kind] = tmp_path_factory.mktemp(kind)
+        paths[kind] = tmp_path_factory.mktemp(kind)
         for part in build(kind):
-            part.save_pretrained(made[kind])
-    return made
+            part.save_pretrained(paths[kind])
+    return paths
 
 
 @pytest.fixture
@@ -382,30 +382,30 @@ def encoder(folders, detector_file):
 
 @pytest.mark.parametrize("kind", ["lxmert", "visual-bert"])
 def test_an_image_is_scored_by_the_regions_of_it(encoder, detector_file, image, kind):
-    made = encoder(kind)
+    loaded = encoder(kind)
     detector = load_detector(detector_file)
-    prepared = made.prepare_image(image)
-    found = detector(prepared)
+    prepared = loaded.prepare_image(image)
+    regions = detector(prepared)
     height, width = prepared.shape[-2:]
-    boxes = found.boxes / torch.tensor([width, height, width, height])
-    ids = torch.tensor([made.tokenize("a dog rides").ids])
-    shown = {"visual_feats": found.features[None], "visual_pos": boxes[None]}
+    boxes = regions.boxes / torch.tensor([width, height, width, height])
+    ids = torch.tensor([loaded.tokenize("a dog rides").ids])
+    shown = {"visual_feats": regions.features[None], "visual_pos": boxes[None]}
     if kind == "visual-bert":
-        shown = {"visual_embeds": found.features[None]}
+        shown = {"visual_embeds": regions.features[None]}
     with torch.inference_mode():
-        whole = made.network(ids, **shown)
-        score = float(made.fuse(made.encode_text(ids), made.encode_image(prepared[None])))
-    logits = whole.cross_relationship_score[0] if kind == "lxmert" else whole.seq_relationship_logits[0]
+        output = loaded.network(ids, **shown)
+        score = float(loaded.fuse(loaded.encode_text(ids), loaded.encode_image(prepared[None])))
+    logits = output.cross_relationship_score[0] if kind == "lxmert" else output.seq_relationship_logits[0]
     match = 1 if kind == "lxmert" else 0
     assert score == pytest.approx(float(logits[match] - logits[1 - match]), abs=1e-5)
-    assert load_image_or_regions(made, "0.jpg", lambda: image) is image
+    assert load_image_or_regions(loaded, "0.jpg", lambda: image) is image
 
 
 def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, detector_file, image):
-    made = encoder()
-    prepared, text = made.prepare_image(image), made.tokenize("the red horse")
+    loaded = encoder()
+    prepared, text = loaded.prepare_image(image), loaded.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
-    players = get_players_function(made, "published")(made, text, prepared)
+    players = get_players_function(loaded, "published")(loaded, text, prepared)
     assert (players.words, players.patches) == (5, 9)
     rng = np.random.default_rng(0)
     masks = rng.random((4, 9)) < 0.5
@@ -417,28 +417,28 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, detector_fi
             plain[:, row * 32 : (row + 1) * 32, column * 42 : (column + 1) * 42] = 0
         assert (plain == shown).all()
         assert (shown[:, :, 126:] == prepared[:, :, 126:]).all()
-    features, boxes = made.provider.compute_regions(hidden)
+    features, boxes = loaded.provider.compute_regions(hidden)
     detector = load_detector(detector_file)
     for place, shown in enumerate(hidden):
-        found = detector(shown)
-        assert (features[place] == found.features).all()
-        assert (boxes[place] == found.boxes / torch.tensor([128, 96, 128, 96])).all()
+        regions = detector(shown)
+        assert (features[place] == regions.features).all()
+        assert (boxes[place] == regions.boxes / torch.tensor([128, 96, 128, 96])).all()
     assert len({tuple(rows.flatten().tolist()) for rows in features}) == 4
 
 
 def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, image):
-    made = encoder()
-    (found,) = attribute_texts(made, image, ["a dog"], AttributionSettings("published", "auto", None, 0))
-    assert found.phi.shape == (8, 1)
-    assert 0 < found.t_shap < 1
-    assert np.abs(found.phi[4:]).max() > 1e-6
-    assert found.residual < 1e-6
+    loaded = encoder()
+    (attribution,) = attribute_texts(loaded, image, ["a dog"], AttributionSettings("published", "auto", None, 0))
+    assert attribution.phi.shape == (8, 1)
+    assert 0 < attribution.t_shap < 1
+    assert np.abs(attribution.phi[4:]).max() > 1e-6
+    assert attribution.residual < 1e-6
     with torch.inference_mode():
-        text, prepared = made.tokenize("a dog"), made.prepare_image(image)
-        nothing = build_published_players(made, text, prepared).mask_image(prepared, np.zeros((1, 4), dtype=bool))
+        text, prepared = loaded.tokenize("a dog"), loaded.prepare_image(image)
+        nothing = build_published_players(loaded, text, prepared).mask_image(prepared, np.zeros((1, 4), dtype=bool))
         ids = torch.tensor([[text.ids[0], 0, 0, text.ids[-1]]])
-        base = made.fuse(made.encode_text(ids), made.encode_image(nothing)).sigmoid()
-    assert float(found.base_value[0]) == pytest.approx(float(base), abs=1e-6)
+        base = loaded.fuse(loaded.encode_text(ids), loaded.encode_image(nothing)).sigmoid()
+    assert float(attribution.base_value[0]) == pytest.approx(float(base), abs=1e-6)
 
 
 def test_a_figure_shows_the_colours_of_the_image(encoder, image):
@@ -464,9 +464,9 @@ def test_fewer_regions_are_followed_by_rows_of_zeros(detector_file, image, tmp_p
 
 def test_an_image_with_too_few_regions_is_named(encoder, image, tmp_path):
     config = {**CONFIG, "min_detections": 30, "max_detections": 30}
-    made = encoder(detector=str(save_tiny(tmp_path, config=config)))
+    loaded = encoder(detector=str(save_tiny(tmp_path, config=config)))
     with pytest.raises(UserError, match=r"^7\.jpg: pytorch_model\.bin@.* at least 30 are needed"):
-        compute_pair_scores(made, [("7.jpg", "a dog")], lambda _: image)
+        compute_pair_scores(loaded, [("7.jpg", "a dog")], lambda _: image)
 
 
 def test_regions_come_from_one_place(encoder, tmp_path):

@@ -19,7 +19,7 @@ def clip(**settings):
 CROPS = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}, "do_center_crop": True}
 
 
-def test_a_processor_of_clip_crops_unless_it_is_told_not_to():
+def test_a_processor_of_clip_crops_unless_its_settings_disable_it():
     assert crops_to_middle_square(clip(**CROPS))
     assert not crops_to_middle_square(clip(size={"height": 32, "width": 32}, do_center_crop=False))
     assert not crops_to_middle_square(clip(size={"shortest_edge": 32}, do_center_crop=False))
@@ -36,7 +36,7 @@ def test_a_model_that_crops_one_side_alone_sees_more(side):
     assert not crops_to_middle_square(prepare)
 
 
-def test_a_model_that_takes_no_new_images_is_not_said_to_crop():
+def test_a_model_without_new_images_is_not_reported_to_crop():
     def regions(image):
         raise UserError("holds regions by file name")
 

@@ -101,8 +101,8 @@ def test_two_sources_cannot_build_one_data_set(study):
     [({}, [], "scenes"), ({"study": "valse"}, [], "valse"), ({"study": "mine"}, ["mine.yaml"], None)],
 )
 def test_which_file_is_loaded(config, given, name):
-    found = find_study_file(config, given, ROOT / "config")
-    assert (found and found.stem) == name
+    path = find_study_file(config, given, ROOT / "config")
+    assert (path and path.stem) == name
 
 
 def test_a_misspelt_study_is_named_with_the_nearest():

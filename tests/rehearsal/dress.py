@@ -46,7 +46,7 @@ class Dress:
         return self.folder / "results" / "thesis"
 
     def snakemake(self, *arguments: str, check: bool = True) -> str:
-        """Run the study to its end, or targets of it; what was printed."""
+        """Run the study, or targets of it, to the end, and return the output."""
         command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile", STUDY, OVERLAY, SKIPPED]
         ran = subprocess.run(
             [*command, *arguments],
@@ -64,23 +64,23 @@ class Dress:
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Two settings as Snakemake merges files after one `--configfile`: mappings key by key, all else replaced."""
-    found = dict(base)
+    settings = dict(base)
     for key, value in over.items():
-        known = found.get(key)
-        found[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
-    return found
+        known = settings.get(key)
+        settings[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return settings
 
 
-def study(whole: bool = True) -> dict[str, Any]:
+def study(complete: bool = True) -> dict[str, Any]:
     """Return the thesis study with the overlay.
 
     Args:
-        whole: Run all models; else every third encoder, language model and VL decoder, and those that helper, edits,
+        complete: Run all models; else every third encoder, language model and VL decoder, and those that helper, edits,
             filters and proposals name.
     """
     base, overlay = (yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in (STUDY, OVERLAY))
     settings = merged(base, overlay)
-    return settings if whole else merged(settings, {"skipped": select_skipped(settings)})
+    return settings if complete else merged(settings, {"skipped": select_skipped(settings)})
 
 
 def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -111,13 +111,13 @@ def outside(settings: Mapping[str, Any], folder: Path) -> World:
     """All that a study asks the network for, in small."""
     specs = models(settings).values()
     files = upstream.write({**upstream.raw_files(settings), **released.files(specs)}, folder / "web")
-    return World(files, hub.build(hub.wanted(specs), folder / "hub"))
+    return World(files, hub.build(hub.find_commits(specs), folder / "hub"))
 
 
 def provide(settings: Mapping[str, Any], copy: Path) -> None:
     """Put what no url gives into a copy of the workflow: captions by people, regions for ViLBERT, settings."""
     contents = {settings["cv_probes"]["written"]: upstream.plain_captions().encode()}
-    contents |= {f"{settings['weights']}/web/{place}": make() for place, make in original.BESIDE.items()}
+    contents |= {f"{settings['weights']}/web/{place}": make() for place, make in original.SETTINGS_FILES.items()}
     regions = original.vilbert_regions(upstream.image_names())
     contents |= {f"{settings['models']['vilbert']['regions']}/{name}": content for name, content in regions.items()}
     for place, content in contents.items():
@@ -127,7 +127,7 @@ def provide(settings: Mapping[str, Any], copy: Path) -> None:
 
 @contextmanager
 def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
-    """A fresh copy of the workflow beside a running server of all that a study asks for."""
+    """Yield a fresh copy of the workflow with a running server of all files that a study needs."""
     copy = folder / "waltz"
     copy.mkdir(parents=True)
     for part in (*PARTS, "tests/rehearsal"):
@@ -139,10 +139,10 @@ def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
     (copy / SKIPPED).write_text(yaml.safe_dump({"skipped": settings["skipped"]}), encoding="utf-8")
     provide(settings, copy)
     world = outside(settings, folder / "world")
-    kept = {
+    paths = {
         name: value
         for name, value in os.environ.items()
         if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE", "WALTZ_DATA") and not name.startswith(("HF_", "HUGGINGFACE"))
     }
     with serving(world) as address:
-        yield Dress(copy, world, {**kept, **environment(address, folder / "cache")})
+        yield Dress(copy, world, {**paths, **environment(address, folder / "cache")})

@@ -18,21 +18,21 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def wanted(specs: Iterable[ModelSpec]) -> dict[str, str]:
+def find_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
     """Commit of every repository that models need, by its id; a made-up one where none is pinned.
 
     Raises:
         KeyError: A model is on the hub that nothing here makes.
     """
-    found = dict(BORROWED)
+    commits = dict(BORROWED)
     for spec in specs:
         if HUB_ID.fullmatch(spec.weights) and spec.revision != "local":
             pinned = COMMIT.fullmatch(spec.revision)
-            found[spec.weights] = spec.revision if pinned else hashlib.sha1(spec.weights.encode()).hexdigest()
-    missing = sorted(found.keys() - BUILDERS.keys())
+            commits[spec.weights] = spec.revision if pinned else hashlib.sha1(spec.weights.encode()).hexdigest()
+    missing = sorted(commits.keys() - BUILDERS.keys())
     if missing:
         raise KeyError(f"no tiny checkpoint of {', '.join(missing)}: add a builder to tests/rehearsal/checkpoints")
-    return found
+    return commits
 
 
 def build(commits: Mapping[str, str], folder: Path) -> dict[str, Repository]:

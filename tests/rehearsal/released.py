@@ -14,8 +14,8 @@ ANSWERS = {"vqa": 3129, "gqa": 1842}
 
 def answers(count: int) -> list[str]:
     """A list of answers, those of the scenes' questions first."""
-    asked = json.loads(written()["vqa/v2_mscoco_val2014_annotations.json"])["annotations"]
-    known = sorted({entry["multiple_choice_answer"] for entry in asked})
+    annotations = json.loads(written()["vqa/v2_mscoco_val2014_annotations.json"])["annotations"]
+    known = sorted({entry["multiple_choice_answer"] for entry in annotations})
     return [*known, *(f"answer {place}" for place in range(count - len(known)))][:count]
 
 
@@ -55,10 +55,10 @@ def files(specs: Iterable[ModelSpec]) -> Mapping[str, bytes]:
     Raises:
         KeyError: Nothing stands for one of them.
     """
-    found = {}
+    contents = {}
     for url in sorted(urls(specs)):
         ends = [end for end in WRITERS if bare(url).endswith(end)]
         if not ends:
             raise KeyError(f"nothing stands for {url}: add a writer to tests/rehearsal/released.py")
-        found[bare(url)] = WRITERS[ends[0]]()
-    return found
+        contents[bare(url)] = WRITERS[ends[0]]()
+    return contents

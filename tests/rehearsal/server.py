@@ -1,6 +1,6 @@
 """A loopback server that stands for every url of a study and for the model hub, and misbehaves on request.
 
-Urls are asked for below `/mirror/HOST/PATH`, as `WALTZ_MIRROR` makes them; everything else is the hub's, as
+Urls are requested below `/mirror/HOST/PATH`, as `WALTZ_MIRROR` makes them; everything else is the hub's, as
 huggingface_hub asks for it where `HF_ENDPOINT` names this server.
 """
 
@@ -64,19 +64,19 @@ class Fault:
 
 @dataclass
 class World:
-    """What the server has, and what it was asked.
+    """Files of the server, and counts of its requests.
 
     Attributes:
         urls: Files by url without its scheme.
         hub: Repositories by id.
         faults: What goes wrong.
-        asked: How often each path was asked for, by method and path.
+        request_counts: Number of requests by method and path.
     """
 
     urls: dict[str, Path] = field(default_factory=dict)
     hub: dict[str, Repository] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    request_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def misbehave(self, part: str, kind: Kind, times: int = 10**9) -> None:
@@ -92,7 +92,7 @@ class World:
     def fault(self, method: str, path: str) -> Kind | None:
         """Note a request; how its answer goes wrong."""
         with self.lock:
-            self.asked[method, path] += 1
+            self.request_counts[method, path] += 1
             for fault in self.faults:
                 bodily = fault.kind in ("cut", "wrong", "slow")
                 if fault.part in path and fault.times and not (bodily and method == "HEAD"):
@@ -122,7 +122,7 @@ def serving(world: World) -> Iterator[str]:
 
 
 def environment(address: str, home: Path) -> dict[str, str]:
-    """What a process is told so that it asks this server alone, and keeps what it gets below a folder."""
+    """Environment of a process that reaches this server alone and caches downloads below a folder."""
     return {
         "WALTZ_MIRROR": address + MIRROR,
         "HF_ENDPOINT": address,
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *values: Any) -> None:
-        """Requests are counted, not printed."""
+        """Count requests without a log line."""
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -153,45 +153,45 @@ class _Handler(BaseHTTPRequestHandler):
         if fault in ("404", "500"):
             self._status(int(fault))
         elif path.startswith(MIRROR):
-            asked = path.removeprefix(MIRROR) + (f"?{split.query}" if split.query else "")
-            file = self.world.urls.get(asked)
+            url = path.removeprefix(MIRROR) + (f"?{split.query}" if split.query else "")
+            file = self.world.urls.get(url)
             self._status(404) if file is None else self._file(file, {}, fault)
-        elif found := RESOLVED.fullmatch(path):
-            self._hub_file(found, fault)
-        elif found := LISTED.fullmatch(path):
-            self._tree(found)
-        elif found := DESCRIBED.fullmatch(path):
-            self._model(found)
+        elif match := RESOLVED.fullmatch(path):
+            self._hub_file(match, fault)
+        elif match := LISTED.fullmatch(path):
+            self._tree(match)
+        elif match := DESCRIBED.fullmatch(path):
+            self._model(match)
         else:
             self._status(404)
 
-    def _repository(self, asked: Mapping[str, str | None]) -> Repository | None:
+    def _repository(self, url: Mapping[str, str | None]) -> Repository | None:
         """The repository of an id and revision; None after an answer that there is none."""
-        repository = self.world.hub.get(str(asked["id"]))
+        repository = self.world.hub.get(str(url["id"]))
         if repository is None:
             self._status(401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"})
-        elif not repository.has(asked["revision"]):
+        elif not repository.has(url["revision"]):
             self._status(404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"})
         else:
             return repository
         return None
 
-    def _hub_file(self, asked: re.Match[str], fault: Kind | None) -> None:
-        repository = self._repository(asked.groupdict())
+    def _hub_file(self, url: re.Match[str], fault: Kind | None) -> None:
+        repository = self._repository(url.groupdict())
         if repository is None:
             return
         headers = {"X-Repo-Commit": repository.commit}
-        file = repository.files().get(asked["file"])
+        file = repository.files().get(url["file"])
         if file is None:
             self._status(404, {**headers, "X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
         else:
             self._file(file, headers, fault)
 
-    def _tree(self, asked: re.Match[str]) -> None:
-        repository = self._repository(asked.groupdict())
+    def _tree(self, url: re.Match[str]) -> None:
+        repository = self._repository(url.groupdict())
         if repository is None:
             return
-        below = f"{asked['below']}/" if asked["below"] else ""
+        below = f"{url['below']}/" if url["below"] else ""
         recursive = "recursive=true" in urlsplit(self.path).query.lower()
         files = {name: path for name, path in repository.files().items() if name.startswith(below)}
         if below and not files:
@@ -204,12 +204,12 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         self._json(entries)
 
-    def _model(self, asked: re.Match[str]) -> None:
-        repository = self._repository(asked.groupdict())
+    def _model(self, url: re.Match[str]) -> None:
+        repository = self._repository(url.groupdict())
         if repository is not None:
             siblings = [{"rfilename": name, **_blob(path)} for name, path in repository.files().items()]
-            said = {"_id": asked["id"], "id": asked["id"], "modelId": asked["id"], "sha": repository.commit}
-            self._json({**said, "private": False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings})
+            info = {"_id": url["id"], "id": url["id"], "modelId": url["id"], "sha": repository.commit}
+            self._json({**info, "private": False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings})
 
     def _json(self, value: Any) -> None:
         content = json.dumps(value).encode()
@@ -230,13 +230,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, path: Path, headers: Mapping[str, str], fault: Kind | None) -> None:
         content = path.read_bytes()
         size, start = len(content), 0
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if asked and int(asked[1]) >= size:
+        url = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if url and int(url[1]) >= size:
             self._status(416, {"Content-Range": f"bytes */{size}"})
             return
-        start = int(asked[1]) if asked else 0
-        self.send_response(206 if asked else 200)
-        if asked:
+        start = int(url[1]) if url else 0
+        self.send_response(206 if url else 200)
+        if url:
             self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
         for name, value in headers.items():
             self.send_header(name, value)

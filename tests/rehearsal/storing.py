@@ -44,14 +44,14 @@ def state_of(
         without: Regular expressions of keys (as renamed) that upstream's file lacks, such as tied weights.
         dtype: Precision of floating-point weights; as they are where None.
     """
-    found: State = {}
+    state: State = {}
     for key, values in network.state_dict().items():
         for pattern, name in (renamed or {}).items():
             key = re.sub(pattern, name, key)
         if not any(re.search(pattern, key) for pattern in without):
-            kept = values.detach().clone()
-            found[key] = kept.to(dtype) if dtype and kept.is_floating_point() else kept
-    return found
+            copy = values.detach().clone()
+            state[key] = copy.to(dtype) if dtype and copy.is_floating_point() else copy
+    return state
 
 
 def save_state(state: State, folder: Path, form: Form = "safetensors", shards: int = 1) -> None:
@@ -81,8 +81,8 @@ def save_config(config: Any, folder: Path, architecture: str, **added: Any) -> N
 
 
 def _write(state: State, path: Path, form: Form) -> None:
-    whole = {key: values.contiguous() for key, values in state.items()}
+    state_dict = {key: values.contiguous() for key, values in state.items()}
     if form == "safetensors":
-        safetensors.torch.save_file(whole, path, metadata={"format": "pt"})
+        safetensors.torch.save_file(state_dict, path, metadata={"format": "pt"})
     else:
-        torch.save(whole, path)
+        torch.save(state_dict, path)

@@ -51,11 +51,11 @@ def test_a_download_survives_faults_of_each_kind(world, address, tmp_path, kind,
     assert not world.faults[0].times
 
 
-def test_a_file_that_is_gone_is_asked_for_once(world, address, tmp_path):
+def test_a_file_that_is_gone_is_requested_once(world, address, tmp_path):
     world.misbehave("raw.zip", "404")
     with pytest.raises(UserError, match="HTTP 404"):
         _fetched(address, tmp_path / "here")
-    assert world.asked["GET", "/mirror/host/raw.zip"] == 1
+    assert world.request_counts["GET", "/mirror/host/raw.zip"] == 1
     world.behave()
     assert _fetched(address, tmp_path / "here") == CONTENT
 
@@ -75,9 +75,9 @@ def test_the_hubs_own_client_finds_repository_tree_and_files(world, address, tmp
     api = huggingface_hub.HfApi(endpoint=address)
     assert api.model_info("some/model", revision=revision).sha == COMMIT
     assert set(api.list_repo_files("some/model", revision=revision)) == {"config.json", "deeper/weights.bin"}
-    whole = api.snapshot_download("some/model", revision=revision, cache_dir=tmp_path / "cache")
-    assert Path(whole).name == COMMIT
-    assert (Path(whole) / "deeper/weights.bin").read_bytes() == CONTENT
+    snapshot = api.snapshot_download("some/model", revision=revision, cache_dir=tmp_path / "cache")
+    assert Path(snapshot).name == COMMIT
+    assert (Path(snapshot) / "deeper/weights.bin").read_bytes() == CONTENT
     with pytest.raises(huggingface_hub.errors.RevisionNotFoundError):
         api.model_info("some/model", revision="f" * 40)
     with pytest.raises(huggingface_hub.errors.RepositoryNotFoundError):
@@ -105,7 +105,7 @@ def test_the_hubs_own_client_goes_on_after_a_cut(world, address, tmp_path):
         ("weights.bin", "wrong"),
     ],
 )
-def test_a_whole_model_survives_faults_of_each_kind(world, address, tmp_path, monkeypatch, part, kind):
+def test_a_complete_model_survives_faults_of_each_kind(world, address, tmp_path, monkeypatch, part, kind):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
     template = address + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -116,12 +116,12 @@ def test_a_whole_model_survives_faults_of_each_kind(world, address, tmp_path, mo
 
 
 @pytest.mark.usefixtures("online")
-def test_a_hub_that_is_down_is_one_line_and_leaves_nothing_that_looks_whole(world, address, tmp_path, monkeypatch):
+def test_a_hub_that_is_down_is_one_line_and_leaves_nothing_that_looks_complete(world, address, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
     world.misbehave("/api/models", "500")
     with pytest.raises(UserError, match="some/model: cannot be had from the hub"):
         fetch_snapshot("some/model", tmp_path / "whole", tmp_path / "lock.yaml", wait=lambda _: None)
-    assert world.asked["GET", "/api/models/some/model"] == ATTEMPTS
+    assert world.request_counts["GET", "/api/models/some/model"] == ATTEMPTS
     assert not (tmp_path / "whole").exists()
 
 
@@ -148,7 +148,7 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("model", CLASSES)
-def test_a_tiny_checkpoint_loads_whole_and_is_the_same_each_time(tmp_path, model):
+def test_a_tiny_checkpoint_loads_completely_and_is_the_same_each_time(tmp_path, model):
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         hub.build({model: COMMIT}, folder)

@@ -64,8 +64,8 @@ RAW = {
     "cut": ("bbh-logical", "logical-deduction"),
     "wrong": ("bbh-disambiguation", "disambiguation-qa"),
 }
-"""What is asked for in vain, by the server's fault."""
-SAID = {
+"""Requests that fail, by the server's fault."""
+MESSAGES = {
     "404": "HTTP 404",
     "500": "500 Server Error",
     "cut": "the connection ended after",
@@ -85,13 +85,13 @@ def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_i
     targets += [f"results/thesis/sources/{source}.parquet" for source, _ in RAW.values()]
     for kind, path in paths.items():
         stage.world.misbehave(path, kind)
-    printed = stage.snakemake(*targets, check=False)
-    lines = [line for line in printed.splitlines() if line.startswith("waltz: ") and "cannot be fetched" in line]
+    output = stage.snakemake(*targets, check=False)
+    lines = [line for line in output.splitlines() if line.startswith("waltz: ") and "cannot be fetched" in line]
     assert len(lines) == len(RAW)
     for kind, path in paths.items():
-        (line,) = [line for line in lines if SAID[kind] in line]
+        (line,) = [line for line in lines if MESSAGES[kind] in line]
         assert Path(path).name in line
-        assert stage.world.asked["GET", path] == (1 if kind == "404" else ATTEMPTS)
+        assert stage.world.request_counts["GET", path] == (1 if kind == "404" else ATTEMPTS)
     assert not list((stage.results / "sources").glob("*.parquet"))
     stage.world.behave()
     stage.world.misbehave(paths["404"], "slow", times=1)
@@ -106,8 +106,8 @@ def test_a_hub_that_is_down_is_one_line_and_the_run_goes_on_when_it_is_well(stag
     served = stage.world.hub[dress.HUB_MODEL].files()
     weights = next(name for name in served if name.endswith((".bin", ".safetensors")))
     stage.world.misbehave(f"/api/models/{dress.HUB_MODEL}", "500")
-    printed = stage.snakemake("--", folder, check=False)
-    (line,) = [line for line in printed.splitlines() if line.startswith(f"waltz: {dress.HUB_MODEL.partition('/')[0]}")]
+    output = stage.snakemake("--", folder, check=False)
+    (line,) = [line for line in output.splitlines() if line.startswith(f"waltz: {dress.HUB_MODEL.partition('/')[0]}")]
     assert "500 Internal Server Error" in line
     stage.world.behave()
     stage.world.misbehave(weights, "wrong", times=1)
@@ -123,8 +123,8 @@ def test_a_hub_that_is_down_is_one_line_and_the_run_goes_on_when_it_is_well(stag
 def performed(stage):
     """The stage after the whole study."""
     began = time.monotonic()
-    printed = stage.snakemake()
-    (stage.folder / "whole.log").write_text(printed)
+    output = stage.snakemake()
+    (stage.folder / "whole.log").write_text(output)
     print(f"the whole study took {(time.monotonic() - began) / 60:.1f} minutes")
     return stage
 
@@ -158,7 +158,7 @@ def test_every_figure_and_the_page_are_there(performed):
     assert not [table for table in shown if table not in page]
     drawn = {file.stem for file in (reporting / "figures").glob("*.svg")}
     assert drawn >= {f"{chart.id}-{profile}" for chart in CHARTS for profile in dress.study()["profiles"]}
-    for made in ("evaluation", "shares", "consistency"):
-        manifests = list((reporting / "runs" / made).glob("*.json"))
+    for stage_name in ("evaluation", "shares", "consistency"):
+        manifests = list((reporting / "runs" / stage_name).glob("*.json"))
         assert manifests
         assert all(json.loads(file.read_text(encoding="utf-8")) for file in manifests)

@@ -117,27 +117,29 @@ def pictures(address: str) -> Files:
         KeyError: Nothing stands for it.
     """
     archive = next(name for name in ARCHIVES if name in address)
-    found: Files = {}
+    image_files: Files = {}
     for number, graph in enumerate(world(), 1):
         if archive not in ("images_512.zip", "of500_images"):
-            found[ARCHIVES[archive](number)] = _drawn(number)
+            image_files[ARCHIVES[archive](number)] = _drawn(number)
         elif graph.action is not None:
             verb = graph.action.verb
-            found[f"{archive.partition('.')[0]}/{annotations.name_swig(verb, number)}"] = _drawn(number)
-            found[f"{archive.partition('.')[0]}/{annotations.name_still(verb, number)}"] = _small(remove_action(graph))
-    return found
+            image_files[f"{archive.partition('.')[0]}/{annotations.name_swig(verb, number)}"] = _drawn(number)
+            image_files[f"{archive.partition('.')[0]}/{annotations.name_still(verb, number)}"] = _small(
+                remove_action(graph)
+            )
+    return image_files
 
 
 def released(instrument: str) -> dict[str, Any]:
     """A released file: id → item, two of three with the votes that make an item valid."""
     piece, dataset = RELEASED[instrument]
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for number, graph in enumerate(world(), 1):
         rng = Random(f"{instrument}:{graph.id}")
         for foil in draw_foils(graph, rng):
-            if foil.piece == piece and len(found) < ITEMS:
-                votes = 1 if len(found) % 3 == 1 else 3  # the published draw of one of twelve takes the seventh
-                found[f"{instrument}_{number}"] = {
+            if foil.piece == piece and len(record) < ITEMS:
+                votes = 1 if len(record) % 3 == 1 else 3  # the published draw of one of twelve takes the seventh
+                record[f"{instrument}_{number}"] = {
                     "dataset": dataset,
                     "dataset_idx": str(number),
                     "original_split": "test",
@@ -149,7 +151,7 @@ def released(instrument: str) -> dict[str, Any]:
                     "mturk": {"foil": 0, "caption": votes, "other": 3 - votes},
                     "foil": foil.foil,
                 }
-    return found
+    return record
 
 
 def plain_captions() -> str:
@@ -172,24 +174,24 @@ def tasked(task: str, number: int) -> dict[str, Any]:
     rng = Random(f"{task}:{number}")
     things = rng.sample(["apple", "ball", "cat", "dog", "horse", "kite", "table", "umbrella"], 5)
     if task.startswith("disambiguation"):
-        asked = f"Sentence: The {things[0]} saw the {things[1]} because it was red."
+        text = f"Sentence: The {things[0]} saw the {things[1]} because it was red."
         choices = [f"The {things[0]} was red", f"The {things[1]} was red", "Ambiguous"]
     elif task.startswith("causal"):
-        asked = f"The {things[0]} fell because a man pushed the {things[1]}. Did the man cause it?"
+        text = f"The {things[0]} fell because a man pushed the {things[1]}. Did the man cause it?"
         choices = ["Yes", "No"]
     else:
-        asked = f"The {', the '.join(things)} stand in a row, in this order."
+        text = f"The {', the '.join(things)} stand in a row, in this order."
         choices = [f"The {thing} is the last" for thing in things]
     right = rng.randrange(len(choices))
     lettered = "\n".join(f"({chr(65 + place)}) {choice}" for place, choice in enumerate(choices))
     return {
         "idx": number,
-        "inputs": asked,
+        "inputs": text,
         "targets": [choices[right]],
         "multiple_choice_targets": choices,
         "multiple_choice_scores": [int(place == right) for place in range(len(choices))],
         "split": "validation",
-        "parsed_inputs": f"{asked}\n\nAnswer choices:\n{lettered}",
+        "parsed_inputs": f"{text}\n\nAnswer choices:\n{lettered}",
     }
 
 
@@ -199,7 +201,7 @@ def raw_files(study: Mapping[str, Any]) -> dict[str, bytes]:
     Raises:
         KeyError: Nothing stands for one of them.
     """
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     held: dict[str, Files] = {}
     for form, name, file in _entries(study):
         address = bare(file["url"])
@@ -208,29 +210,29 @@ def raw_files(study: Mapping[str, Any]) -> dict[str, bytes]:
         elif inner := urldefrag(file["url"]).fragment:
             held.setdefault(address, {})[inner] = annotation(form, name, file["url"])
         else:
-            found[address] = annotation(form, name, file["url"])
-    return found | {address: packed(address, files) for address, files in held.items()}
+            contents[address] = annotation(form, name, file["url"])
+    return contents | {address: packed(address, files) for address, files in held.items()}
 
 
 def packed(name: str, files: Files) -> bytes:
     """An archive of files, of the kind that its name says; the same bytes each time."""
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     if _ending(name) == "zip":
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
             for path, content in sorted(files.items()):
                 archive.writestr(zipfile.ZipInfo(path, DATED), content)
     else:
-        with tarfile.open(fileobj=made, mode="w") as tar:
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
             for path, content in sorted(files.items()):
                 entry = tarfile.TarInfo(path)
                 entry.size = len(content)
                 tar.addfile(entry, io.BytesIO(content))
-    content = made.getvalue()
+    content = buffer.getvalue()
     return gzip.compress(content, mtime=0) if name.endswith("gz") else content
 
 
 def bare(url: str) -> str:
-    """A url without its scheme, as a mirror is asked for it, and with what is quoted in its path read."""
+    """Return a url without its scheme and with its path unquoted, as a mirror receives it."""
     split = urlsplit(url)
     return f"{split.netloc}{unquote(split.path)}" + (f"?{split.query}" if split.query else "")
 
@@ -238,11 +240,11 @@ def bare(url: str) -> str:
 def write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
     """Put contents into files; their paths by the same names."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = {}
+    contents = {}
     for place, (name, content) in enumerate(sorted(files.items())):
-        found[name] = folder / f"{place:03d}"
-        found[name].write_bytes(content)
-    return found
+        contents[name] = folder / f"{place:03d}"
+        contents[name].write_bytes(content)
+    return contents
 
 
 def _entries(study: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -29,9 +29,9 @@ Merges = list[tuple[str, str]]
 @functools.cache
 def _texts() -> str:
     """Scenes' captions, the prompts and the templates of chats."""
-    told = [caption for graph in draw_scenes(40, 11) for caption in draw_captions(graph, Random(graph.id))]
+    captions = [caption for graph in draw_scenes(40, 11) for caption in draw_captions(graph, Random(graph.id))]
     files = [*(ROOT / "resources/prompts").glob("*.yaml"), *(ROOT / "resources/chat-templates").glob("*.jinja")]
-    return " ".join([*told, *(path.read_text(encoding="utf-8") for path in sorted(files))])
+    return " ".join([*captions, *(path.read_text(encoding="utf-8") for path in sorted(files))])
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def written(blank: str) -> list[str]:
 
 
 def _commonest(words: Sequence[str]) -> list[str]:
-    return [word for word, _ in sorted(Counter(words).items(), key=lambda found: (-found[1], found[0]))]
+    return [word for word, _ in sorted(Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
 def bert(cased: bool) -> Any:

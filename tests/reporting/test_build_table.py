@@ -52,13 +52,13 @@ KEY = ("acc_r", "gpt2", "existence", "")
         (float("inf"), "1.0", False),
     ],
 )
-def test_what_gives_the_printed_digits(value, digits, same):
+def test_values_match_the_digits_of_the_paper(value, digits, same):
     assert rounds_to(value, digits) is same
 
 
 def test_equal_compatible_and_different():
     paper_value = PaperValue(KEY, "58.0", "percent", "")
-    # 505 items at 58 %: the printed share's half interval is 4.30; ours here 4.0; together 5.88
+    # 505 items at 58 %: the half interval of the paper value is 4.30; ours here 4.0; together 5.88
     verdicts = {
         value: compare_with_paper(Measure(value, 505, value - 4, value + 4), paper_value, 0.95).verdict
         for value in (58.04, 63.87, 63.89, 52.13, 52.11)
@@ -73,7 +73,7 @@ def test_a_count_is_equal_or_differs():
     assert (comparison.verdict, comparison.difference) == (DIFFERS, -1)
 
 
-def test_a_known_error_in_print_is_told_with_the_verdict():
+def test_a_known_error_of_the_paper_is_shown_with_the_verdict():
     paper_value = PaperValue(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
     comparison = compare_with_paper(Measure(52.35, 505, 48, 56), paper_value, 0.95)
     assert (comparison.verdict, comparison.reason) == (
@@ -110,7 +110,7 @@ def test_a_number_that_is_no_share_is_given_the_width_of_ours():
     assert compare_with_paper(far, paper_value, 0.95).verdict == DIFFERS
 
 
-def test_an_empty_cell_of_print_says_why_beside_why_ours_is():
+def test_an_empty_cell_shows_the_reasons_of_the_paper_and_of_the_study():
     paper_value = PaperValue(KEY, "", "percent", "not reported: the table prints a dash")
     assert compare_with_paper(Measure(None, 0, reason="not run"), paper_value, 0.95).reason == (
         "not run; not reported: the table prints a dash"
@@ -154,7 +154,7 @@ def test_a_declaration_names_what_there_is(declaration):
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
-def test_each_printed_cell_stands_in_one_cell_even_where_nothing_was_run(declaration):
+def test_each_paper_value_has_one_cell_even_where_nothing_was_run(declaration):
     paper = read_paper_table(declaration.id)
     cells = build_cells(
         declaration,
@@ -184,7 +184,7 @@ def test_paper_values_are_equal_to_themselves(declaration):
     assert judged or declaration.id == "valse-paper-1"
 
 
-def test_averages_of_the_printed_cells_are_the_printed_averages_but_for_known_ones():
+def test_averages_of_paper_values_are_the_paper_averages_but_for_known_ones():
     wrong = set()
     for declaration in ALL:
         paper = read_paper_table(declaration.id)
@@ -238,7 +238,7 @@ def test_a_cell_of_what_is_skipped_says_why(table, skipped, model, reason):
     assert {cell.reason for cell in of if cell.value is None and "doubtful" not in cell.reason} == {reason}
 
 
-def test_a_model_of_ours_stands_under_its_printed_name_and_a_new_one_under_its_own():
+def test_a_model_has_the_name_of_the_paper_and_a_new_one_its_own():
     cells = {get_key(cell)[:3]: cell for cell in _pairwise()}
     ours = cells["acc_r", "gpt2", "existence"]
     assert (ours.value, ours.n, ours.paper_value, ours.paper_text) == (60.0, 100, 58.0, "58.0")
@@ -264,7 +264,7 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
     assert cell.ci_high - cell.value == pytest.approx(10 / 11**0.5)  # eleven half widths of 10
 
 
-def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
+def test_a_model_named_like_another_of_the_paper_is_distinguished():
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")  # the paper's gpt2 is gpt2-large
     place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
     study = StudyFacts({"gpt2": LANGUAGE}, True, 0.95, {})

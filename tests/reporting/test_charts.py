@@ -52,7 +52,7 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
     assert selected == [expected[1], expected[2], expected[0]]
 
 
-def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
+def test_our_values_are_filled_with_intervals_and_paper_values_hollow():
     cells = [cell("a", "m", "x", 50.0, 55.0), cell("a", "n", "x", None, 60.0), cell("a", "n", "y", 40.0)]
     figure = draw_chart(CHART, cells, "published")
     (panel,) = [axes for axes in figure.axes if axes.axison]

@@ -108,7 +108,7 @@ def test_each_condition_has_its_items_and_each_caption_its_reason():
     assert "oracle" not in table.note
 
 
-def test_the_oracles_shares_stand_beside_the_items():
+def test_the_shares_of_the_oracle_are_next_to_the_items():
     shares = [
         {
             "candidates": f"original {condition}",

@@ -42,7 +42,7 @@ def test_the_command_reads_a_study_counts_items_once_and_leaves_shards_out(tmp_p
     (tmp_path / "filters").mkdir()
     of_one_judge = {**_record("", "nli", 4).facts}
     (tmp_path / "filters/a.run.json").write_text(json.dumps(of_one_judge))
-    main([str(tmp_path), "--items", "attribution=10"])  # a filter's record has no items of a profile beside it
+    main([str(tmp_path), "--items", "attribution=10"])  # a filter's record has no items of a profile
     assert "| attribution | gpt2 | 1 | 2 | 14 | 2.0 | 100 | 70 |" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="no run records"):
         main([str(tmp_path / "none")])

@@ -99,10 +99,10 @@ def left(folder, decoder, question) -> ExplanationTables:
     how = build_setup(decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
     edit = {"test": "counterfactual_edits", "item_id": question.item_id, "profile": "equations", "seed": 3}
     edit |= {"error": None, "edited_input": WORDS[question.form], "inserted": "red", "flipped": True, "reason": None}
-    rows, beside = compute_cc_shap_rows(how, [question], photo, lambda _: None)
+    rows, contributions = compute_cc_shap_rows(how, [question], photo, lambda _: None)
     moved, after = compute_edit_rows(how, [question], [edit], photo, lambda _: None)
-    failed = {**beside[0], "item_id": "own:0", "phi": None, "error": "too long"}
-    tables = (([*beside, failed], ATTRIBUTION), (rows, CC_SHAP), (moved, EDITED), (after, ATTRIBUTION))
+    failed = {**contributions[0], "item_id": "own:0", "phi": None, "error": "too long"}
+    tables = (([*contributions, failed], ATTRIBUTION), (rows, CC_SHAP), (moved, EDITED), (after, ATTRIBUTION))
     return ExplanationTables(*(parquet.build_table(part, layout) for part, layout in tables))
 
 
@@ -151,7 +151,7 @@ def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
     assert list(draw_explanations({"own": spoken}, "m", ["published"], 5, 0, make_image_renderer(None, photo))) == []
 
 
-def test_an_edit_stands_below_what_it_was_made_from(spoken):
+def test_an_edit_is_below_its_original(spoken):
     ((name, title, figure),) = draw_edits({"own": spoken}, "m", ["equations"], 5, 0, make_image_renderer(None, photo))
     (moved,) = spoken.edited.to_pylist()
     assert name == "own-equations-1-edit"
@@ -166,20 +166,20 @@ def test_an_edit_stands_below_what_it_was_made_from(spoken):
 
 
 def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
-    decoder, found = pictured
+    decoder, attribution = pictured
     see = make_image_renderer(decoder, photo)
-    row = found.contributions.to_pylist()[0]
+    row = attribution.contributions.to_pylist()[0]
     image, cells = see("own", row)
     assert image.shape == (24, 24, 3)
     assert sorted(set(cells.ravel())) == list(range(row["grid"] ** 2))
     assert see("own", {**row, "image": None}) is None
-    _, _, figure = next(iter(draw_explanations({"own": found}, "m", ["equations"], 1, 0, see)))
+    _, _, figure = next(iter(draw_explanations({"own": attribution}, "m", ["equations"], 1, 0, see)))
     assert len([axes for axes in figure.axes if axes.images]) == 6
     assert f"answer, T-SHAP {100 * row['t_shap']:.1f}" in " ".join(written(figure))
     patches = percents(row, slice(len(row["tokens"]), None))
     drawn = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].texts]
     np.testing.assert_allclose(drawn, patches, atol=0.51)
-    _, _, edited = next(iter(draw_edits({"own": found}, "m", ["equations"], 1, 0, see)))
+    _, _, edited = next(iter(draw_edits({"own": attribution}, "m", ["equations"], 1, 0, see)))
     assert len([axes for axes in edited.axes if axes.images]) == 12
 
 

@@ -72,7 +72,7 @@ def test_every_cell_has_one_place(table):
     dropped = [one for one in cells if one.model == "random" and one not in shown]
     assert len(shown) == len(cells) - len(dropped)
     assert set(shown) == set(cells) - set(dropped)
-    for one in dropped:  # said beside the metric instead
+    for one in dropped:  # shown with the metric instead
         assert one.paper_value is not None
         assert any(f"(chance {one.paper_value:g})" in name for names, _ in laid.rows for name in names)
 
@@ -89,7 +89,7 @@ def test_correlations_have_no_best():
     assert not any(marked and marked.best for _, row in laid.rows for marked in row)
 
 
-def test_a_lean_stands_beside_its_share():
+def test_a_lean_is_next_to_its_share():
     laid = lay_out_grid(TABLES["thesis-B.1"], build_paper_cells("thesis-B.1"))
     assert laid.columns[-1] == ("MM skew",)
     rows = dict(laid.rows)
@@ -164,7 +164,7 @@ def test_latex_sets_every_table(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_reproduction_counts_printed_cells_by_table_and_model():
+def test_reproduction_counts_paper_values_by_table_and_model():
     cells = [*build_paper_cells("thesis-3.5"), *build_paper_cells("thesis-C.2", lambda key, value: value + 7)]
     rows = {(row["by"], row["name"]): row for row in summarize_verdicts(cells)}
     assert rows["all", "all"]["printed"] == 156 + 222

@@ -81,7 +81,7 @@ def test_comparisons_show_what_differs_and_count_all():
     assert table.note.startswith("1 of 2")
 
 
-def test_items_without_a_share_are_told():
+def test_items_without_a_share_are_reported():
     row = {
         **cell("", dataset="existence"),
         "role": "foil",
@@ -117,7 +117,7 @@ def test_answers_have_a_table_where_there_are_some():
     assert table.rows == (("equations", "vqa", "clip", "alignment", "9", "50.0 [40.0, 60.0]"),)
 
 
-def test_what_edits_move_is_told_by_kind_of_edit_with_what_it_says_of_the_claim():
+def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
     def moved(begins, dataset, n, claim):
         common = {"dataset": dataset, "setting": "post-hoc", "model": "llava", "n": n}
         none = {"value": None, "reason": "undecided: too few"} if n else {"value": None, "reason": "none of 0 items"}

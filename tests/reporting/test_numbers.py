@@ -145,10 +145,10 @@ def test_a_lean_is_that_of_the_average_share():
     assert derived.measure.reason == "not averaged: 1 of 11 data sets have no T-SHAP"
 
 
-def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
-    whole = {("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
+def test_a_rescaled_average_is_compared_only_over_the_data_sets_of_the_paper():
+    averages = {("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
     one = Number(Measure(1.0, 9))
-    every = whole | {("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
+    every = averages | {("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
     some = dict(list(every.items())[:3])
     models = {"m": LANGUAGE}
     place = ("derived", "rescaled_average", "m", "", "")
@@ -158,14 +158,14 @@ def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
     assert derive("thesis-C.1", every, models=models)[place].measure.value == 40.0
 
 
-def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
+def test_rescaled_averages_of_the_paper_are_those_of_the_published_notes():
     paper = read_paper_table("thesis-C.1")
     values = {key[1]: float(cell.value) for key, cell in paper.items()}
     assert (values["falcon-7b"], values["gpt2"], values["llama2-7b"]) == (36.3, 48.1, 43.9)
     assert len(values) == 11
 
 
-def test_verbs_stand_beside_the_printed_ones():
+def test_verbs_are_next_to_the_paper_values():
     ours = {("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
     derived = derive("cv-probes-1", ours)
     assert [place[4] for place in derived if place[0] == "derived"] == ["27"]

@@ -30,7 +30,7 @@ def scenes() -> ReportingPlan:
     return plan_of("scenes")
 
 
-def test_a_table_is_made_from_the_numbers_of_its_models_on_its_data_sets(texts):
+def test_a_table_is_built_from_the_numbers_of_its_models_on_its_data_sets(texts):
     assert texts.get_table_inputs("thesis-5.2") == {
         "evaluation": ["results/texts/evaluation/metrics/language.tasks.parquet"],
         "consistency": ["results/texts/consistency/metrics/language.tasks.parquet"],
@@ -54,7 +54,7 @@ def test_tables_of_encoders_read_no_numbers_of_decoders(scenes):
     }
 
 
-def test_a_table_of_examples_is_made_from_the_instruments_of_its_piece(scenes):
+def test_a_table_of_examples_is_built_from_the_instruments_of_its_piece(scenes):
     assert scenes.get_number_files("thesis-A.7") == {
         "samples": [f"results/scenes/benchmark/{name}.parquet" for name in ("action-replacement", "actant-swap")]
     }
@@ -71,7 +71,7 @@ def test_records_of_self_consistency_are_those_of_tests_and_of_cc_shap(texts):
     ]
 
 
-def test_charts_are_drawn_of_the_tables_that_are_made(texts):
+def test_charts_are_drawn_of_the_tables_that_are_built(texts):
     assert [chart.id for chart, _ in texts.charts] == ["thesis-C.1", "thesis-C.3", "thesis-C.3-bars"]
     assert texts.list_chart_files("png")[0] == "results/texts/reporting/figures/thesis-C.1-equations.png"
 

@@ -42,10 +42,10 @@ class Parts(HTMLParser):
         self.loaded, self.scripts, self.inside = [], [], None
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.loaded += [found[name] for name in ("src", "href", "srcset", "data") if found.get(name) and tag != "a"]
+        attrs = dict(attributes)
+        self.loaded += [attrs[name] for name in ("src", "href", "srcset", "data") if attrs.get(name) and tag != "a"]
         if tag == "script":
-            self.inside = found.get("id", "code")
+            self.inside = attrs.get("id", "code")
             self.scripts.append((self.inside, ""))
 
     def handle_endtag(self, tag):
@@ -69,9 +69,9 @@ def test_the_page_holds_all_it_shows_and_loads_nothing(page):
     parts.feed(page)
     assert parts.loaded == ["data:,"]
     assert [name for name, _ in parts.scripts] == ["grids", "pictures", "browser", "code"]
-    found = {name: json.loads(text) for name, text in parts.scripts[:-1]}
-    assert found["browser"]["items"][1]["texts"]["caption"] == HOSTILE
-    assert [uri.split(";")[0] for uri in found["pictures"]] == ["data:image/svg+xml", "data:image/webp"]
+    data = {name: json.loads(text) for name, text in parts.scripts[:-1]}
+    assert data["browser"]["items"][1]["texts"]["caption"] == HOSTILE
+    assert [uri.split(";")[0] for uri in data["pictures"]] == ["data:image/svg+xml", "data:image/webp"]
     assert not re.search(r"url\(|@import", page)
     order = [page.index(f'<section id="{name}"') for name in ("run", "reproduction", "tables", "figures", "samples")]
     assert order == sorted(order)
@@ -88,7 +88,7 @@ def test_the_page_is_the_same_bytes_again(page, tmp_path):
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
 
 
-def test_samples_stand_in_folders_and_figures_say_which_printed_ones_they_are(tmp_path):
+def test_samples_are_in_folders_and_figures_name_those_of_the_paper(tmp_path):
     folder = tmp_path / "edits" / "clip"
     save_examples(folder, [("one", "One <edit>", Figure(figsize=(1, 1)))])
     (drawing,) = list_example_figures([folder], [("Samples: edits", "thesis 5.3, C.13 to C.22")])
@@ -102,8 +102,8 @@ def test_samples_stand_in_folders_and_figures_say_which_printed_ones_they_are(tm
 def test_models_that_crop_are_known_by_their_records():
     first, second = records()
     cropping = replace(first, facts={**first.facts, "middle_square": True})
-    whole = replace(second, facts={**second.facts, "middle_square": False})
-    assert list_cropping_models([cropping, whole, cropping]) == ["clip"]
+    uncropped = replace(second, facts={**second.facts, "middle_square": False})
+    assert list_cropping_models([cropping, uncropped, cropping]) == ["clip"]
 
 
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
@@ -194,13 +194,13 @@ def test_a_grid_gives_back_every_cell():
     assert (equal["value"], equal["paper_value"], equal["difference"]) == (66.9, 66.9, 0)
 
 
-def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands():
+def test_a_text_in_place_of_a_number_is_a_value_and_paper_values_are_unchanged():
     absent = next(cell for cell in cells() if cell.value is None)
-    told = replace(absent, text="nan", paper_text="nan", verdict="")
-    data = make_table_json(get_declaration("thesis-3.4", [told]), [told])
+    not_a_number = replace(absent, text="nan", paper_text="nan", verdict="")
+    data = make_table_json(get_declaration("thesis-3.4", [not_a_number]), [not_a_number])
     row = dict(zip(list_field_names(), data["cells"][0], strict=True))
     assert [data["names"][row[name]] for name in ("text", "paper_text", "verdict")] == ["nan", "nan", "no verdict"]
-    assert count_reasons([told]) == []
+    assert count_reasons([not_a_number]) == []
 
 
 def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forgets_them():
@@ -265,8 +265,8 @@ def test_warnings_are_counted_with_their_reasons():
 def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
     (tmp_path / "attribution").mkdir()
     (tmp_path / "attribution/a.run.json").write_text(json.dumps([{"shard": "1 of 2"}, {"shard": "2 of 2"}]))
-    found = read_records([tmp_path / "attribution/a.run.json"], tmp_path)
-    assert [(record.name, record.stage, record.facts["shard"]) for record in found] == [
+    run_records = read_records([tmp_path / "attribution/a.run.json"], tmp_path)
+    assert [(record.name, record.stage, record.facts["shard"]) for record in run_records] == [
         ("attribution/a", "attribution", "1 of 2"),
         ("attribution/a", "attribution", "2 of 2"),
     ]
@@ -366,7 +366,7 @@ def test_many_pictures_share_the_room(tmp_path, monkeypatch):
     assert sizes[1] >= sizes[2] >= sizes[4] < 900
 
 
-def test_of_a_large_drawing_the_picture_beside_it_is_carried(tmp_path):
+def test_a_large_drawing_is_replaced_by_its_picture(tmp_path):
     (tmp_path / "large.svg").write_text("<svg>" + " " * 200_000 + "</svg>")
     (tmp_path / "alone.svg").write_text("<svg>" + " " * 200_000 + "</svg>")
     Image.new("RGB", (10, 10)).save(tmp_path / "large.png")
@@ -375,6 +375,8 @@ def test_of_a_large_drawing_the_picture_beside_it_is_carried(tmp_path):
     assert alone.startswith("data:image/svg+xml")
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(1.25, "1.2 s"), (99.0, "99 s"), (150, "2 min"), (9000, "2 h 30 min")])
-def test_durations_are_said_in_their_unit(seconds, said):
-    assert format_duration(seconds) == said
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(1.25, "1.2 s"), (99.0, "99 s"), (150, "2 min"), (9000, "2 h 30 min")]
+)
+def test_durations_are_shown_in_their_unit(seconds, expected):
+    assert format_duration(seconds) == expected

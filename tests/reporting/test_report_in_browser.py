@@ -50,7 +50,7 @@ def url(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, url):
-    """The page, opened; afterwards, that it asked for nothing and said nothing on the console."""
+    """Open the page; check afterwards that it sent no request and wrote nothing to the console."""
     tab = browser.new_page()
     tab.set_default_timeout(10_000)
     requests, messages = [], []
@@ -97,7 +97,7 @@ def samples(page):
     return page
 
 
-def test_ours_stand_beside_print_and_are_marked(page):
+def test_our_values_are_next_to_paper_values_and_are_marked(page):
     assert column(page, 1) == ["clip", "mine", "clip"]
     assert column(page, 2) == ["66.9=66.9", "80.0", "–"]
     assert column(page, 3) == ["30.0≠56.2", "20.0", ""]
@@ -126,11 +126,11 @@ def test_the_profile_switch_changes_every_table(page):
 
 def test_a_column_sorts_down_then_up_then_as_in_print(page):
     button = page.get_by_role("button", name="plurality")
-    found = []
+    results = []
     for _ in range(3):
         button.click()
-        found.append((column(page, 1), button.locator("xpath=..").get_attribute("aria-sort")))
-    assert found == [
+        results.append((column(page, 1), button.locator("xpath=..").get_attribute("aria-sort")))
+    assert results == [
         (["clip", "mine", "clip"], "descending"),
         (["mine", "clip", "clip"], "ascending"),
         (["clip", "mine", "clip"], "none"),
@@ -166,7 +166,7 @@ def test_a_verdict_picks_the_rows_that_have_it(page):
     assert column(page, 3) == ["30.0≠56.2"]
 
 
-def test_arrows_move_among_cells_and_the_reason_is_told(page):
+def test_arrows_move_among_cells_and_the_reason_is_shown(page):
     first = page.locator("table.grid td").first
     first.focus()
     detail = page.locator(".detail")
@@ -345,11 +345,11 @@ def test_axe_finds_no_serious_fault(page, width, scheme):
     page.select_option("#s-model", "llava")
     page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
     page.evaluate(Path(AXE).read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    axe_report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     faults = [
         (fault["id"], [node["html"] for node in fault["nodes"]])
-        for fault in found["violations"]
+        for fault in axe_report["violations"]
         if fault["impact"] in ("serious", "critical")
     ]
     assert faults == []
-    assert len(found["passes"]) > 20
+    assert len(axe_report["passes"]) > 20

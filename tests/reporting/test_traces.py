@@ -79,7 +79,7 @@ def test_headings_end_before_the_texts_begin():
     assert all(text.get_window_extent(canvas.get_renderer()).x1 < begin for text in headings)
 
 
-def test_no_verdict_is_said():
+def test_no_verdict_is_shown():
     row = {**ROW, "verdict": None, "reason": "no word could be inserted"}
     assert {"no verdict", "no word could be inserted"} <= set(texts(draw_trace([row], "t")))
 

@@ -89,7 +89,7 @@ def test_every_individual_changes_the_picture_where_it_stands() -> None:
                 assert difference.crop((cell.left, cell.top, cell.right, cell.bottom)).getbbox() is not None
 
 
-def test_riding_and_standing_beside_look_different() -> None:
+def test_riding_and_standing_next_to_look_different() -> None:
     riding = next(graph for graph in draw_scenes(900, 2) if graph.action is not None and graph.action.verb == "riding")
     still = remove_action(riding)
     assert {entry.kind: entry.count for entry in still.objects} == {entry.kind: entry.count for entry in riding.objects}

@@ -181,7 +181,7 @@ def test_every_file_format_gives_the_same_pairs(tmp_path, form):
     assert json.loads(rows[0]["release"]) == ROWS[0]
 
 
-def test_ids_of_a_user_are_kept(tmp_path):
+def test_ids_of_a_user_are_unchanged(tmp_path):
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps({"x7": {"image": "a", "caption": "b", "foil": "c"}}))
     (row,) = read_pairs(path, "mine", "own")

@@ -1,4 +1,4 @@
-"""Reading entry by entry: what is found, and what is said where a file is broken."""
+"""Reading entry by entry: the entries, and the message for a broken file."""
 
 import csv
 import json

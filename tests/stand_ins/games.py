@@ -40,10 +40,10 @@ def random_terms(players: int, seed: int, longest: int = 5, count: int = 40) -> 
 
 
 def play(estimation: Estimation, game: Game) -> tuple[Estimate, list[np.ndarray]]:
-    """Answer all rounds; the estimate, and what the rounds asked."""
-    asked = [next(estimation)]
+    """Answer all rounds, and return the estimate and the coalitions of each round."""
+    masks = [next(estimation)]
     while True:
         try:
-            asked.append(estimation.send(game(asked[-1])))
+            masks.append(estimation.send(game(masks[-1])))
         except StopIteration as finished:
-            return finished.value, asked
+            return finished.value, masks

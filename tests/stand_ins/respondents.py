@@ -18,7 +18,7 @@ def open_ended(item_id: str, text: str, gold: str) -> Question:
 
 
 class Scripted:
-    """Replies by a function of the request, and keeps what it was asked, round by round."""
+    """Reply by a function of the request, and record the requests of each round."""
 
     def __init__(self, reply: Callable[[GenerationRequest], str]) -> None:
         self.reply = reply
@@ -29,7 +29,7 @@ class Scripted:
         return [self.reply(request) for request in requests]
 
     @property
-    def asked(self) -> list[GenerationRequest]:
+    def requests(self) -> list[GenerationRequest]:
         return [request for requests in self.rounds for request in requests]
 
 
@@ -37,7 +37,7 @@ def by_kind(**replies: str | Callable[[GenerationRequest], str]) -> Scripted:
     """The same reply to each request of a kind, hyphens in the kind's name written as underscores."""
 
     def reply(request: GenerationRequest) -> str:
-        found = replies[request.kind.replace("-", "_")]
-        return found if isinstance(found, str) else found(request)
+        answer = replies[request.kind.replace("-", "_")]
+        return answer if isinstance(answer, str) else answer(request)
 
     return Scripted(reply)

@@ -53,13 +53,13 @@ def resize_matrix(old, new):
 
 
 def positions(weights, grid):
-    found = weights["visual_encoder.pos_embed"][0]
-    old = math.isqrt(len(found) - 1)
+    embeddings = weights["visual_encoder.pos_embed"][0]
+    old = math.isqrt(len(embeddings) - 1)
     if old == grid:
-        return found
+        return embeddings
     matrix = resize_matrix(old, grid)
-    laid = torch.einsum("ya,xb,abw->yxw", matrix, matrix, found[1:].reshape(old, old, -1))
-    return torch.cat([found[:1], laid.reshape(grid * grid, -1)])
+    laid = torch.einsum("ya,xb,abw->yxw", matrix, matrix, embeddings[1:].reshape(old, old, -1))
+    return torch.cat([embeddings[:1], laid.reshape(grid * grid, -1)])
 
 
 def seen(weights, image, heads):

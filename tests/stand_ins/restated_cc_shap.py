@@ -45,23 +45,23 @@ def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, 
     given = processor(text=prompt, images=image, return_tensors="pt")
     place = ids.index(processor.image_token_id)
     block = given["input_ids"].shape[1] - len(ids) + 1
-    whole = model.generate(**given, max_new_tokens=most, min_new_tokens=1, do_sample=False)
-    target = whole[0, given["input_ids"].shape[1] :].tolist()
+    generated = model.generate(**given, max_new_tokens=most, min_new_tokens=1, do_sample=False)
+    target = generated[0, given["input_ids"].shape[1] :].tolist()
     p = p or math.ceil(math.sqrt(len(ids)))
     width = given["pixel_values"].shape[-1] // p
     tiles = given["pixel_values"].ndim == 5
-    beside = {name: given[name] for name in given if name not in ("input_ids", "attention_mask", "pixel_values")}
+    image_inputs = {name: given[name] for name in given if name not in ("input_ids", "attention_mask", "pixel_values")}
     row = np.array([[[*range(-1, -p * p - 1, -1), *ids]]])
 
     def masked(mask, x):
-        kept = mask | np.isin(x[0], keep_ids)
+        visible = mask | np.isin(x[0], keep_ids)
         out = x.copy()
-        out[0, : p * p][~kept[: p * p]] = 0
-        out[0, p * p :][~kept[p * p :]] = mask_id
+        out[0, : p * p][~visible[: p * p]] = 0
+        out[0, p * p :][~visible[p * p :]] = mask_id
         return (out,)
 
     def first_logits(rows):
-        found = []
+        logits = []
         for one in rows:
             words, pixels, black = one[p * p :].tolist(), given["pixel_values"].clone(), np.array(image)
             for patch in range(p * p):
@@ -72,18 +72,18 @@ def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, 
             if tiles:
                 pixels = processor(text=prompt, images=Image.fromarray(black), return_tensors="pt")["pixel_values"]
             spelt = torch.tensor([[*words[:place], *[processor.image_token_id] * block, *words[place + 1 :]]])
-            said = model.generate(
+            output = model.generate(
                 input_ids=spelt,
                 attention_mask=torch.ones_like(spelt),
                 pixel_values=pixels,
-                **beside,
+                **image_inputs,
                 max_new_tokens=most,
                 do_sample=False,
                 output_logits=True,
                 return_dict_in_generate=True,
             )
-            found.append(said.logits[0][0, target].double().numpy())
-        return np.array(found)
+            logits.append(output.logits[0][0, target].double().numpy())
+        return np.array(logits)
 
     for budget in budgets:
         explainer = shap.PermutationExplainer(first_logits, masked, seed=seed)
@@ -109,8 +109,8 @@ class AllPlay(shap.maskers.Text):
 def of_text(model, tokenizer, prompt, most, *, seed):
     """Target and values of what a language model says after a prompt."""
     given = tokenizer([prompt], return_tensors="pt")
-    whole = model.generate(**given, max_new_tokens=most, min_new_tokens=1, do_sample=False)
-    target = whole[0, given["input_ids"].shape[1] :].tolist()
+    generated = model.generate(**given, max_new_tokens=most, min_new_tokens=1, do_sample=False)
+    target = generated[0, given["input_ids"].shape[1] :].tolist()
     named = tokenizer.special_tokens_map.values()
     if tokenizer.convert_ids_to_tokens(target[0]) in named:
         target = target[1:]

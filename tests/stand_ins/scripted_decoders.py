@@ -85,8 +85,8 @@ class Scripted:
         return ord(label[0])
 
     def generate(self, prompts: Sequence[Prompt], images, most, sampling, seeds):
-        said = [self.says(prompt.text, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-        return [tuple(map(ord, text))[:most] for text in said]
+        texts = [self.says(prompt.text, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        return [tuple(map(ord, text))[:most] for text in texts]
 
     def decode_text(self, ids):
         return "".join(map(chr, ids))

@@ -82,15 +82,15 @@ def trial(source, drawn, folder):
     def tried(data):
         path = data.draw(st.sampled_from(sorted(set(named.values()))))
         (folder / path).write_bytes(data.draw(spoilt(drawn[path])))
-        said = ""
+        message = ""
         try:
             rows, layout = read_source(STUDY[source]["format"], given_files, source)
             parquet.write_rows(folder / "rows.parquet", rows, layout)
         except UserError as error:
-            said = str(error)
+            message = str(error)
         (folder / path).write_text(drawn[path], encoding="utf-8")
-        assert (folder / "rows.parquet").exists() == (said == "")
-        assert str(folder) in said or not said
+        assert (folder / "rows.parquet").exists() == (message == "")
+        assert str(folder) in message or not message
         (folder / "rows.parquet").unlink(missing_ok=True)
 
     return tried

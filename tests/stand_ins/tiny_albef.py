@@ -89,8 +89,8 @@ def prediction_shapes(width: int, prefix: str) -> Shapes:
 
 def encoder_shapes(config: dict, momentum: str = "") -> Shapes:
     """What every network of the release has, or its momentum copy `_m`."""
-    found = vision_shapes(config, f"visual_encoder{momentum}")
-    return found | text_shapes(config["bert_config"], f"text_encoder{momentum}")
+    shapes = vision_shapes(config, f"visual_encoder{momentum}")
+    return shapes | text_shapes(config["bert_config"], f"text_encoder{momentum}")
 
 
 def retrieval_shapes(config: dict) -> Shapes:
@@ -104,7 +104,7 @@ def retrieval_shapes(config: dict) -> Shapes:
 
 
 def pretrained_shapes(config: dict) -> Shapes:
-    """As `ALBEF.pth`: the text encoder is one level deeper, beside the prediction of masked words."""
+    """As `ALBEF.pth`: the text encoder is one level deeper, and it has the head for masked words."""
     shapes = retrieval_shapes(config)
     del shapes["idx_queue"]
     for name in ("text_encoder", "text_encoder_m"):

@@ -74,7 +74,7 @@ def tiny_weights(seed: int = 0, counters: bool = True) -> dict[str, torch.Tensor
 
 
 def save_tiny(folder: Path, weights: dict[str, torch.Tensor] | None = None, config: Any = CONFIG) -> Path:
-    """Write a tiny detector with its configuration beside it, and give the file of its weights."""
+    """Write a tiny detector with its configuration, and return the file of its weights."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(tiny_weights() if weights is None else weights, folder / "pytorch_model.bin")
     if config is not None:
@@ -108,11 +108,11 @@ def spans(cell: int, length: int, side: int) -> tuple[int, int]:
 
 def restated_nms(boxes: np.ndarray, scores: np.ndarray, limit: float) -> list[int]:
     """Places of the boxes that stay, each held against every better one that does."""
-    kept: list[int] = []
+    selected: list[int] = []
     for place in sorted(range(len(boxes)), key=lambda place: -scores[place]):
-        if all(overlap(boxes[place], boxes[better]) <= limit for better in kept):
-            kept.append(place)
-    return kept
+        if all(overlap(boxes[place], boxes[better]) <= limit for better in selected):
+            selected.append(place)
+    return selected
 
 
 def overlap(one: np.ndarray, other: np.ndarray) -> float:
@@ -128,16 +128,18 @@ def restated(weights: dict[str, torch.Tensor], pixels: torch.Tensor, config: dic
     """Boxes, features, classes, scores and attributes of a prepared image, step by step over the weights."""
 
     def convolved(states: torch.Tensor, key: str, **options: Any) -> torch.Tensor:
-        found = functional.conv2d(states, weights[f"{key}.weight"], **options)
+        output = functional.conv2d(states, weights[f"{key}.weight"], **options)
         of = {part: weights[f"{key}.norm.{part}"][:, None, None] for part in ("weight", "bias", "running_mean")}
         spread = (weights[f"{key}.norm.running_var"][:, None, None] + 1e-5).sqrt()
-        return (found - of["running_mean"]) / spread * of["weight"] + of["bias"]
+        return (output - of["running_mean"]) / spread * of["weight"] + of["bias"]
 
     def block(states: torch.Tensor, key: str, stride: int, dilation: int) -> torch.Tensor:
         inner = convolved(states, f"{key}.conv1", stride=stride).relu()
         inner = convolved(inner, f"{key}.conv2", padding=dilation, dilation=dilation).relu()
-        beside = convolved(states, f"{key}.shortcut", stride=stride) if f"{key}.shortcut.weight" in weights else states
-        return (convolved(inner, f"{key}.conv3") + beside).relu()
+        shortcut = (
+            convolved(states, f"{key}.shortcut", stride=stride) if f"{key}.shortcut.weight" in weights else states
+        )
+        return (convolved(inner, f"{key}.conv3") + shortcut).relu()
 
     def headed(states: torch.Tensor, key: str) -> torch.Tensor:
         return states @ weights[f"{key}.weight"].T + weights[f"{key}.bias"]
@@ -166,8 +168,8 @@ def restated(weights: dict[str, torch.Tensor], pixels: torch.Tensor, config: dic
     clipped = [(score, cut(box, height, width)) for score, box in candidates[: config["rpn"]["pre_nms_topk_test"]]]
     clipped = [(score, box) for score, box in clipped if box[2] > box[0] and box[3] > box[1]]
     limit = config["rpn"].get("nms_thresh", 0.7)
-    kept = restated_nms(np.array([box for _, box in clipped]), np.array([score for score, _ in clipped]), limit)
-    proposals = np.array([clipped[place][1] for place in kept[: config["rpn"]["post_nms_topk_test"]]])
+    selected = restated_nms(np.array([box for _, box in clipped]), np.array([score for score, _ in clipped]), limit)
+    proposals = np.array([clipped[place][1] for place in selected[: config["rpn"]["post_nms_topk_test"]]])
     pooled = restated_pool(states[0].numpy(), proposals, config["roi_box_head"]["pooler_resolution"])
     patches = torch.from_numpy(pooled)
     for number in range(BLOCKS["res5"][0]):
@@ -185,19 +187,19 @@ def restated(weights: dict[str, torch.Tensor], pixels: torch.Tensor, config: dic
     )
     certain = shares.max(dim=1).values.numpy()
     for limit in (0.5, 0.6, 0.7):
-        kept = restated_nms(boxes, certain, limit)[: config["max_detections"]]
-        if len(kept) >= config["min_detections"]:
+        selected = restated_nms(boxes, certain, limit)[: config["max_detections"]]
+        if len(selected) >= config["min_detections"]:
             break
     embedded = weights["roi_heads.box_predictor.cls_embedding.weight"][logits.argmax(dim=1)]
     mixed = headed(torch.cat([features, embedded], dim=1), "roi_heads.box_predictor.fc_attr").relu()
     attributes = headed(mixed, "roi_heads.box_predictor.attr_score")[:, :-1].softmax(dim=1)
     return {
-        "boxes": boxes[kept],
-        "features": features[kept].numpy(),
-        "classes": np.array(best)[kept],
-        "scores": certain[kept],
-        "attributes": attributes.argmax(dim=1).numpy()[kept],
-        "attribute_scores": attributes.max(dim=1).values.numpy()[kept],
+        "boxes": boxes[selected],
+        "features": features[selected].numpy(),
+        "classes": np.array(best)[selected],
+        "scores": certain[selected],
+        "attributes": attributes.argmax(dim=1).numpy()[selected],
+        "attribute_scores": attributes.max(dim=1).values.numpy()[selected],
         "limit": limit,
     }
 

@@ -34,12 +34,12 @@ def roberta_tokenizer():
     vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *symbols]
     merges = []
     for word in marked:
-        whole = word[0]
+        merged = word[0]
         for letter in word[1:]:
-            if whole + letter not in vocabulary:
-                vocabulary.append(whole + letter)
-                merges.append((whole, letter))
-            whole += letter
+            if merged + letter not in vocabulary:
+                vocabulary.append(merged + letter)
+                merges.append((merged, letter))
+            merged += letter
     core = Tokenizer(models.BPE({piece: place for place, piece in enumerate(vocabulary)}, merges, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()

@@ -39,13 +39,13 @@ def vilbert_layout(config: dict[str, Any], multitask: bool) -> dict[str, tuple[i
     text, image, inner = (config[key] for key in ("hidden_size", "v_hidden_size", "bi_hidden_size"))
     own, other = config["intermediate_size"], config["v_intermediate_size"]
     words = config["vocab_size"]
-    found: dict[str, tuple[int, ...]] = {}
+    layout: dict[str, tuple[int, ...]] = {}
 
     def linear(name: str, before: int, after: int) -> None:
-        found.update({f"{name}.weight": (after, before), f"{name}.bias": (after,)})
+        layout.update({f"{name}.weight": (after, before), f"{name}.bias": (after,)})
 
     def norm(name: str, width: int) -> None:
-        found.update({f"{name}.weight": (width,), f"{name}.bias": (width,)})
+        layout.update({f"{name}.weight": (width,), f"{name}.bias": (width,)})
 
     def residual(name: str, before: int, after: int) -> None:
         linear(f"{name}.dense", before, after)
@@ -64,7 +64,7 @@ def vilbert_layout(config: dict[str, Any], multitask: bool) -> dict[str, tuple[i
         ("token_type", config["type_vocab_size"]),
         *([("task", VILBERT_TASKS)] if multitask else []),
     ):
-        found[f"bert.embeddings.{table}_embeddings.weight"] = (rows, text)
+        layout[f"bert.embeddings.{table}_embeddings.weight"] = (rows, text)
     norm("bert.embeddings.LayerNorm", text)
     linear("bert.v_embeddings.image_embeddings", config["v_feature_size"], image)
     linear("bert.v_embeddings.image_location_embeddings", 5, image)
@@ -89,7 +89,7 @@ def vilbert_layout(config: dict[str, Any], multitask: bool) -> dict[str, tuple[i
     for head, width, outputs in (("predictions", text, words), ("imagePredictions", image, config["v_target_size"])):
         residual(f"cls.{head}.transform", width, width)
         linear(f"cls.{head}.decoder", width, outputs)
-    found["cls.predictions.bias"] = found.pop("cls.predictions.decoder.bias")
+    layout["cls.predictions.bias"] = layout.pop("cls.predictions.decoder.bias")
     linear("cls.bi_seq_relationship", inner, 2)
     if multitask:
         for head, width, outputs in (
@@ -107,21 +107,21 @@ def vilbert_layout(config: dict[str, Any], multitask: bool) -> dict[str, tuple[i
             ("linguisic_logit", text, 1),
         ):
             linear(head, width, outputs)
-    return found
+    return layout
 
 
 def vilbert_weights(config: dict[str, Any], multitask: bool) -> dict[str, torch.Tensor]:
     """Random weights under all keys of a released file."""
     draw = torch.Generator().manual_seed(4)
-    found = {}
+    weights = {}
     for key, shape in vilbert_layout(config, multitask).items():
         scale, centre = (0.3, 0.0) if len(shape) > 1 else (0.1, float("Norm" in key and key.endswith("weight")))
-        found[key] = torch.randn(shape, generator=draw) * scale + centre
-    return found
+        weights[key] = torch.randn(shape, generator=draw) * scale + centre
+    return weights
 
 
 def write_vilbert(folder: Path, multitask: bool) -> Path:
-    """A tiny checkpoint with JSON and tokenizer beside it; the path of its file."""
+    """Write a tiny checkpoint with its JSON and tokenizer, and return the path of its file."""
     file = folder / ("multi_task_model.bin" if multitask else "pretrained_model.bin")
     torch.save(vilbert_weights(VILBERT, multitask), file)
     (folder / "config.json").write_text(json.dumps(VILBERT))

@@ -208,8 +208,8 @@ def test_answers_of_people_take_the_place_of_the_oracle(scenes_run, tmp_path):
     voted = {row["item_id"]: row for row in pq.read_table(copy.folder / table).to_pylist()}
     assert {row["voter"] for row in voted.values()} == {"people"}
     assert voted.keys() == items.keys()
-    told = {key: (row["votes_caption"], row["votes_other"], row["valid"]) for key, row in voted.items()}
-    assert told == dict.fromkeys(items, (3, 0, True)) | {doubted: (1, 2, False)}
+    votes = {key: (row["votes_caption"], row["votes_other"], row["valid"]) for key, row in voted.items()}
+    assert votes == dict.fromkeys(items, (3, 0, True)) | {doubted: (1, 2, False)}
     annotations = pq.read_table(copy.folder / "results/tiny/benchmark/annotations/existence.parquet")
     assert len(annotations) == 3 * len(items)
 
@@ -260,7 +260,7 @@ def test_a_killed_shard_resumes_and_ends_in_the_same_bytes(copied):
     before = attributions(copied)
     folder = copied.folder / "results/tiny/attribution/scenes-clip"
     store = folder / "shards/.store"
-    kept = len(list(store.iterdir()))
+    stored_count = len(list(store.iterdir()))
     results = copied.folder / "results/tiny"
     ends = [results / "attribution/shares.parquet", results / "reporting/report.html"]
     for file in [*store.iterdir(), *folder.glob("*.parquet"), *folder.glob("shards/*.parquet"), *ends]:
@@ -277,7 +277,7 @@ def test_a_killed_shard_resumes_and_ends_in_the_same_bytes(copied):
     copied.snakemake("--unlock")
     copied.snakemake("--rerun-incomplete")
     assert {name: (store / name).stat().st_mtime_ns for name in left} == left  # nothing finished was done again
-    assert len(list(store.iterdir())) == kept
+    assert len(list(store.iterdir())) == stored_count
     assert attributions(copied) == before
 
 
@@ -295,7 +295,7 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     large = rows()
     shutil.rmtree(copied.folder / "results/tiny/attribution")
     again = rows()
-    for ours, other in zip(large, again, strict=True):  # alike but for what is computed beside what
+    for ours, other in zip(large, again, strict=True):  # alike but for what is computed in one batch
         assert np.array(ours["phi"]) == pytest.approx(np.array(other["phi"]), abs=1e-5)
         exact = ("item_id", "role", "profile", "estimator", "budget", "evaluated", "tokens", "error")
         assert [ours[name] for name in exact] == [other[name] for name in exact]
@@ -335,8 +335,8 @@ def test_an_answering_head_answers_from_stored_regions_which_are_attributed(copi
     assert all(row["n"] == 20 and 0 <= row["value"] <= 100 for row in answered)
     attributed = pq.read_table(folder / "results/tiny/attribution/tiny-lxmert/questions.parquet").to_pylist()
     assert len(attributed) == 2 * 3
-    said = {row["item_id"]: row["prediction"] for row in rows}
-    assert all(row["outputs"] == [said[row["item_id"]]] for row in attributed)
+    predictions = {row["item_id"]: row["prediction"] for row in rows}
+    assert all(row["outputs"] == [predictions[row["item_id"]]] for row in attributed)
     of = [
         row
         for row in pq.read_table(folder / "results/tiny/attribution/shares.parquet").to_pylist()

@@ -43,8 +43,8 @@ def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_fo
     local = _small(checkout(tmp_path / "local" / "waltz", tiny_model_folder))
     local.snakemake()
     there = _small(checkout(tmp_path / "cluster" / "waltz", tiny_model_folder))
-    said = there.snakemake(*QUICK)
-    assert "SLURM run ID" in said
+    output = there.snakemake(*QUICK)
+    assert "SLURM run ID" in output
     assert there.parquet() == local.parquet()
     assert len(there.parquet()) > 3
     record = json.loads((there.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())[0]
@@ -53,14 +53,14 @@ def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_fo
 
 
 def test_jobs_on_one_node_never_share_a_gpu(cluster):
-    asked = "sleep 2; echo devices=${CUDA_VISIBLE_DEVICES-unset}"
+    command = "sleep 2; echo devices=${CUDA_VISIBLE_DEVICES-unset}"
     jobs = [
-        subprocess.Popen(["srun", *gpus, "--mem=100", "bash", "-c", asked], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(["srun", *gpus, "--mem=100", "bash", "-c", command], stdout=subprocess.PIPE, text=True)
         for gpus in (["--gpus=1"], ["--gpus=1"])
     ]
-    said = sorted(job.communicate(timeout=60)[0].strip() for job in jobs)
-    assert said == ["devices=0", "devices=1"]
-    without = subprocess.run(["srun", "--mem=100", "bash", "-c", asked], capture_output=True, text=True, timeout=60)
+    devices = sorted(job.communicate(timeout=60)[0].strip() for job in jobs)
+    assert devices == ["devices=0", "devices=1"]
+    without = subprocess.run(["srun", "--mem=100", "bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert without.stdout.strip() == "devices=unset"
 
 

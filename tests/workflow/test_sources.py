@@ -81,6 +81,6 @@ def test_the_real_files_give_the_counts_of_their_readme(fresh, shared_data):
 def test_a_fault_is_one_line(fresh, form, files, fault):
     study = _study(fresh.folder / "data", mine=(form, files))
     (fresh.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
-    printed = fresh.snakemake(*_targets("mine"), check=False)
-    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    output = fresh.snakemake(*_targets("mine"), check=False)
+    (line,) = [line for line in output.splitlines() if line.startswith("waltz: ")]
     assert fault in line

@@ -22,16 +22,16 @@ pytestmark = pytest.mark.workflow
 PLAN = ("--dry-run", "--quiet", "reason", "--config", "study=thesis")
 
 
-def _jobs(printed):
-    lines = printed.splitlines()
+def _jobs(output):
+    lines = output.splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("job ")) + 2
     counted = [line.split() for line in lines[start:] if line.strip()]
     return {name: int(count) for name, count, *_ in counted[: [name for name, *_ in counted].index("total")]}
 
 
-def test_the_thesis_is_planned_whole_and_says_what_it_leaves_out(fresh):
-    printed = fresh.snakemake(*PLAN, study="")
-    jobs = _jobs(printed)
+def test_the_thesis_is_planned_completely_and_reports_what_it_skips(fresh):
+    output = fresh.snakemake(*PLAN, study="")
+    jobs = _jobs(output)
     assert {
         "fetch_weights",
         "unpack_weights",
@@ -42,8 +42,8 @@ def test_the_thesis_is_planned_whole_and_says_what_it_leaves_out(fresh):
     } <= set(jobs)
     assert jobs["table"] == len(TABLES)
     study = yaml.safe_load((fresh.folder / "config/thesis.yaml").read_text())
-    said = [line.split(": ")[1] for line in printed.splitlines() if line.startswith("waltz: ")]
-    assert said == ["mplug-owl3", "vilbert", "vilbert-12in1", "vilbert-12in1-itm", "cv-probes"]
+    messages = [line.split(": ")[1] for line in output.splitlines() if line.startswith("waltz: ")]
+    assert messages == ["mplug-owl3", "vilbert", "vilbert-12in1", "vilbert-12in1-itm", "cv-probes"]
     assert set(study["models"]) <= set(load_registry())
 
 
@@ -63,13 +63,13 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
 
 
 def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
-    """Print shows deviations over seeds in figures alone, so that no printed cell says which numbers are shown."""
-    printed = fresh.snakemake(*PLAN, "--", "table_seeds_images", study="")
-    jobs = _jobs(printed)
+    """The papers show deviations over seeds in figures alone, so no paper value says which numbers are shown."""
+    output = fresh.snakemake(*PLAN, "--", "table_seeds_images", study="")
+    jobs = _jobs(output)
     assert jobs["consistency_part"] > 0
     assert {"self_consistency_tests", "cc_shap_shard"} <= set(jobs)
-    assert "decoder=llava-next-mistral" in printed
-    assert "decoder=gpt2" not in printed
+    assert "decoder=llava-next-mistral" in output
+    assert "decoder=gpt2" not in output
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_archives_are_fetched_once_locked_and_missing_images_counted(fresh, web)
     assert fresh.snakemake("--", target).count("rule fetch_archive:") == 1
     assert pq.read_metadata(fresh.folder / "results/tiny/sources/coco.parquet").num_rows == 2
     with (fresh.folder / target).open(newline="") as file:
-        found = {row["image"]: (row["found"], row["fault"]) for row in csv.DictReader(file)}
-    assert found == {"1.png": ("yes", ""), "2.png": ("no", "is missing")}
+        images = {row["image"]: (row["found"], row["fault"]) for row in csv.DictReader(file)}
+    assert images == {"1.png": ("yes", ""), "2.png": ("no", "is missing")}
     record = json.loads((fresh.folder / "results/tiny/sources/images/coco.run.json").read_text())
     assert (record["rows_in"], record["rows_out"], record["rejected"]) == (2, 1, {"is missing": 1})
     locked = yaml.safe_load((fresh.folder / "config/locks/tiny.yaml").read_text())
@@ -134,7 +134,7 @@ def test_archives_are_fetched_once_locked_and_missing_images_counted(fresh, web)
     _zip(folder / "annotations.zip", {f"in/{name}.json": text + " " for name, text in captions.items()})
     (fresh.folder / "results/tiny/sources/archives/coco/val/annotations.zip").unlink()
     (fresh.folder / "results/tiny/sources/raw/coco/val/val.json").unlink()
-    printed = fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json", check=False)
-    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    output = fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json", check=False)
+    (line,) = [line for line in output.splitlines() if line.startswith("waltz: ")]
     assert "annotations.zip: cannot be fetched" in line
     assert "config/locks/tiny.yaml records the checksum of the first download" in line

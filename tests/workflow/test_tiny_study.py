@@ -39,7 +39,7 @@ def test_a_dry_run_plans_every_rule(fresh):
     assert fresh.planned() == ALL
 
 
-def test_the_whole_way_gives_tables_figures_and_a_page(tiny_run):
+def test_a_run_gives_tables_figures_and_a_page(tiny_run):
     cells = _cells(tiny_run, "thesis-A.2")
     assert cells["published", "instances", "", "relations"]["value"] == "24"
     assert cells["published", "instances", "", "relations"]["verdict"] == "differs"
@@ -206,36 +206,36 @@ def test_the_default_and_a_named_study(fresh):
 )
 def test_a_fault_in_the_study_is_one_line_before_any_job(fresh, key, value, fault):
     fresh.change(key, value)
-    printed = fresh.snakemake(check=False)
-    assert fault in printed
-    assert "Traceback" not in printed
+    output = fresh.snakemake(check=False)
+    assert fault in output
+    assert "Traceback" not in output
     assert not (fresh.folder / "results").exists()
 
 
 def test_a_misspelt_study_is_one_line(fresh):
-    printed = fresh.snakemake("--config", "study=valze", study="", check=False)
-    assert "study 'valze' is not in" in printed
-    assert "did you mean 'valse'?" in printed
-    assert "Traceback" not in printed
+    output = fresh.snakemake("--config", "study=valze", study="", check=False)
+    assert "study 'valze' is not in" in output
+    assert "did you mean 'valse'?" in output
+    assert "Traceback" not in output
 
 
 def test_without_network_or_copy_the_job_says_which_file_and_where_to_put_it(fresh):
     url = "http://127.0.0.1:9/data/relations.json"
     fresh.change("sources.release.files.relations", {"url": url, "sha256": "0" * 64, "local": "valse/relations.json"})
-    printed = fresh.snakemake(check=False, WALTZ_DATA="")
-    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    output = fresh.snakemake(check=False, WALTZ_DATA="")
+    (line,) = [line for line in output.splitlines() if line.startswith("waltz: ")]
     for part in ("relations.json", url, "no connection", "valse/relations.json and set WALTZ_DATA"):
         assert part in line
 
 
 def test_a_fault_in_the_data_is_one_line_and_leaves_no_half_file(fresh):
     fresh.edit("data/relations.json", '"foil": "A', '"foyl": "A')
-    printed = fresh.snakemake(check=False)
-    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    output = fresh.snakemake(check=False)
+    (line,) = [line for line in output.splitlines() if line.startswith("waltz: ")]
     assert "relations.json: id 'relations:0': field 'foil' is missing" in line
     assert not (fresh.folder / "results/tiny/benchmark/relations.parquet").exists()
 
 
 def test_lint_finds_nothing(fresh):
-    printed = fresh.snakemake("--lint", study="", check=False)
-    assert "Congratulations" in printed, printed
+    output = fresh.snakemake("--lint", study="", check=False)
+    assert "Congratulations" in output, output

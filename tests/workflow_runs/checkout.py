@@ -25,7 +25,7 @@ class Checkout:
     folder: Path
 
     def snakemake(self, *arguments: str, study: str = "tiny.yaml", check: bool = True, **environment: str) -> str:
-        """Run Snakemake to its end; what it printed."""
+        """Run Snakemake to its end, and return its output."""
         result = subprocess.run(
             [*self.command(study), *arguments],
             cwd=self.folder,
@@ -56,8 +56,10 @@ class Checkout:
 
     @staticmethod
     def environment(**changes: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
-        return {**kept, "HF_HUB_OFFLINE": "1", **changes}
+        variables = {
+            name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")
+        }
+        return {**variables, "HF_HUB_OFFLINE": "1", **changes}
 
     def planned(self, *arguments: str, study: str = "tiny.yaml") -> set[str]:
         """Rules that a dry run would run, and `table ID` for each table."""
@@ -71,15 +73,15 @@ class Checkout:
 
     def jobs(self) -> dict[str, set[str]]:
         """Rules that a dry run would run, each with the instruments, or other wildcards, that it would run for."""
-        found: dict[str, set[str]] = {}
+        names: dict[str, set[str]] = {}
         name = ""
         for line in self.snakemake("--dry-run").splitlines():
             if line.startswith(("rule ", "localrule ")):
                 name = line.split()[1].rstrip(":")
-                found.setdefault(name, set())
+                names.setdefault(name, set())
             elif line.startswith("    wildcards: "):
-                found[name].add(line.partition("=")[2])
-        return {rule: wildcards for rule, wildcards in found.items() if rule != "all"}
+                names[name].add(line.partition("=")[2])
+        return {rule: wildcards for rule, wildcards in names.items() if rule != "all"}
 
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file
@@ -146,8 +148,8 @@ def checkout(folder: Path, model: Path) -> Checkout:
     return Checkout(folder)
 
 
-def copied(made: Checkout, folder: Path) -> Checkout:
-    shutil.copytree(made.folder, folder, symlinks=True)
+def copied(original: Checkout, folder: Path) -> Checkout:
+    shutil.copytree(original.folder, folder, symlinks=True)
     return Checkout(folder)
 
 
@@ -167,7 +169,7 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-def list_user_messages(printed: str) -> list[str]:
-    """The lines that are for the user, of a run that printed no traceback."""
-    assert "Traceback" not in printed
-    return [line for line in printed.splitlines() if line.startswith("waltz: ")]
+def list_user_messages(output: str) -> list[str]:
+    """Return the lines for the user from a run without a traceback."""
+    assert "Traceback" not in output
+    return [line for line in output.splitlines() if line.startswith("waltz: ")]

@@ -33,28 +33,28 @@ SHORT, LONG = "a dog", "there are two dogs on the green sofa"
 """With 4 and 16 patches: 6 or 8 players, and 24 or 26."""
 
 
-def found_by(name, text, profile, share, evaluations=None):
+def estimate_ruler(name, text, profile, share, evaluations=None):
     """T-SHAP of a ruler."""
     spec = ModelSpec("ruler", "ruler", weights=f"share:{share}", revision="0")
     encoder = ruler.load_ruler(spec, Device("cpu", threads=1, reason="test"))
     image = encoder.prepare_image(Image.new("RGB", (90, 60), (10, 200, 90)))
     game = PROFILES[profile](encoder, encoder.tokenize(text), image)
     table = Coalitions(encoder, image, [game], lambda logits: logits)
-    made = begin_estimation(
+    estimation = begin_estimation(
         name, len(game), game.words, AttributionSettings(profile, name, evaluations=evaluations, seed=3)
     )
-    found, _ = play(made, lambda masks: table.values([masks])[0])
-    return found, measure_t_shap(found, game.words)
+    estimate, _ = play(estimation, lambda masks: table.values([masks])[0])
+    return estimate, measure_t_shap(estimate, game.words)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
 @pytest.mark.parametrize("profile", ["published", "equations"])
 @pytest.mark.parametrize(("name", "text"), [("permutation", LONG), ("exact", SHORT)])
 def test_rulers_get_their_share(name, text, profile, share):
-    found, share_of_text = found_by(name, text, profile, share)
+    estimate, share_of_text = estimate_ruler(name, text, profile, share)
     assert share_of_text.value == pytest.approx(share, abs=1e-6)
     assert share_of_text.standard_error == pytest.approx(0, abs=1e-6)
-    assert found.residual <= 1e-5 * abs(found.value - found.base_value).max()
+    assert estimate.residual <= 1e-5 * abs(estimate.value - estimate.base_value).max()
 
 
 @pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
@@ -62,9 +62,9 @@ def test_rulers_get_their_share_from_shapiq(name):
     # SVARM and unbiased KernelSHAP are not exact on additive games before they have all coalitions
     slow = name in ("SVARM", "UnbiasedKernelSHAP")
     evaluations = None if slow else max(150, MIN_SHAPIQ_EVALUATIONS[name](24))
-    found, share_of_text = found_by(name, SHORT if slow else LONG, "equations", 0.25, evaluations)
+    estimate, share_of_text = estimate_ruler(name, SHORT if slow else LONG, "equations", 0.25, evaluations)
     assert share_of_text.value == pytest.approx(0.25, abs=0.02)
-    assert np.isnan(share_of_text.standard_error) != found.exact
+    assert np.isnan(share_of_text.standard_error) != estimate.exact
 
 
 def test_a_name_that_is_none_lists_those_that_are():
@@ -73,47 +73,48 @@ def test_a_name_that_is_none_lists_those_that_are():
 
 
 def test_evaluations_default_to_what_the_released_scripts_ask():
-    found, asked = play(
+    estimate, coalitions = play(
         begin_estimation("permutation", 26, 10, AttributionSettings("published")), additive(np.arange(26.0))
     )
-    assert (found.requested, len(asked)) == (530, 10)
+    assert (estimate.requested, len(coalitions)) == (530, 10)
 
 
 def test_a_standard_error_can_stop_permutations_only():
-    wanted = AttributionSettings("equations", evaluations=900, standard_error=0.01)
-    found, _ = play(begin_estimation("permutation", 4, 2, wanted), additive(np.arange(4.0)))
-    assert found.stopped_by == "standard error"
-    assert play(begin_estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
+    attribution_settings = AttributionSettings("equations", evaluations=900, standard_error=0.01)
+    estimate, _ = play(begin_estimation("permutation", 4, 2, attribution_settings), additive(np.arange(4.0)))
+    assert estimate.stopped_by == "standard error"
+    assert play(begin_estimation("exact", 4, 2, attribution_settings), additive(np.arange(4.0)))[0].exact
     with pytest.raises(UserError, match="SVARM has no standard error"):
-        begin_estimation("SVARM", 4, 2, wanted)
+        begin_estimation("SVARM", 4, 2, attribution_settings)
 
 
 @pytest.mark.parametrize("name", ["permutation", "exact", *MIN_SHAPIQ_EVALUATIONS])
 def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
     games = [unanimity(random_terms(players, players)) for players in (6, 9)]
-    wanted = AttributionSettings("equations", evaluations=200, seed=5)
+    attribution_settings = AttributionSettings("equations", evaluations=200, seed=5)
     alone = [
-        play(begin_estimation(name, players, 3, wanted), game)[0] for players, game in zip((6, 9), games, strict=True)
+        play(begin_estimation(name, players, 3, attribution_settings), game)[0]
+        for players, game in zip((6, 9), games, strict=True)
     ]
-    running = {players: begin_estimation(name, players, 3, wanted) for players in (9, 6)}
-    asked = {players: next(made) for players, made in running.items()}
+    running = {players: begin_estimation(name, players, 3, attribution_settings) for players in (9, 6)}
+    coalitions = {players: next(estimation) for players, estimation in running.items()}
     together = {}
     while running:
         np.random.random()
-        for (players, game), made in [((6, games[0]), running.get(6)), ((9, games[1]), running.get(9))]:
-            if made is not None:
+        for (players, game), estimation in [((6, games[0]), running.get(6)), ((9, games[1]), running.get(9))]:
+            if estimation is not None:
                 try:
-                    asked[players] = made.send(game(asked[players]))
+                    coalitions[players] = estimation.send(game(coalitions[players]))
                 except StopIteration as finished:
                     together[players] = finished.value
                     del running[players]
-    for players, found in zip((6, 9), alone, strict=True):
-        np.testing.assert_array_equal(together[players].phi, found.phi)
+    for players, estimate in zip((6, 9), alone, strict=True):
+        np.testing.assert_array_equal(together[players].phi, estimate.phi)
 
 
 @pytest.mark.parametrize("name", ["permutation", *MIN_SHAPIQ_EVALUATIONS])
 def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
-    asked = {
+    coalitions = {
         (seed, evaluations): np.concatenate(
             play(
                 begin_estimation(name, 9, 3, AttributionSettings("equations", name, evaluations, seed)),
@@ -123,8 +124,8 @@ def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
         for seed in (1, 2)
         for evaluations in (200, 260)
     }
-    assert not np.array_equal(asked[1, 200], asked[2, 200])
-    assert len(asked[1, 200]) <= 200 < len(asked[1, 260]) <= 260
+    assert not np.array_equal(coalitions[1, 200], coalitions[2, 200])
+    assert len(coalitions[1, 200]) <= 200 < len(coalitions[1, 260]) <= 260
 
 
 def row_by_row(game, players, seed, evaluations):
@@ -137,18 +138,18 @@ def row_by_row(game, players, seed, evaluations):
         return np.array([game(row.reshape(1, -1) > 0)[0, 0] for row in rows])
 
     explainer = shap.PermutationExplainer(predict, masker, seed=seed)
-    found = explainer(np.ones((1, players)), max_evals=evaluations, silent=True)
-    return found.values[0]
+    explanation = explainer(np.ones((1, players)), max_evals=evaluations, silent=True)
+    return explanation.values[0]
 
 
 @pytest.mark.parametrize(("players", "seed"), [(2, 0), (7, 3), (26, 11)])
 def test_the_values_are_those_of_shap_driven_row_by_row(players, seed):
     game = unanimity(random_terms(players, seed, longest=min(5, players)))
-    found, asked = play(begin_permutations(players, count_published_evaluations(players), seed), game)
+    estimate, coalitions = play(begin_permutations(players, count_published_evaluations(players), seed), game)
     expected = row_by_row(game, players, seed, 10 * (2 * players + 1))
-    np.testing.assert_allclose(found.phi[:, 0], expected, rtol=0, atol=1e-12)
-    assert [len(masks) for masks in asked] == [2 * players + 1] * 10
-    assert found.requested == 10 * (2 * players + 1)
+    np.testing.assert_allclose(estimate.phi[:, 0], expected, rtol=0, atol=1e-12)
+    assert [len(masks) for masks in coalitions] == [2 * players + 1] * 10
+    assert estimate.requested == 10 * (2 * players + 1)
 
 
 def test_permutations_are_drawn_as_the_published_code_draws_them():
@@ -159,8 +160,8 @@ def test_permutations_are_drawn_as_the_published_code_draws_them():
     for _ in range(10):
         np.random.shuffle(order)
         drawn.append(order.copy())
-    _, asked = play(begin_permutations(6, count_published_evaluations(6), 5), additive(np.ones(6)))
-    for masks, expected in zip(asked, drawn, strict=True):
+    _, coalitions = play(begin_permutations(6, count_published_evaluations(6), 5), additive(np.ones(6)))
+    for masks, expected in zip(coalitions, drawn, strict=True):
         assert not masks[0].any()
         assert not masks[12].any()
         assert masks[6].all()
@@ -178,31 +179,31 @@ def test_each_output_is_attributed_on_its_own():
 
 def test_interactions_of_two_are_exact_and_those_of_three_are_not():
     pairs = {(0, 1): 2.0, (1, 4): -1.5, (2,): 1.0, (3, 5): 0.25}
-    found, _ = play(begin_permutations(6, 13, 0), unanimity(pairs))
-    np.testing.assert_allclose(found.phi, unanimity_phi(6, pairs), atol=1e-12)
+    estimate, _ = play(begin_permutations(6, 13, 0), unanimity(pairs))
+    np.testing.assert_allclose(estimate.phi, unanimity_phi(6, pairs), atol=1e-12)
     triple = {**pairs, (0, 2, 5): 1.0}
-    found, _ = play(begin_permutations(6, 13, 0), unanimity(triple))
-    assert np.abs(found.phi - unanimity_phi(6, triple)).max() > 0.1
+    estimate, _ = play(begin_permutations(6, 13, 0), unanimity(triple))
+    assert np.abs(estimate.phi - unanimity_phi(6, triple)).max() > 0.1
 
 
 def test_parts_are_unbiased_and_their_mean_is_phi():
     terms = random_terms(7, 9)
-    found, _ = play(begin_permutations(7, 15 * 1000, 1), unanimity(terms))
-    assert found.parts.shape == (1000, 7, 1)
-    np.testing.assert_allclose(found.parts.mean(axis=0), found.phi, atol=1e-12)
-    error = found.parts.std(axis=0, ddof=1) / np.sqrt(1000)
-    assert (np.abs(found.phi - unanimity_phi(7, terms)) <= 4 * error + 1e-12).all()
-    span = found.value - found.base_value
-    np.testing.assert_allclose(found.parts.sum(axis=1), np.tile(span, (1000, 1)), atol=1e-12)  # each is efficient
+    estimate, _ = play(begin_permutations(7, 15 * 1000, 1), unanimity(terms))
+    assert estimate.parts.shape == (1000, 7, 1)
+    np.testing.assert_allclose(estimate.parts.mean(axis=0), estimate.phi, atol=1e-12)
+    error = estimate.parts.std(axis=0, ddof=1) / np.sqrt(1000)
+    assert (np.abs(estimate.phi - unanimity_phi(7, terms)) <= 4 * error + 1e-12).all()
+    span = estimate.value - estimate.base_value
+    np.testing.assert_allclose(estimate.parts.sum(axis=1), np.tile(span, (1000, 1)), atol=1e-12)  # each is efficient
 
 
 def test_a_larger_budget_begins_with_the_rounds_of_a_smaller_one():
     game = unanimity(random_terms(9, 0))
-    few, asked_first = play(begin_permutations(9, 19 * 4 + 18, 7), game)
-    more, asked_next = play(begin_permutations(9, 19 * 80, 7), game)
-    assert (len(asked_first), len(asked_next)) == (4, 80)
+    few, few_coalitions = play(begin_permutations(9, 19 * 4 + 18, 7), game)
+    more, more_coalitions = play(begin_permutations(9, 19 * 80, 7), game)
+    assert (len(few_coalitions), len(more_coalitions)) == (4, 80)
     np.testing.assert_allclose(more.phi[:, 0], row_by_row(game, 9, 7, 19 * 80), rtol=0, atol=1e-12)
-    for first, again in zip(asked_first, asked_next, strict=False):
+    for first, again in zip(few_coalitions, more_coalitions, strict=False):
         np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(few.parts, more.parts[:4])
 
@@ -233,20 +234,20 @@ def test_what_numpys_generator_holds_does_not_matter():
 
 
 def test_one_player_gets_everything_and_none_get_nothing():
-    one, asked = play(begin_permutations(1, 7, 0), additive(np.array([3.0])))
+    one, coalitions = play(begin_permutations(1, 7, 0), additive(np.array([3.0])))
     assert (one.phi.item(), one.base_value.item(), one.value.item()) == (3.0, 0.5, 3.5)
-    assert [masks[:, 0].tolist() for masks in asked] == [[False, True, False]] * 2
-    nobody, asked = play(begin_permutations(0, 1, 0), lambda masks: np.full((len(masks), 2), 4.0))
+    assert [masks[:, 0].tolist() for masks in coalitions] == [[False, True, False]] * 2
+    nobody, coalitions = play(begin_permutations(0, 1, 0), lambda masks: np.full((len(masks), 2), 4.0))
     assert nobody.phi.shape == (0, 2)
     assert nobody.residual == 0.0
-    assert [masks.shape for masks in asked] == [(1, 0)]
+    assert [masks.shape for masks in coalitions] == [(1, 0)]
 
 
 def test_the_values_sum_to_what_all_add_to_nobody():
     for players in (3, 26):
         game = unanimity(random_terms(players, players, longest=3))
-        found, _ = play(begin_permutations(players, 5 * (2 * players + 1), 0), game)
-        assert found.residual <= 1e-5 * abs(found.value - found.base_value).max()
+        estimate, _ = play(begin_permutations(players, 5 * (2 * players + 1), 0), game)
+        assert estimate.residual <= 1e-5 * abs(estimate.value - estimate.base_value).max()
 
 
 def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
@@ -258,7 +259,7 @@ def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
         next(begin_permutations(3, 70, -1))
 
 
-def test_sampling_stops_at_the_wanted_standard_error():
+def test_sampling_stops_at_the_requested_standard_error():
     game = unanimity(random_terms(12, 3, longest=6))
     loose, _ = play(begin_permutations(12, 25 * 400, 1, 4, 0.02), game)
     assert loose.stopped_by == "standard error"
@@ -291,37 +292,42 @@ def by_orders(players, game):
 
 def test_two_players_worked_by_hand():
     # v() = 1, v(a) = 3, v(b) = 2, v(ab) = 8: a adds 2 to nobody and 6 to b, b adds 1 and 5
-    found, asked = play(begin_exact(2), table_game([1, 3, 2, 8]))
-    np.testing.assert_allclose(found.phi, [[4.0], [3.0]])
-    assert (found.base_value.item(), found.value.item(), found.requested, found.exact) == (1.0, 8.0, 4, True)
-    assert len(asked) == 1
+    estimate, coalitions = play(begin_exact(2), table_game([1, 3, 2, 8]))
+    np.testing.assert_allclose(estimate.phi, [[4.0], [3.0]])
+    assert (estimate.base_value.item(), estimate.value.item(), estimate.requested, estimate.exact) == (
+        1.0,
+        8.0,
+        4,
+        True,
+    )
+    assert len(coalitions) == 1
 
 
 @pytest.mark.parametrize("players", [0, 1, 5, 12])
 def test_additive_games_give_their_weights(players):
     weights = np.random.default_rng(players).normal(size=(players, 2))
-    found, _ = play(begin_exact(players), additive(weights) if players else lambda masks: np.ones((len(masks), 2)))
-    np.testing.assert_allclose(found.phi, weights, atol=1e-13)
-    assert found.residual <= 1e-12
+    estimate, _ = play(begin_exact(players), additive(weights) if players else lambda masks: np.ones((len(masks), 2)))
+    np.testing.assert_allclose(estimate.phi, weights, atol=1e-13)
+    assert estimate.residual <= 1e-12
 
 
 def test_unanimity_games_share_equally_in_the_team():
     terms = random_terms(10, 4, longest=10)
-    found, _ = play(begin_exact(10), unanimity(terms))
-    np.testing.assert_allclose(found.phi, unanimity_phi(10, terms), atol=1e-12)
+    estimate, _ = play(begin_exact(10), unanimity(terms))
+    np.testing.assert_allclose(estimate.phi, unanimity_phi(10, terms), atol=1e-12)
 
 
 def test_symmetric_games_give_equal_values():
-    found, _ = play(begin_exact(9), lambda masks: np.sqrt(masks.sum(axis=1, keepdims=True)))
-    np.testing.assert_allclose(found.phi, np.full((9, 1), 3 / 9), atol=1e-14)
+    estimate, _ = play(begin_exact(9), lambda masks: np.sqrt(masks.sum(axis=1, keepdims=True)))
+    np.testing.assert_allclose(estimate.phi, np.full((9, 1), 3 / 9), atol=1e-14)
 
 
 def test_a_glove_market():
     # one left glove, two right ones, a pair is worth 1: 2/3 to the left glove, 1/6 to each right one
-    found, _ = play(
+    estimate, _ = play(
         begin_exact(3), lambda masks: (masks[:, :1] & masks[:, 1:].any(axis=1, keepdims=True)).astype(float)
     )
-    np.testing.assert_allclose(found.phi[:, 0], [2 / 3, 1 / 6, 1 / 6])
+    np.testing.assert_allclose(estimate.phi[:, 0], [2 / 3, 1 / 6, 1 / 6])
 
 
 tables = st.integers(1, 5).flatmap(
@@ -333,10 +339,10 @@ tables = st.integers(1, 5).flatmap(
 @settings(max_examples=60, deadline=None)
 def test_random_games_agree_with_all_orders(values):
     players = len(values).bit_length() - 1
-    found, _ = play(begin_exact(players), table_game(values))
-    np.testing.assert_allclose(found.phi[:, 0], by_orders(players, table_game(values)), atol=1e-9)
-    assert found.residual <= 1e-9
-    assert found.residual <= 1e-5 * max(1e-3, np.abs(found.value - found.base_value).max())
+    estimate, _ = play(begin_exact(players), table_game(values))
+    np.testing.assert_allclose(estimate.phi[:, 0], by_orders(players, table_game(values)), atol=1e-9)
+    assert estimate.residual <= 1e-9
+    assert estimate.residual <= 1e-5 * max(1e-3, np.abs(estimate.value - estimate.base_value).max())
 
 
 @given(tables, st.floats(-10, 10))
@@ -344,9 +350,9 @@ def test_random_games_agree_with_all_orders(values):
 def test_a_dummy_gets_its_own_worth_and_changes_nobody_else(values, worth):
     players = len(values).bit_length() - 1
     alone, _ = play(begin_exact(players), table_game(values))
-    found, _ = play(begin_exact(players + 1), table_game([*values, *(value + worth for value in values)]))
-    np.testing.assert_allclose(found.phi[:players], alone.phi, atol=1e-9)
-    assert found.phi[players].item() == pytest.approx(worth, abs=1e-9)
+    estimate, _ = play(begin_exact(players + 1), table_game([*values, *(value + worth for value in values)]))
+    np.testing.assert_allclose(estimate.phi[:players], alone.phi, atol=1e-9)
+    assert estimate.phi[players].item() == pytest.approx(worth, abs=1e-9)
 
 
 @given(st.integers(2, 4).flatmap(lambda n: st.tuples(*[st.lists(st.floats(-9, 9), min_size=2**n, max_size=2**n)] * 2)))
@@ -364,11 +370,11 @@ def test_values_of_a_sum_are_the_sum_of_values(both):
 
 def test_it_agrees_with_shapiq_and_with_all_permutations_of_the_sampler():
     values = np.random.default_rng(0).normal(size=2**6)
-    found, _ = play(begin_exact(6), table_game(values))
+    estimate, _ = play(begin_exact(6), table_game(values))
     other = shapiq.ExactComputer(n_players=6, game=lambda masks: table_game(values)(masks.astype(bool))[:, 0])("SV")
-    np.testing.assert_allclose(found.phi[:, 0], [other[(player,)] for player in range(6)], atol=1e-12)
+    np.testing.assert_allclose(estimate.phi[:, 0], [other[(player,)] for player in range(6)], atol=1e-12)
     sampled, _ = play(begin_permutations(6, 13 * 800, 0), table_game(values))
-    assert np.abs(sampled.phi - found.phi).max() < 0.08
+    assert np.abs(sampled.phi - estimate.phi).max() < 0.08
 
 
 def test_thirteen_players_are_refused():
@@ -382,16 +388,16 @@ EFFICIENT = ("KernelSHAP", "UnbiasedKernelSHAP", "PermutationSamplingSV")
 
 @pytest.mark.parametrize("name", EXACT_IF_ADDITIVE)
 @pytest.mark.parametrize("players", [2, 9, 26])
-def test_additive_games_are_found_with_few_evaluations(name, players):
+def test_additive_games_are_exact_with_few_evaluations(name, players):
     weights = np.random.default_rng(players).normal(size=(players, 2))
     least = MIN_SHAPIQ_EVALUATIONS[name](players)
-    found, asked = play(begin_shapiq(name, players, least, 1), additive(weights))
+    estimate, coalitions = play(begin_shapiq(name, players, least, 1), additive(weights))
     # shapiq puts 1e8 for the infinite weights of KernelSHAP, so that it is right to about six digits
-    np.testing.assert_allclose(found.phi, weights, atol=1e-4 if name == "KernelSHAP" else 1e-12)
-    assert found.residual <= 1e-9
-    assert found.requested == sum(map(len, asked)) <= least
-    np.testing.assert_allclose(found.base_value, [0.5, 0.5])
-    np.testing.assert_allclose(found.value, weights.sum(axis=0) + 0.5)
+    np.testing.assert_allclose(estimate.phi, weights, atol=1e-4 if name == "KernelSHAP" else 1e-12)
+    assert estimate.residual <= 1e-9
+    assert estimate.requested == sum(map(len, coalitions)) <= least
+    np.testing.assert_allclose(estimate.base_value, [0.5, 0.5])
+    np.testing.assert_allclose(estimate.value, weights.sum(axis=0) + 0.5)
 
 
 @pytest.mark.parametrize("name", [name for name in MIN_SHAPIQ_EVALUATIONS if name != "OwenSamplingSV"])
@@ -399,43 +405,45 @@ def test_the_mean_over_seeds_nears_the_truth(name):
     # OwenSamplingSV integrates at ten points, whose error does not go away with the mean
     terms = random_terms(6, 5, longest=4, count=12)
     budget = max(40, MIN_SHAPIQ_EVALUATIONS[name](6))
-    found = np.stack([play(begin_shapiq(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0] for seed in range(60)])
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    estimates = np.stack(
+        [play(begin_shapiq(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0] for seed in range(60)]
+    )
+    error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
     # KernelSHAP's regression is biased a little
-    assert (np.abs(found.mean(axis=0) - unanimity_phi(6, terms)[:, 0]) <= 4 * error + 0.02).all()
-    assert found.std(axis=0).max() > 1e-3
+    assert (np.abs(estimates.mean(axis=0) - unanimity_phi(6, terms)[:, 0]) <= 4 * error + 0.02).all()
+    assert estimates.std(axis=0).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["KernelSHAP", "UnbiasedKernelSHAP", "SVARM"])
 def test_all_coalitions_give_exact_values(name):
     terms = random_terms(6, 2)
-    found, _ = play(begin_shapiq(name, 6, 70, 0), unanimity(terms))
-    np.testing.assert_allclose(found.phi, unanimity_phi(6, terms), atol=1e-5)
-    assert found.exact
-    assert found.requested == 64
+    estimate, _ = play(begin_shapiq(name, 6, 70, 0), unanimity(terms))
+    np.testing.assert_allclose(estimate.phi, unanimity_phi(6, terms), atol=1e-5)
+    assert estimate.exact
+    assert estimate.requested == 64
 
 
 @pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
 def test_the_residual_says_what_is_missing(name):
     game = unanimity(random_terms(10, 3))
-    found, _ = play(begin_shapiq(name, 10, MIN_SHAPIQ_EVALUATIONS[name](10) + 20, 4), game)
+    estimate, _ = play(begin_shapiq(name, 10, MIN_SHAPIQ_EVALUATIONS[name](10) + 20, 4), game)
     ends = game(np.array([[False] * 10, [True] * 10]))[:, 0]
-    assert found.residual == pytest.approx(abs(found.phi.sum() - (ends[1] - ends[0])), abs=1e-12)
-    assert (found.residual < 1e-6) == (name in EFFICIENT)
-    assert found.parts is None
-    assert not found.exact
+    assert estimate.residual == pytest.approx(abs(estimate.phi.sum() - (ends[1] - ends[0])), abs=1e-12)
+    assert (estimate.residual < 1e-6) == (name in EFFICIENT)
+    assert estimate.parts is None
+    assert not estimate.exact
 
 
 @pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
 def test_it_is_shapiq_run_directly(name):
     game = unanimity(random_terms(8, 6))
-    found, _ = play(begin_shapiq(name, 8, 165, 11), game)
+    estimate, _ = play(begin_shapiq(name, 8, 165, 11), game)
     paired = {"pairing_trick": True} if name == "KernelSHAP" else {}
     budget = 164 if name == "OwenSamplingSV" else 165
     direct = getattr(shapiq, name)(n=8, random_state=11, **paired).approximate(
         budget, lambda masks: game(np.atleast_2d(masks))[:, 0]
     )
-    np.testing.assert_array_equal(found.phi[:, 0], [direct[(player,)] for player in range(8)])
+    np.testing.assert_array_equal(estimate.phi[:, 0], [direct[(player,)] for player in range(8)])
 
 
 @pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
@@ -460,10 +468,10 @@ def test_few_players_and_few_evaluations():
 
 
 def test_a_regression_that_its_coalitions_do_not_determine_is_refused(monkeypatch):
-    whole = shapiq.KernelSHAP
+    estimator = shapiq.KernelSHAP
 
     def all_or_nobody(*, n, **kwargs):
-        approximator = whole(n=n, **kwargs)
+        approximator = estimator(n=n, **kwargs)
         return type("Poor", (), {"approximate": lambda self, budget, value: approximator.approximate(4, value)})()
 
     monkeypatch.setattr("shapiq.KernelSHAP", all_or_nobody)

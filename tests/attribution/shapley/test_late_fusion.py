@@ -45,24 +45,24 @@ def brute_force(encoder, image, players) -> np.ndarray:
 def test_exact_values_are_those_of_brute_force(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS, profile=profile)
-    (found,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorised(encoder, image, [players])
     expected = brute_force(encoder, image, players)
     assert np.ptp(expected) > 0.1
-    np.testing.assert_allclose(found.estimate.phi[:, 0], expected, rtol=0, atol=1e-14)
-    assert found.estimate.residual < 1e-14
-    assert found.estimate.exact
-    assert found.t_shap_se == 0
+    np.testing.assert_allclose(estimate.estimate.phi[:, 0], expected, rtol=0, atol=1e-14)
+    assert estimate.estimate.residual < 1e-14
+    assert estimate.estimate.exact
+    assert estimate.t_shap_se == 0
     free = (~players.always_visible[: players.words]).sum()
-    assert found.passes == found.estimate.requested == 2**free + 2**players.patches
+    assert estimate.passes == estimate.estimate.requested == 2**free + 2**players.patches
 
 
 def test_the_values_at_both_ends_are_those_of_the_encoder():
     encoder, image = Toy(scale=3.0, bias=-2.0), picture(1)
     players = game(encoder, image, *IDS)
-    (found,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorised(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
     expected = Coalitions(encoder, image, [players], choose_outcome(encoder)).values([ends])[0]
-    np.testing.assert_allclose([found.estimate.base_value, found.estimate.value], expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose([estimate.estimate.base_value, estimate.estimate.value], expected, rtol=0, atol=1e-14)
 
 
 def test_texts_with_one_grid_share_the_image_side():
@@ -72,9 +72,9 @@ def test_texts_with_one_grid_share_the_image_side():
     compute_factorised(encoder, image, games)
     assert sum(encoder.passes["see"]) == 2**9 + 2**4
     assert sum(encoder.passes["read"]) == 2**3 + 2**2 + 2**5
-    for players, found in zip(games, compute_factorised(encoder, image, games), strict=True):
+    for players, estimate in zip(games, compute_factorised(encoder, image, games), strict=True):
         (alone,) = compute_factorised(encoder, image, [players])
-        np.testing.assert_array_equal(found.estimate.phi, alone.estimate.phi)
+        np.testing.assert_array_equal(estimate.estimate.phi, alone.estimate.phi)
 
 
 def test_weights_of_interleavings():
@@ -106,8 +106,8 @@ def test_samples_are_unbiased_and_efficient():
             average_sampled_orders(random_vectors(2, 5), 5, 2, (seed, 1)),
         )
         estimates.append(np.concatenate(compute_shapley_values(*sides)))
-    whole = text.means[-1] @ image.means[-1] - text.means[0] @ image.means[0]
-    np.testing.assert_allclose(np.sum(estimates, axis=1), whole, atol=1e-12)
+    difference = text.means[-1] @ image.means[-1] - text.means[0] @ image.means[0]
+    np.testing.assert_allclose(np.sum(estimates, axis=1), difference, atol=1e-12)
     error = np.std(estimates, axis=0) / math.sqrt(len(estimates))
     assert (np.abs(np.mean(estimates, axis=0) - expected) < 4 * error).all()
     assert error.min() > 0.001
@@ -151,10 +151,10 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
         (estimate,) = run_in_step(
             [begin_estimation("permutation", len(players), players.words, settings)], table.values
         )
-        (found,) = compute_factorised(encoder, image, [players], table.looks + table.readings, seed)
-        assert found.passes <= table.looks + table.readings
+        (factorised_estimate,) = compute_factorised(encoder, image, [players], table.looks + table.readings, seed)
+        assert factorised_estimate.passes <= table.looks + table.readings
         plain.append(((estimate.phi[:, 0] - expected) ** 2).sum())
-        ours.append(((found.estimate.phi[:, 0] - expected) ** 2).sum())
+        ours.append(((factorised_estimate.estimate.phi[:, 0] - expected) ** 2).sum())
     assert np.mean(ours) < 0.8 * np.mean(plain)
 
 
@@ -163,8 +163,8 @@ def test_the_standard_error_of_t_shap_covers_the_truth(ids):
     encoder, image = Toy(width=8, seed=3), picture()
     players = game(encoder, image, *ids)
     truth = compute_t_shap(compute_factorised(encoder, image, [players])[0].estimate.phi, players.words)
-    found = sampled(encoder, image, players, 400 if len(ids) < 10 else 900, range(60))
-    errors = np.array([(compute_t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in found])
+    estimates = sampled(encoder, image, players, 400 if len(ids) < 10 else 900, range(60))
+    errors = np.array([(compute_t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in estimates])
     assert np.isfinite(errors).all()
     assert (np.abs(errors) < 2).mean() > 0.8  # about ten pairs: Student's t
     assert 0.6 < errors.std() < 1.5
@@ -173,9 +173,9 @@ def test_the_standard_error_of_t_shap_covers_the_truth(ids):
 def test_parts_are_there_where_one_side_alone_is_sampled():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 9))
-    (found,) = compute_factorised(encoder, image, [players], 200, 0)
-    assert not found.estimate.exact
-    np.testing.assert_allclose(found.estimate.parts.mean(axis=0), found.estimate.phi, atol=1e-12)
+    (estimate,) = compute_factorised(encoder, image, [players], 200, 0)
+    assert not estimate.estimate.exact
+    np.testing.assert_allclose(estimate.estimate.parts.mean(axis=0), estimate.estimate.phi, atol=1e-12)
     (single,) = compute_factorised(encoder, image, [players], 64, 0)
     assert math.isnan(single.t_shap_se)
 
@@ -183,9 +183,9 @@ def test_parts_are_there_where_one_side_alone_is_sampled():
 def test_a_budget_for_all_subsets_gives_exact_values():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS)
-    (found,) = compute_factorised(encoder, image, [players], 2**3 + 2**9, 0)
-    assert found.estimate.exact
-    np.testing.assert_array_equal(found.estimate.phi, compute_factorised(encoder, image, [players])[0].estimate.phi)
+    (estimate,) = compute_factorised(encoder, image, [players], 2**3 + 2**9, 0)
+    assert estimate.estimate.exact
+    np.testing.assert_array_equal(estimate.estimate.phi, compute_factorised(encoder, image, [players])[0].estimate.phi)
 
 
 def test_the_estimator_follows_from_the_budget():
@@ -205,21 +205,21 @@ def test_a_grid_of_sixteen_is_summed_as_it_comes():
     players = game(encoder, image, *range(2, 12))
     compute_factorised(encoder, image, [game(encoder, image, *IDS)])
     tracemalloc.start()
-    (found,) = compute_factorised(encoder, image, [players])
+    (estimate,) = compute_factorised(encoder, image, [players])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(encoder.passes["see"]) == 2**9 + 2**16
     assert max(encoder.passes["see"]) <= 256
-    assert found.estimate.residual < 1e-12
+    assert estimate.estimate.residual < 1e-12
     assert peak < 8e6  # 65,536 masks alone are 1 MB a player
 
 
 def test_a_text_without_players_leaves_the_patches():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3)
-    (found,) = compute_factorised(encoder, image, [players])
-    np.testing.assert_allclose(found.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
-    assert found.estimate.phi[:2].tolist() == [[0.0], [0.0]]
+    (estimate,) = compute_factorised(encoder, image, [players])
+    np.testing.assert_allclose(estimate.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
+    assert estimate.estimate.phi[:2].tolist() == [[0.0], [0.0]]
 
 
 def test_a_side_keeps_what_its_orders_give():

@@ -1,4 +1,4 @@
-"""Owen values of a text's pieces, beside shap driven in plain lines on a tiny language model with random weights."""
+"""Owen values of a text's pieces, compared with shap on a tiny language model with random weights."""
 
 import re
 
@@ -62,30 +62,30 @@ def log_odds(network, tokenizer):
     """ln(q / (1 - q)) of each target after a text, one text after the other."""
 
     def value(texts):
-        found = []
+        part = []
         for text in texts:
             ids = tokenizer(text)["input_ids"]
             with torch.inference_mode():
                 logits = network(torch.tensor([ids + TARGETS[:-1]])).logits[0, len(ids) - 1 :].double()
             q = logits.softmax(dim=-1)[range(len(TARGETS)), TARGETS]
-            found.append((q / (1 - q)).log().numpy())
-        return np.array(found)
+            part.append((q / (1 - q)).log().numpy())
+        return np.array(part)
 
     return value
 
 
 def test_the_values_are_those_of_shap_with_a_language_model(gpt2, interpreted):
     tokenizer = byte_tokenizer(start=False)
-    found = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=3)
+    owen_values = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=3)
     text = shap.maskers.Text(tokenizer, mask_token="...", collapse_mask_token=True)
     masker = shap.maskers.OutputComposite(text, lambda prompt: np.array([TARGETS]))
     np.random.seed(3)
     explainer = shap.PartitionExplainer(shap.models.TeacherForcing(gpt2, tokenizer), masker)
     expected = explainer([TEXT], batch_size=10, max_evals=500, silent=True)
-    np.testing.assert_allclose(found.estimate.phi, expected.values[0], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.estimate.base_value, expected.base_values[0], rtol=0, atol=1e-6)
-    assert "".join(found.pieces) == TEXT
-    assert found.estimate.phi.shape == (len(found.pieces), 3)
+    np.testing.assert_allclose(owen_values.estimate.phi, expected.values[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(owen_values.estimate.base_value, expected.base_values[0], rtol=0, atol=1e-6)
+    assert "".join(owen_values.pieces) == TEXT
+    assert owen_values.estimate.phi.shape == (len(owen_values.pieces), 3)
 
 
 class Plain(shap.maskers.Text):
@@ -107,33 +107,33 @@ def test_tokenizers_without_offsets_join_with_blanks(kind, start, request, inter
     value = log_odds(request.getfixturevalue(kind), tokenizer)
     texts = []
 
-    def noting(asked):
-        texts.extend(asked)
-        return value(asked)
+    def noting(requests):
+        texts.extend(requests)
+        return value(requests)
 
-    found = compute_owen_values(TEXT, tokenizer, noting, seed=0, joins_tokens=True)
+    owen_values = compute_owen_values(TEXT, tokenizer, noting, seed=0, joins_tokens=True)
     np.random.seed(0)
     explainer = shap.PartitionExplainer(value, Plain(tokenizer))
     expected = explainer([TEXT], batch_size=10, max_evals=500, silent=True)
-    np.testing.assert_allclose(found.estimate.phi, expected.values[0], rtol=0, atol=1e-9)
-    assert found.pieces[0] == ("" if start else "there")
-    whole = re.sub(r"\s+", " ", "".join(found.pieces)).strip()
-    assert whole != TEXT
-    assert whole in texts
-    np.testing.assert_allclose(found.estimate.value, value([whole])[0])
+    np.testing.assert_allclose(owen_values.estimate.phi, expected.values[0], rtol=0, atol=1e-9)
+    assert owen_values.pieces[0] == ("" if start else "there")
+    joined_text = re.sub(r"\s+", " ", "".join(owen_values.pieces)).strip()
+    assert joined_text != TEXT
+    assert joined_text in texts
+    np.testing.assert_allclose(owen_values.estimate.value, value([joined_text])[0])
 
 
 def test_a_start_token_plays_and_its_removal_inserts_dots(gpt2):
     tokenizer = byte_tokenizer(start=True)
     texts = []
 
-    def value(asked):
-        texts.extend(asked)
-        return log_odds(gpt2, tokenizer)(asked)
+    def value(requests):
+        texts.extend(requests)
+        return log_odds(gpt2, tokenizer)(requests)
 
-    found = compute_owen_values(TEXT, tokenizer, value, seed=0)
-    assert found.pieces[:3] == ("", "there", " are")
-    assert found.estimate.phi[0].any()
+    owen_values = compute_owen_values(TEXT, tokenizer, value, seed=0)
+    assert owen_values.pieces[:3] == ("", "there", " are")
+    assert owen_values.estimate.phi[0].any()
     assert any(re.match(r"\.\.\.there are", text.replace("... ", "...")) for text in texts)
     assert {"...", TEXT} <= set(texts)
 
@@ -142,33 +142,33 @@ def test_all_rows_are_spent_and_no_text_is_read_twice(gpt2):
     tokenizer = byte_tokenizer(start=False)
     texts = []
 
-    def value(asked):
-        assert len(asked) <= 10
-        texts.extend(asked)
-        return log_odds(gpt2, tokenizer)(asked)
+    def value(requests):
+        assert len(requests) <= 10
+        texts.extend(requests)
+        return log_odds(gpt2, tokenizer)(requests)
 
-    found = compute_owen_values(TEXT, tokenizer, value, seed=0)
-    assert found.estimate.requested == 500
-    assert len(set(texts)) == len(texts) == found.evaluated <= 500
-    assert found.estimate.residual < 1e-9
+    owen_values = compute_owen_values(TEXT, tokenizer, value, seed=0)
+    assert owen_values.estimate.requested == 500
+    assert len(set(texts)) == len(texts) == owen_values.evaluated <= 500
+    assert owen_values.estimate.residual < 1e-9
     few = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=0, rows=20)
     assert few.estimate.requested == 20
     assert np.unique(few.estimate.phi[:, 0]).size < len(few.pieces) / 2  # what stays together shares alike
 
 
 def test_pieces_that_add_up_get_their_own(interpreted):
-    # each word's value is its length, whatever stands beside it: Owen values are those lengths
+    # each word's value is its length, whatever stands next to it: Owen values are those lengths
     tokenizer = byte_tokenizer(start=False)
     text = "the big dog runs fast"
 
     def value(texts):
-        return np.array([[float(sum(len(word) for word in found.split() if word in text.split()))] for found in texts])
+        return np.array([[float(sum(len(word) for word in part.split() if word in text.split()))] for part in texts])
 
-    found = compute_owen_values(text, tokenizer, value, seed=0, joins_tokens=True)
-    words = [piece.strip() for piece in found.pieces]
+    part = compute_owen_values(text, tokenizer, value, seed=0, joins_tokens=True)
+    words = [piece.strip() for piece in part.pieces]
     assert words == text.split()
-    np.testing.assert_allclose(found.estimate.phi[:, 0], [len(word) for word in words])
-    assert found.estimate.requested < 500  # the tree is exhausted
+    np.testing.assert_allclose(part.estimate.phi[:, 0], [len(word) for word in words])
+    assert part.estimate.requested < 500  # the tree is exhausted
 
 
 def test_numpys_global_generator_is_left_as_it_was():

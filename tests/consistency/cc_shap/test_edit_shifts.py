@@ -28,24 +28,24 @@ def explained(text, answer, explanation):
 def test_distances_worked_by_hand():
     before = explained("a dog runs", [3, 4, 0], [1, 0, 0])
     after = explained("a big dog runs", [4, 5, 3, 0], [0, 2, 0, 2])
-    found = compute_edit_shift(before, after)
-    assert found.answer == pytest.approx(1 - 24 / 25)  # (3, 4, 0) and (4, 3, 0): the word in between is left out
-    assert found.explanation == pytest.approx(1)
-    assert found.inserted_answer == pytest.approx(5 / 12)
-    assert found.inserted_explanation == pytest.approx(1 / 2)
-    assert [places.tolist() for places in found.unchanged] == [[0, 1, 2], [0, 2, 3]]
-    assert found.reason is None
+    shift = compute_edit_shift(before, after)
+    assert shift.answer == pytest.approx(1 - 24 / 25)  # (3, 4, 0) and (4, 3, 0): the word in between is left out
+    assert shift.explanation == pytest.approx(1)
+    assert shift.inserted_answer == pytest.approx(5 / 12)
+    assert shift.inserted_explanation == pytest.approx(1 / 2)
+    assert [places.tolist() for places in shift.unchanged] == [[0, 1, 2], [0, 2, 3]]
+    assert shift.reason is None
     published = compute_edit_shift(before, after, "published")
-    assert (published.answer, published.explanation) == pytest.approx((found.answer, found.explanation))
+    assert (published.answer, published.explanation) == pytest.approx((shift.answer, shift.explanation))
     assert published.inserted_answer == pytest.approx(5 / 12)
 
 
 def test_an_edit_that_moves_nothing():
     before = explained("a dog runs", [1, -2, 3], [2, 2, 1])
     after = explained("a big dog runs", [1, 7, -2, 3], [2, 0, 2, 1])
-    found = compute_edit_shift(before, after)
-    assert (found.answer, found.explanation) == pytest.approx((0, 0), abs=1e-12)
-    assert found.inserted_explanation == 0
+    shift = compute_edit_shift(before, after)
+    assert (shift.answer, shift.explanation) == pytest.approx((0, 0), abs=1e-12)
+    assert shift.inserted_explanation == 0
 
 
 def test_ratios_are_taken_over_what_stayed():
@@ -59,11 +59,11 @@ def test_ratios_are_taken_over_what_stayed():
 
 def test_reasons():
     nothing = explained("a dog", [0, 0], [1, 1])
-    found = compute_edit_shift(nothing, explained("a big dog", [1, 1, 1], [1, 1, 1]))
-    assert found.answer is None
-    assert found.explanation == pytest.approx(0)
-    assert found.inserted_answer == pytest.approx(1 / 3)
-    assert "nothing contributes to the answer" in found.reason
+    record = compute_edit_shift(nothing, explained("a big dog", [1, 1, 1], [1, 1, 1]))
+    assert record.answer is None
+    assert record.explanation == pytest.approx(0)
+    assert record.inserted_answer == pytest.approx(1 / 3)
+    assert "nothing contributes to the answer" in record.reason
     assert compute_edit_shift(nothing, explained("cats", [1], [1])).reason == "no player stayed"
     only = compute_edit_shift(explained("a", [1], [1]), explained("a b", [0, 1], [1, 1]))
     assert (only.answer, only.inserted_answer) == (None, pytest.approx(1))

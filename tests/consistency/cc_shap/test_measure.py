@@ -1,4 +1,4 @@
-"""CC-SHAP and its companions: worked by hand, beside scipy, and where it is undefined; players that prompts share."""
+"""CC-SHAP and its companions: worked by hand, compared with scipy, and where it is undefined; shared players."""
 
 import math
 import re
@@ -45,13 +45,13 @@ def test_ratios_worked_by_hand():
 
 def test_a_cosine_worked_by_hand():
     # (3, 4) / 7 and (4, 3) / 7: 24 / 25
-    found = compute_cc_shap(side([[3], [4]], exact=True), side([[40], [30]], exact=True), "equations")
-    assert found.value == pytest.approx(24 / 25)
-    assert found.standard_error == 0
-    assert found.companions.correlation == pytest.approx(-1)
-    assert found.companions.mse == pytest.approx(1 - 1 / 49)
-    assert found.companions.variance == pytest.approx(1)
-    assert (found.weak_answer, found.weak_explanation, found.with_weak) == (0, 0, found.value)
+    cc_shap = compute_cc_shap(side([[3], [4]], exact=True), side([[40], [30]], exact=True), "equations")
+    assert cc_shap.value == pytest.approx(24 / 25)
+    assert cc_shap.standard_error == 0
+    assert cc_shap.companions.correlation == pytest.approx(-1)
+    assert cc_shap.companions.mse == pytest.approx(1 - 1 / 49)
+    assert cc_shap.companions.variance == pytest.approx(1)
+    assert (cc_shap.weak_answer, cc_shap.weak_explanation, cc_shap.with_weak) == (0, 0, cc_shap.value)
 
 
 def test_shared_players_are_taken_in_their_order():
@@ -66,15 +66,15 @@ def test_shared_players_are_taken_in_their_order():
 def test_companions_are_those_of_scipy(profile):
     generator = np.random.default_rng(3)
     answer, explanation = generator.normal(size=(9, 1)), generator.normal(size=(11, 6))
-    found = compute_cc_shap(side(answer, range(7)), side(explanation, range(7)), profile)
+    cc_shap = compute_cc_shap(side(answer, range(7)), side(explanation, range(7)), profile)
     a, e = (ratio[:7] for ratio in (answer, explanation))
     a, e = ((part / np.abs(part).sum(axis=0)).mean(axis=1) for part in (a, e))
     if profile == "published":
         a, e = 100 * a, 100 * e
-    np.testing.assert_allclose(found.ratios_answer, a)
-    np.testing.assert_allclose(found.ratios_explanation, e)
+    np.testing.assert_allclose(cc_shap.ratios_answer, a)
+    np.testing.assert_allclose(cc_shap.ratios_explanation, e)
     squares = (a - e) ** 2
-    assert found.value == pytest.approx(1 - distance.cosine(a, e))
+    assert cc_shap.value == pytest.approx(1 - distance.cosine(a, e))
     expected = {
         "correlation": 1 - distance.correlation(a, e),
         "mse": 1 - squares.mean(),
@@ -82,7 +82,7 @@ def test_companions_are_those_of_scipy(profile):
         "kl": 1 - stats.entropy(special.softmax(e), special.softmax(a)),
         "js": 1 - distance.jensenshannon(special.softmax(e), special.softmax(a)),
     }
-    assert vars(found.companions) == pytest.approx(expected)
+    assert vars(cc_shap.companions) == pytest.approx(expected)
 
 
 vectors = arrays(np.float64, (5, 3), elements=st.floats(-10, 10).map(lambda x: round(x, 3))).filter(
@@ -98,16 +98,16 @@ def test_laws(phi, other, scale, order):
     for profile in ("equations", "published"):
         assert compute_cc_shap(side(phi), side(phi), profile).value == pytest.approx(1)
         assert compute_cc_shap(side(phi), side(-phi), profile).value == pytest.approx(-1)
-        found = compute_cc_shap(side(phi), side(other), profile)
-        assert -1 <= found.value <= 1
+        cc_shap = compute_cc_shap(side(phi), side(other), profile)
+        assert -1 <= cc_shap.value <= 1
         scaled = compute_cc_shap(side(scale * phi), side(other), profile)
-        assert scaled.value == pytest.approx(found.value, abs=1e-9)
+        assert scaled.value == pytest.approx(cc_shap.value, abs=1e-9)
         moved = compute_cc_shap(side(phi, order), side(other, order), profile)
-        assert moved.value == pytest.approx(found.value, abs=1e-9)
-        assert compute_cc_shap(side(other), side(phi), profile).value == pytest.approx(found.value, abs=1e-9)
-        assert found.companions.mse <= 1
-        assert found.companions.kl <= 1 + 1e-9
-        assert 1 - math.sqrt(math.log(2)) - 1e-9 <= found.companions.js <= 1
+        assert moved.value == pytest.approx(cc_shap.value, abs=1e-9)
+        assert compute_cc_shap(side(other), side(phi), profile).value == pytest.approx(cc_shap.value, abs=1e-9)
+        assert cc_shap.companions.mse <= 1
+        assert cc_shap.companions.kl <= 1 + 1e-9
+        assert 1 - math.sqrt(math.log(2)) - 1e-9 <= cc_shap.companions.js <= 1
 
 
 def test_profiles_differ_in_unit_alone_where_no_token_is_weak():
@@ -122,21 +122,23 @@ def test_profiles_differ_in_unit_alone_where_no_token_is_weak():
 def test_tokens_of_next_to_no_contribution_are_left_out_and_counted():
     answer = side([[1], [1]])
     explanation = side([[2, 3, 0.001], [2, 3, -0.001]])
-    found = compute_cc_shap(answer, explanation, "equations")
-    assert (found.weak_answer, found.weak_explanation) == (0, 1)
-    assert found.value == pytest.approx(1)
+    cc_shap = compute_cc_shap(answer, explanation, "equations")
+    assert (cc_shap.weak_answer, cc_shap.weak_explanation) == (0, 1)
+    assert cc_shap.value == pytest.approx(1)
     # with the third token the mean ratios are (1/2, 1/6): 4 / sqrt(20)
-    assert found.with_weak == pytest.approx(4 / math.sqrt(20))
-    assert compute_cc_shap(answer, explanation, "equations", min_contribution=0).value == pytest.approx(found.with_weak)
-    assert compute_cc_shap(answer, explanation, "published").value == pytest.approx(found.with_weak)
+    assert cc_shap.with_weak == pytest.approx(4 / math.sqrt(20))
+    assert compute_cc_shap(answer, explanation, "equations", min_contribution=0).value == pytest.approx(
+        cc_shap.with_weak
+    )
+    assert compute_cc_shap(answer, explanation, "published").value == pytest.approx(cc_shap.with_weak)
 
 
 def test_the_published_check_looks_at_the_tail_and_drops_nothing():
     # mean |phi| over the two tail players: 0.015, 0.005, 0.5
     phi = np.array([[1, 1, 1], [2, 2, 2], [0.02, 0.01, 1], [-0.01, 0, 0]])
-    found = compute_cc_shap(side(phi, [0, 1]), side(phi, [0, 1]), "published")
-    assert (found.weak_answer, found.weak_explanation) == (1, 1)
-    assert found.with_weak == found.value
+    cc_shap = compute_cc_shap(side(phi, [0, 1]), side(phi, [0, 1]), "published")
+    assert (cc_shap.weak_answer, cc_shap.weak_explanation) == (1, 1)
+    assert cc_shap.with_weak == cc_shap.value
     assert (
         compute_cc_shap(side(phi), side(phi), "published").weak_answer == 0
     )  # without a tail there is nothing to look at
@@ -155,14 +157,14 @@ def test_the_published_check_looks_at_the_tail_and_drops_nothing():
     ],
 )
 def test_undefined(profile, phi, shared, reason):
-    for found in (
+    for cc_shap in (
         compute_cc_shap(side([[1], [2], [3]]), side(phi, shared), profile),
         compute_cc_shap(side(phi, shared), side([[1], [2], [3]]), profile),
     ):
-        assert found.value is None
-        assert found.standard_error is None
-        assert found.companions is None
-        assert reason.split(" to the ")[0] in found.reason
+        assert cc_shap.value is None
+        assert cc_shap.standard_error is None
+        assert cc_shap.companions is None
+        assert reason.split(" to the ")[0] in cc_shap.reason
 
 
 def test_one_side_that_shares_nothing():
@@ -178,12 +180,12 @@ def test_published_divides_by_nothing_where_equations_leaves_a_token_out():
 def test_a_jackknife_worked_by_hand():
     answers = np.array([[[1.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]])
     explanations = np.array([[[2.0], [1.0]], [[1.0], [1.0]], [[0.0], [1.0]]])
-    found = compute_cc_shap(
+    cc_shap = compute_cc_shap(
         side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations), "equations"
     )
     # without each part the answer's are (1, 2), (2, 1), (1, 1), the explanation's (1, 2), (2, 2), (3, 2)
     cosines = np.array([1.0, 6 / math.sqrt(5 * 8), 5 / math.sqrt(2 * 13)])
-    assert found.standard_error == pytest.approx(math.sqrt(2 / 3 * ((cosines - cosines.mean()) ** 2).sum()))
+    assert cc_shap.standard_error == pytest.approx(math.sqrt(2 / 3 * ((cosines - cosines.mean()) ** 2).sum()))
 
 
 def test_parts_drawn_apart_add_their_variances():
@@ -194,29 +196,29 @@ def test_parts_drawn_apart_add_their_variances():
         compute_cc_shap(answer, side(explanations.mean(0), exact=True), "equations").standard_error,
         compute_cc_shap(side(answers.mean(0), exact=True), explanation, "equations").standard_error,
     ]
-    found = compute_cc_shap(answer, explanation, "equations")
+    cc_shap = compute_cc_shap(answer, explanation, "equations")
     assert min(alone) > 0
-    assert found.standard_error == pytest.approx(math.hypot(*alone))
+    assert cc_shap.standard_error == pytest.approx(math.hypot(*alone))
 
 
 def test_reasons_stand_where_there_is_no_standard_error():
     phi = np.array([[1.0], [2.0]])
     for poor, reason in ((side(phi), "no independent parts"), (side(phi, None, phi[None]), "needs two")):
-        found = compute_cc_shap(side(phi, exact=True), poor, "equations")
-        assert found.value == pytest.approx(1)
-        assert found.standard_error is None
-        assert reason in found.reason
+        cc_shap = compute_cc_shap(side(phi, exact=True), poor, "equations")
+        assert cc_shap.value == pytest.approx(1)
+        assert cc_shap.standard_error is None
+        assert reason in cc_shap.reason
 
 
 def test_the_standard_error_is_the_spread_over_seeds():
     games = [unanimity(random_terms(8, seed, longest=5, count=30)) for seed in (1, 2)]
-    found = []
+    values = []
     for seed in range(60):
         sides = [play(begin_permutations(8, 17 * 8, seed), game)[0] for game in games]
-        found.append(compute_cc_shap(*(SharedEstimate(one, np.arange(8)) for one in sides), "equations"))
-    spread = np.std([one.value for one in found], ddof=1)
+        values.append(compute_cc_shap(*(SharedEstimate(one, np.arange(8)) for one in sides), "equations"))
+    spread = np.std([one.value for one in values], ddof=1)
     assert spread > 0.005
-    assert np.sqrt(np.mean([one.standard_error**2 for one in found])) == pytest.approx(spread, rel=0.35)
+    assert np.sqrt(np.mean([one.standard_error**2 for one in values])) == pytest.approx(spread, rel=0.35)
 
 
 class Words:
@@ -237,12 +239,12 @@ def explained(prompt, weights):
     def value(texts):
         return np.array([[sum(weight.get(word, 0) for word in text.split()) for weight in weights] for text in texts])
 
-    found = compute_owen_values(prompt, Words(), value, seed=0)
-    return found.pieces, SharedEstimate(found.estimate, np.arange(4))
+    owen_values = compute_owen_values(prompt, Words(), value, seed=0)
+    return owen_values.pieces, SharedEstimate(owen_values.estimate, np.arange(4))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
-def test_models_made_by_hand(profile):
+def test_models_built_by_hand(profile):
     question = "sheep eat green grass"
     weight = {"sheep": 2.0, "eat": -1.0, "grass": 0.5, "Why": 3.0, "The": 1.0}
     pieces, answer = explained(f"{question} The answer is", [weight])

@@ -1,4 +1,4 @@
-"""Answers and explanations by one function: beside the released code in plain lines, and of models made by hand."""
+"""Attributions of answers and explanations, compared with the released code and with models built by hand."""
 
 import dataclasses
 
@@ -33,49 +33,49 @@ def photo():
 def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION):
     begin = f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
     prompts = [decoder.build_prompt(begin + tail) for tail in tails]
-    said = [
+    targets = [
         generate_targets(decoder, prompt, picture, most, profile) for prompt, most in zip(prompts, lengths, strict=True)
     ]
-    return tuple(PromptGame(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, said, strict=True))
+    return tuple(PromptGame(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, targets, strict=True))
 
 
-def same(found, sides, tails):
+def same(attribution, sides, tails):
     ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
-    for ours, theirs in zip((found.answer, found.explanation), sides, strict=True):
+    for ours, theirs in zip((attribution.answer, attribution.explanation), sides, strict=True):
         assert ours.attribution.game.targets == tuple(theirs.target)
         np.testing.assert_allclose(ours.attribution.estimate.phi, theirs.phi, atol=1e-5)
         assert np.abs(theirs.phi).max() > 0.05  # not all nothing
         assert ours.attribution.t_shap.value == pytest.approx(theirs.t_shap, abs=1e-4)
-    np.testing.assert_allclose(found.cc_shap.ratios_answer, ratios_answer, atol=1e-3)  # percent
-    np.testing.assert_allclose(found.cc_shap.ratios_explanation, ratios_explanation, atol=1e-3)
-    assert found.cc_shap.value == pytest.approx(value, abs=1e-4)
+    np.testing.assert_allclose(attribution.cc_shap.ratios_answer, ratios_answer, atol=1e-3)  # percent
+    np.testing.assert_allclose(attribution.cc_shap.ratios_explanation, ratios_explanation, atol=1e-3)
+    assert attribution.cc_shap.value == pytest.approx(value, abs=1e-4)
 
 
 def test_published_explanations_of_a_language_model_are_those_of_the_released_code():
     words = tiny_decoders.tokenizer(start=False)
     decoder = tiny_decoders.causal("gpt2", words, seed=2)
     parts = pair(decoder, None, "published")
-    found = attribute_pairs(decoder, None, [parts], PromptSettings("published", seed=7))[0]
+    attribution = attribute_pairs(decoder, None, [parts], PromptSettings("published", seed=7))[0]
     sides = [
         published_explanations.of_text(decoder.network.model, words, part.text, most, seed=7)
         for part, most in zip(parts, (1, 4), strict=True)
     ]
-    same(found, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
-    assert found.explanation.attribution.estimate.requested == 500
-    assert found.answer.attribution.tokens[0] == "what "
-    assert found.answer.attribution.t_shap.value == 1
+    same(attribution, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
+    assert attribution.explanation.attribution.estimate.requested == 500
+    assert attribution.answer.attribution.tokens[0] == "what "
+    assert attribution.answer.attribution.t_shap.value == 1
 
 
 def test_the_defaults_of_the_released_code():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "published")
-    found = attribute_pairs(decoder, picture, [parts], PromptSettings("published"))[0]
-    players = found.answer.attribution.players
-    kept = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
-    assert kept == {"<s>", "<image>"}
+    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings("published"))[0]
+    players = attribution.answer.attribution.players
+    always_visible = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
+    assert always_visible == {"<s>", "<image>"}
     assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
-    assert found.answer.attribution.estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+    assert attribution.answer.attribution.estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
     with pytest.raises(UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"):
         attribute_pairs(decoder, picture, [parts], PromptSettings("published", budgets=(30, 40)))
 
@@ -88,8 +88,8 @@ def test_targets_are_what_generate_says(seed):
     given = decoder.processor(text=prompt.text, images=photo(), return_tensors="pt")
 
     def by_generate():
-        whole = model.generate(**given, max_new_tokens=6, min_new_tokens=1, do_sample=False)
-        return tuple(whole[0, given["input_ids"].shape[1] :].tolist())
+        generated = model.generate(**given, max_new_tokens=6, min_new_tokens=1, do_sample=False)
+        return tuple(generated[0, given["input_ids"].shape[1] :].tolist())
 
     free = by_generate()
     assert generate_targets(decoder, prompt, picture, 6, "published") == free
@@ -136,15 +136,15 @@ def test_equations_lets_shared_tokens_play():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "equations")
-    found = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=2, seed=1))[0]
+    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=2, seed=1))[0]
     words = tuple(QUESTION.replace("or", "<unk>").split())
-    for side in (found.answer, found.explanation):
+    for side in (attribution.answer, attribution.explanation):
         assert side.attribution.tokens == words
         assert len(side.attribution.estimate.phi) == len(words) + side.attribution.players.grid**2
         np.testing.assert_array_equal(side.shared, np.arange(len(side.attribution.estimate.phi)))
-    assert found.answer.attribution.players.grid == 4  # of 10 tokens, the unknown "or" among them
-    assert found.cc_shap.standard_error > 0
-    assert 0 < found.explanation.attribution.t_shap.value < 1
+    assert attribution.answer.attribution.players.grid == 4  # of 10 tokens, the unknown "or" among them
+    assert attribution.cc_shap.standard_error > 0
+    assert 0 < attribution.explanation.attribution.t_shap.value < 1
     given = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=1), grid=2)[0]
     assert given.explanation.attribution.players.patches == 4
 
@@ -167,13 +167,16 @@ def test_several_pairs_have_the_values_that_they_have_alone():
 def test_few_players_are_explained_exactly_where_it_costs_no_more():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations", question="what is this ?")
-    found = attribute_pairs(decoder, None, [parts], PromptSettings("equations"))[0]
-    assert (found.answer.attribution.estimator, found.answer.attribution.estimate.requested) == ("exact", 16)
-    assert found.cc_shap.standard_error == 0
+    attribution = attribute_pairs(decoder, None, [parts], PromptSettings("equations"))[0]
+    assert (attribution.answer.attribution.estimator, attribution.answer.attribution.estimate.requested) == (
+        "exact",
+        16,
+    )
+    assert attribution.cc_shap.standard_error == 0
     drawn = attribute_pairs(
         decoder, None, [parts], PromptSettings("equations", estimator="permutation", evaluations=900)
     )[0]
-    assert drawn.cc_shap.value == pytest.approx(found.cc_shap.value, abs=0.1)
+    assert drawn.cc_shap.value == pytest.approx(attribution.cc_shap.value, abs=0.1)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -182,13 +185,13 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap(profile):
     table = decoder.network.model.get_input_embeddings().weight.data
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     parts = [PromptGame(f"{QUESTION} {tail}", tail, (40, 41)) for tail in (TAIL, WHY)]
-    found = attribute_pairs(decoder, None, [tuple(parts)], PromptSettings(profile, permutations=2, partition_rows=80))[
-        0
-    ].cc_shap
-    assert found.value is None
-    assert found.standard_error is None
-    assert "no shared player contributes to the answer" in found.reason
-    assert "no shared player contributes to the explanation" in found.reason
+    attribution = attribute_pairs(
+        decoder, None, [tuple(parts)], PromptSettings(profile, permutations=2, partition_rows=80)
+    )[0].cc_shap
+    assert attribution.value is None
+    assert attribution.standard_error is None
+    assert "no shared player contributes to the answer" in attribution.reason
+    assert "no shared player contributes to the explanation" in attribution.reason
 
 
 class Characters:
@@ -217,11 +220,11 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
     decoder.tokenizer = Characters()
     parts = PromptGame("abcd: ", ": ", (ord("z"),)), PromptGame("abcd? so ", "? so ", (ord("y"),))
     rules = PromptSettings(profile, value="logit", partition_rows=500)
-    found = attribute_pairs(decoder, None, [parts], rules)[0].cc_shap
+    cc_shap = attribute_pairs(decoder, None, [parts], rules)[0].cc_shap
     if profile == "published":
-        assert found.value == pytest.approx(expected, abs=0.02)  # the rest of the vocabulary counts in log-odds
+        assert cc_shap.value == pytest.approx(expected, abs=0.02)  # the rest of the vocabulary counts in log-odds
     else:
-        assert found.value == pytest.approx(expected, abs=1e-6)
+        assert cc_shap.value == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_cannot_be_compared_is_refused():

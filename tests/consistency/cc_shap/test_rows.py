@@ -75,36 +75,36 @@ def how_of(prompt_file, decoders, tmp_path):
             else build_published_template(families[question.form])
         )
         study = {"permutations": permutations, **given}
-        found = build_setup(decoders[question.form], template, seed, study, {"explanation": 3}, folder)
-        return dataclasses.replace(found, settings=dataclasses.replace(found.settings, partition_rows=40))
+        setup = build_setup(decoders[question.form], template, seed, study, {"explanation": 3}, folder)
+        return dataclasses.replace(setup, settings=dataclasses.replace(setup.settings, partition_rows=40))
 
     return how
 
 
 def rows_of(how, *questions, load=photo):
     done: list[int] = []
-    rows, beside = compute_cc_shap_rows(how, questions, load, done.append)
+    rows, contributions = compute_cc_shap_rows(how, questions, load, done.append)
     assert sum(done) == len(questions)
     parquet.check(parquet.build_table(rows, CC_SHAP), CC_SHAP)
-    parquet.check(parquet.build_table(beside, ATTRIBUTION), ATTRIBUTION)
-    return rows, beside
+    parquet.check(parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
+    return rows, contributions
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 @pytest.mark.parametrize("question", [TEXT, PAIR], ids=["text", "image"])
 def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
     how = how_of(question, profile)
-    rows, beside = rows_of(how, question)
+    rows, contributions = rows_of(how, question)
     assert [row["kind"] for row in rows] == ["post-hoc", "cot"]
-    assert [row["setting"] for row in beside] == [
+    assert [row["setting"] for row in contributions] == [
         f"{k}:{s}" for k in ("post-hoc", "cot") for s in ("answer", "explanation")
     ]
-    kept = load_or_attribute_item(how, question, photo)
+    stored = load_or_attribute_item(how, question, photo)
     for row in rows:
         assert row.get("error") is None
-        one = kept.kinds[row["kind"]]
+        one = stored.kinds[row["kind"]]
         sides = read_side(one["answer"]), read_side(one["explanation"])
-        # What is kept, text first, gives the numbers that were computed in the order of play.
+        # The stored attribution, text first, gives the numbers that were computed in the order of play.
         again = compute_cc_shap(*sides, profile)
         assert row["value"] == pytest.approx(again.value)
         assert -1 <= row["value"] <= 1
@@ -113,7 +113,7 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
         assert len(one["answer"]["names"]) == len(again.ratios_answer)
         assert row["answer"] in ("A", "B")
         assert (row.get("t_shap_answer") is None) == (question is TEXT)
-    for row in beside:
+    for row in contributions:
         words = len(row["tokens"])
         phi = np.array(row["phi"])
         assert phi.shape == (words + row["grid"] ** 2, len(row["outputs"]))
@@ -124,29 +124,29 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
             assert "because" not in shown  # a tail plays no part
     if question is PAIR:
         for row, side in ((rows[0], "answer"), (rows[1], "explanation")):
-            phi = np.array(next(one for one in beside if one["setting"] == f"{row['kind']}:{side}")["phi"])
+            phi = np.array(next(one for one in contributions if one["setting"] == f"{row['kind']}:{side}")["phi"])
             if profile == "published":
-                words = len(phi) - beside[0]["grid"] ** 2
+                words = len(phi) - contributions[0]["grid"] ** 2
                 assert row[f"t_shap_{side}"] == pytest.approx(np.abs(phi[:words]).sum() / np.abs(phi).sum())
-    assert beside[0]["evaluated"] > 0
+    assert contributions[0]["evaluated"] > 0
 
 
 def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
     how = how_of(TEXT, "equations")
-    said = generate_pairs(how.dialogue, TEXT, None)
-    answer, explanation = said.pairs["post-hoc"]
+    pairs = generate_pairs(how.dialogue, TEXT, None)
+    answer, explanation = pairs.pairs["post-hoc"]
     assert answer.text.endswith("answer (")
-    assert explanation.text.endswith(f"answer ( {said.answer} ) because")
-    assert decoders["comve"].decode_text(answer.targets) == said.answer
-    assert explanation.query_suffix == f" answer ( {said.answer} ) because"
+    assert explanation.text.endswith(f"answer ( {pairs.answer} ) because")
+    assert decoders["comve"].decode_text(answer.targets) == pairs.answer
+    assert explanation.query_suffix == f" answer ( {pairs.answer} ) because"
     assert len(explanation.targets) <= 3
     edited = generate_pairs(how.dialogue, TEXT, None, ("post-hoc",), "A the dog B cars ?")
     assert edited.pairs["post-hoc"][0].text == "A the dog B cars ? answer ("
 
 
-def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
+def test_cached_items_are_used_again_and_seeds_are_separate(how_of, monkeypatch):
     how = how_of(TEXT, "equations", 1)
-    rows, beside = rows_of(how, TEXT)
+    rows, contributions = rows_of(how, TEXT)
     other = how_of(TEXT, "equations", 1, seed=4)
     assert rows_of(other, TEXT)[0][0]["value"] != rows[0]["value"]
 
@@ -154,7 +154,7 @@ def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, refuse)
-    assert rows_of(how, TEXT) == (rows, beside)
+    assert rows_of(how, TEXT) == (rows, contributions)
     for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="probability")):
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(changed, TEXT)
@@ -164,21 +164,21 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of,
     def missing(name):
         raise UserError(f"image {name!r}: is missing")
 
-    rows, beside = rows_of(how_of(PAIR, "equations"), PAIR, load=missing)
+    rows, contributions = rows_of(how_of(PAIR, "equations"), PAIR, load=missing)
     assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 2
-    assert [row["error"] for row in beside] == ["image '0.png': is missing"] * 4
-    whole = attribute_pairs
+    assert [row["error"] for row in contributions] == ["image '0.png': is missing"] * 4
+    attribute = attribute_pairs
 
     def long_chain(decoder, picture, pairs, rules, grid):
         if any(pair[1].text.endswith("what is this ?") for pair in pairs):
             raise UserError("the chain is too long")
-        return whole(decoder, picture, pairs, rules, grid)
+        return attribute(decoder, picture, pairs, rules, grid)
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, long_chain)
-    rows, beside = rows_of(how_of(TEXT, "equations"), TEXT)
+    rows, contributions = rows_of(how_of(TEXT, "equations"), TEXT)
     assert rows[0]["value"] is not None
     assert rows[1]["error"] == "the chain is too long"
-    assert [row.get("error") for row in beside] == [None, None] + ["the chain is too long"] * 2
+    assert [row.get("error") for row in contributions] == [None, None] + ["the chain is too long"] * 2
 
 
 def in_lines(turns):
@@ -190,7 +190,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
 ):
     one = dataclasses.replace(TEXT, fields={"first": "x", "second": "y"})
 
-    def found(script):
+    def compute_row(script):
         decoder = scripted_decoders.scripted(script, reads_images=False, says=lambda prompt, seed: "A")
         how = build_setup(
             decoder,
@@ -203,10 +203,10 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
         rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
         return rows[0]
 
-    deaf = found(lambda text: {"A": 1.0})
+    deaf = compute_row(lambda text: {"A": 1.0})
     assert deaf["value"] is None
     assert "no shared player contributes" in deaf["reason"]
-    same = found(lambda text: {"A": 2.0 * ("x" in text) + 1.0 * ("y" in text)})
+    same = compute_row(lambda text: {"A": 2.0 * ("x" in text) + 1.0 * ("y" in text)})
     assert same["value"] == pytest.approx(1)
 
 
@@ -223,27 +223,29 @@ def an_edit(question, **more):
 
 
 def edited_of(how, question, *tests):
-    rows, beside = compute_edit_rows(how, [question], tests, photo, lambda _: None)
+    rows, contributions = compute_edit_rows(how, [question], tests, photo, lambda _: None)
     parquet.check(parquet.build_table(rows, EDITED), EDITED)
-    parquet.check(parquet.build_table(beside, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
     (row,) = rows
-    assert bool(beside) == (row.get("edited_input") is not None)
+    assert bool(contributions) == (row.get("edited_input") is not None)
     return row
 
 
-def test_what_contributes_after_an_edit_is_kept_beside_it(how_of):
+def test_contributions_after_an_edit_are_stored_with_the_edit(how_of):
     how, words = how_of(TEXT, "equations"), "A a red dog B two cars ?"
-    (row,), beside = compute_edit_rows(
+    (row,), contributions = compute_edit_rows(
         how, [TEXT], [an_edit(TEXT, edited_input=words, inserted="red")], photo, lambda _: 0
     )
-    assert [one["setting"] for one in beside] == ["post-hoc-edited:answer", "post-hoc-edited:explanation"]
-    assert all(one["text"].startswith(words) for one in beside)
-    kept = load_or_attribute_item(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words).kinds[
+    assert [one["setting"] for one in contributions] == ["post-hoc-edited:answer", "post-hoc-edited:explanation"]
+    assert all(one["text"].startswith(words) for one in contributions)
+    stored = load_or_attribute_item(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words).kinds[
         "post-hoc"
     ]
-    assert [one["phi"] for one in beside] == [kept[side]["columns"]["phi"] for side in ("answer", "explanation")]
-    assert (row["edited_answer"], row["edited_explanation"]) == (kept["row"]["answer"], kept["row"]["explanation"])
-    again = compute_cc_shap(read_side(kept["answer"]), read_side(kept["explanation"]), "equations")
+    assert [one["phi"] for one in contributions] == [
+        stored[side]["columns"]["phi"] for side in ("answer", "explanation")
+    ]
+    assert (row["edited_answer"], row["edited_explanation"]) == (stored["row"]["answer"], stored["row"]["explanation"])
+    again = compute_cc_shap(read_side(stored["answer"]), read_side(stored["explanation"]), "equations")
     assert row["cc_shap"] == pytest.approx(again.value)
 
 
@@ -254,11 +256,11 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
     still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big", flipped=False))
     assert still["answer"] == pytest.approx(0, abs=1e-9)
     assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
-    whole, grids = attribute_pairs, []
+    attribute, grids = attribute_pairs, []
 
     def watched(decoder, picture, pairs, rules, grid):
         grids.append(grid)
-        return whole(decoder, picture, pairs, rules, grid)
+        return attribute(decoder, picture, pairs, rules, grid)
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, watched)
     changed = words.replace("B", "red B")
@@ -289,8 +291,8 @@ def test_the_claim_from_rows():
         ]
 
     how = Resampling(500, 0.95, 1)
-    printed = judge_claim([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
-    assert (printed.verdict, printed.difference.n) == ("supports", 6)
-    assert printed.difference.value == pytest.approx(0.425)
+    claim = judge_claim([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
+    assert (claim.verdict, claim.difference.n) == ("supports", 6)
+    assert claim.difference.value == pytest.approx(0.425)
     assert judge_claim(rows(0.4, 0.1), "m", how).verdict == "refutes"
     assert judge_claim(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"

@@ -19,7 +19,7 @@ TESTS = {
 }
 
 
-def found(test: str, settings: EditTestSettings, runner: Scripted, thought: str = THOUGHT) -> EditTestResult:
+def run_test(test: str, settings: EditTestSettings, runner: Scripted, thought: str = THOUGHT) -> EditTestResult:
     # "X" is the answer without a chain of thought, which none of these tests may compare with
     return run_in_step([TESTS[test](QUESTION, UneditedAnswers("X", thought, "A"), settings)], runner)[0]
 
@@ -53,54 +53,54 @@ def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(
     kind = "answer-after-cot" if test == "early_answering" else "answer-after-given-cot"
     for answer in ("A", "B"):
         runner = replying(answer)
-        finding = found(test, settings, runner)
+        finding = run_test(test, settings, runner)
         assert finding.verdict == ((answer == "A") if test == "paraphrasing" else (answer == "B"))
         assert (finding.answer, finding.edited_answer) == ("A", answer)
         assert (finding.explanation, finding.edited_explanation) == (THOUGHT, edited)
-        last = runner.asked[-1]
+        last = runner.requests[-1]
         assert (last.kind, last.question, last.given, last.most) == (kind, QUESTION, {"reasoning": edited}, 1)
 
 
 def test_what_the_helper_model_is_given_and_how_much_it_may_say():
     for settings, beginning in ((PUBLISHED, THOUGHT[:27]), (EQUATIONS, " Dogs bark. Cats do not, so it")):
         mistakes, paraphrase = replying(), replying()
-        found("adding_mistakes", settings, mistakes)
-        found("paraphrasing", settings, paraphrase)
-        assert (mistakes.asked[0].given, mistakes.asked[0].most) == ({"text": THOUGHT}, 60)
-        assert (paraphrase.asked[0].given, paraphrase.asked[0].most) == ({"text": beginning}, 30)
-        assert (paraphrase.asked[1].kind, paraphrase.asked[1].most) == ("cot-continued", 100)
+        run_test("adding_mistakes", settings, mistakes)
+        run_test("paraphrasing", settings, paraphrase)
+        assert (mistakes.requests[0].given, mistakes.requests[0].most) == ({"text": THOUGHT}, 60)
+        assert (paraphrase.requests[0].given, paraphrase.requests[0].most) == ({"text": beginning}, 30)
+        assert (paraphrase.requests[1].kind, paraphrase.requests[1].most) == ("cot-continued", 100)
 
 
 def test_the_model_goes_on_behind_a_mistake_in_equations_only():
     respondents = {settings: replying() for settings in (PUBLISHED, EQUATIONS)}
     for settings, runner in respondents.items():
-        found("adding_mistakes", settings, runner)
-    assert [asked.kind for asked in respondents[PUBLISHED].asked] == ["add-mistake", "answer-after-given-cot"]
-    assert [asked.kind for asked in respondents[EQUATIONS].asked] == [
+        run_test("adding_mistakes", settings, runner)
+    assert [request.kind for request in respondents[PUBLISHED].requests] == ["add-mistake", "answer-after-given-cot"]
+    assert [request.kind for request in respondents[EQUATIONS].requests] == [
         "add-mistake",
         "cot-continued",
         "answer-after-given-cot",
     ]
-    assert respondents[EQUATIONS].asked[1].given == {"reasoning": "Dogs bark. Cats do too, so it is B."}
+    assert respondents[EQUATIONS].requests[1].given == {"reasoning": "Dogs bark. Cats do too, so it is B."}
 
 
 @pytest.mark.parametrize("test", TESTS)
 def test_an_empty_chain_of_thought_gives_no_verdict_in_equations(test: str):
-    finding = found(test, EQUATIONS, by_kind(), "\n ")
+    finding = run_test(test, EQUATIONS, by_kind(), "\n ")
     assert (finding.verdict, finding.reason) == (None, "the chain of thought is empty")
-    assert found(test, PUBLISHED, replying(), "").verdict == (test != "paraphrasing")
+    assert run_test(test, PUBLISHED, replying(), "").verdict == (test != "paraphrasing")
 
 
-def test_a_helper_model_that_does_not_do_as_told_gives_no_verdict_in_equations():
+def test_a_helper_model_that_fails_gives_no_verdict_in_equations():
     obedient = by_kind(add_mistake=f'"{THOUGHT.strip()}"', paraphrase=' "" ')
-    finding = found("adding_mistakes", EQUATIONS, obedient)
+    finding = run_test("adding_mistakes", EQUATIONS, obedient)
     assert (finding.verdict, finding.reason) == (None, "the helper model made no mistake")
-    finding = found("paraphrasing", EQUATIONS, obedient)
+    finding = run_test("paraphrasing", EQUATIONS, obedient)
     assert (finding.verdict, finding.reason) == (None, "the helper model gave no paraphrase")
 
 
 @pytest.mark.parametrize(
-    ("mistaken", "kept"),
+    ("mistaken", "expected"),
     [
         ("It is hot. So A. Then", "It is hot."),
         ("It is cold. So B. Then", "It is cold. So B."),
@@ -111,8 +111,8 @@ def test_a_helper_model_that_does_not_do_as_told_gives_no_verdict_in_equations()
         ("", None),
     ],
 )
-def test_a_mistake_is_kept_to_the_end_of_its_sentence(mistaken: str, kept: str | None):
-    assert chain_of_thought.cut_after_mistake(" It is cold. So A. Then", mistaken) == kept
+def test_a_mistake_ends_with_its_sentence(mistaken: str, expected: str | None):
+    assert chain_of_thought.cut_after_mistake(" It is cold. So A. Then", mistaken) == expected
 
 
 @given(st.text(alphabet="ab. \n", max_size=40))
@@ -123,14 +123,14 @@ def test_thirds_and_quarters_are_beginnings_of_the_length_that_is_meant(thought:
             chain_of_thought.keep_first_third(thought, settings),
             chain_of_thought.keep_three_quarters(thought, settings),
         )
-        whole = len(thought) if settings is PUBLISHED else len(words)
+        text_length = len(thought) if settings is PUBLISHED else len(words)
         assert thought.startswith(third)
         assert thought.startswith(most)
-        assert length(third) == whole // 3
-        assert length(most) == whole - whole // 4
+        assert length(third) == text_length // 3
+        assert length(most) == text_length - text_length // 4
     assert chain_of_thought.keep_first_third(thought, EQUATIONS).split() == words[: len(words) // 3]
 
 
 @given(st.lists(st.sampled_from(["ab", "cd.", "ef!", "g"]), max_size=8), st.integers(0, 7))
-def test_a_text_that_was_only_shortened_has_no_mistake_in_it(words: list[str], kept: int):
-    assert chain_of_thought.cut_after_mistake("  " + " ".join(words), "\n".join(words[:kept])) is None
+def test_a_text_that_was_only_shortened_has_no_mistake_in_it(words: list[str], expected: int):
+    assert chain_of_thought.cut_after_mistake("  " + " ".join(words), "\n".join(words[:expected])) is None

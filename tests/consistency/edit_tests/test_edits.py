@@ -58,17 +58,17 @@ def test_who_never_changes_the_answer_is_consistent_and_explains_nothing(profile
     finding = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings(profile, seed=5), runner)
     assert (finding.verdict, finding.reason) == (1, "none of 32 edits changes the answer")  # 4 nouns and verbs by 8
     assert (finding.flipped, finding.edited_explanation) == (False, None)
-    assert [asked.given["input"] for asked in runner.asked] == tried(EditTestSettings(profile, seed=5))
+    assert [request.given["input"] for request in runner.requests] == tried(EditTestSettings(profile, seed=5))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("words", "at_once"), [(1, 1), (2, 3), (8, 100)])
-def test_where_no_edit_changes_the_answer_the_first_is_told_of(profile, words, at_once):
+def test_where_no_edit_changes_the_answer_the_first_is_reported(profile, words, at_once):
     first = tried(EditTestSettings(profile, seed=5))[0]
     settings = EditTestSettings(profile, seed=5, words=words, at_once=at_once)
     replies = iter(["yes", *["yes, sir"] * 40])  # "yes" is part of the answer before, so it is no other
     finding = run_counterfactual(
-        open_ended("i7", BIRDS_TEXT, "yes"), "yes, sir", settings, Scripted(lambda asked: next(replies))
+        open_ended("i7", BIRDS_TEXT, "yes"), "yes, sir", settings, Scripted(lambda request: next(replies))
     )
     assert (finding.verdict, finding.flipped, finding.edited_input) == (1, False, first)
     assert finding.edited_answer == "yes"
@@ -78,13 +78,13 @@ def test_where_no_edit_changes_the_answer_the_first_is_told_of(profile, words, a
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("at_once", [1, 3, 8, 100])
-def test_the_first_change_decides_however_many_are_asked_at_once(profile, at_once: int):
+def test_the_first_change_decides_for_any_batch_size(profile, at_once: int):
     settings = EditTestSettings(profile, seed=5, positions=2, words=8, at_once=at_once)
     fifth = tried(settings)[4]
     later = tried(settings)[6]
 
     runner = Scripted(
-        lambda asked: {"answer": "B" if asked.given["input"] in (fifth, later) else "A"}.get(asked.kind, fifth)
+        lambda request: {"answer": "B" if request.given["input"] in (fifth, later) else "A"}.get(request.kind, fifth)
     )
     finding = run_counterfactual(BIRDS_QUESTION, "A", settings, runner)
     assert (finding.verdict, finding.answer, finding.edited_answer, finding.edited_input) == (1, "A", "B", fifth)
@@ -92,7 +92,7 @@ def test_the_first_change_decides_however_many_are_asked_at_once(profile, at_onc
     assert finding.inserted is not None
     assert finding.inserted.lower() not in BIRDS_TEXT.lower()
     assert finding.edited_explanation == fifth  # it repeats the edited text, the inserted word with it
-    (explain,) = [asked for asked in runner.asked if asked.kind == "post-hoc-edited"]
+    (explain,) = [request for request in runner.requests if request.kind == "post-hoc-edited"]
     assert (explain.given, explain.most) == ({"input": fifth, "answer": "B"}, 100)
 
 
@@ -119,7 +119,7 @@ def test_open_answers_change_by_the_comparison_of_the_profile():
         run_counterfactual(question, "Yes", EditTestSettings("published", seed=0), runner).verdict == 0
     )  # "Yes" is not in "yes"
     assert run_counterfactual(question, "Yes", EditTestSettings("equations", seed=0), runner).verdict == 1
-    assert runner.asked[0].most == 10
+    assert runner.requests[0].most == 10
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_without_the_word_the_text_is_what_it_was(text: str, data: st.DataObject
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_adjectives_stand_before_nouns_and_adverbs_before_verbs(profile):
-    found = draw_edits(TEXT, 8, 8, seed=3, profile=profile)
-    assert [len(place) for place in found] == [8, 8, 8, 8]
+    edits = draw_edits(TEXT, 8, 8, seed=3, profile=profile)
+    assert [len(place) for place in edits] == [8, 8, 8, 8]
     tokens = ["Birds", "sang", "loudly", ",", "and", "a", "red", "fish", "ate", "."]
-    assert {tokens[place[0].before] for place in found} == {"Birds", "sang", "fish", "ate"}
-    for place in found:
+    assert {tokens[place[0].before] for place in edits} == {"Birds", "sang", "fish", "ate"}
+    for place in edits:
         assert len({edit.before for edit in place}) == 1
         kind = "adjectives" if tokens[place[0].before] in ("Birds", "fish") else "adverbs"
         words = list_modifiers(kind, profile)
@@ -238,10 +238,10 @@ def test_the_committed_urns_have_as_many_words_as_wordnet_has_senses():
 
 
 def test_the_committed_counts_are_what_the_dictionary_gives():
-    found = find_spec("pattern")
-    if found is None or found.origin is None:
+    spec = find_spec("pattern")
+    if spec is None or spec.origin is None:
         pytest.skip("patternfork-nosql-fix, which has WordNet's files, is not installed")
-    dictionary = Path(found.origin).parent / "text" / "en" / "wordnet" / "dict"
+    dictionary = Path(spec.origin).parent / "text" / "en" / "wordnet" / "dict"
     assert extract_counts(dictionary, WORDNET_FOLDER) == (WORDNET_FOLDER / COUNTS).read_text(encoding="utf-8")
 
 
@@ -269,14 +269,14 @@ def one_after_the_other(*replies: str) -> Scripted:
 def test_the_wrong_answer_is_suggested_unless_the_model_gave_it(profile, before: str, suggestion: str):
     runner = by_kind(cot="it is", answer_after_cot=before)
     finding = run_biasing(EditTestSettings(profile, seed=0), runner, before)
-    assert {asked.given["biased"] for asked in runner.asked} == {suggestion}
+    assert {request.given["biased"] for request in runner.requests} == {suggestion}
     assert (finding.inserted, finding.verdict, finding.reason) == (suggestion, 1, "the answer stays")
 
 
 def test_published_searches_one_generation_and_answers_behind_another():
     runner = one_after_the_other("first", "second", "C")
     finding = run_biasing(EditTestSettings("published", seed=0), runner)
-    first, second, answer = runner.asked
+    first, second, answer = runner.requests
     assert first.seed != second.seed
     assert answer.given["reasoning"] == finding.edited_explanation == "second"
     assert (finding.verdict, finding.edited_answer) == (0, "C")
@@ -303,7 +303,7 @@ def test_equations_searches_and_answers_behind_one_generation(reasoning: str, af
     runner = one_after_the_other(reasoning, after)
     finding = run_biasing(EditTestSettings("equations", seed=0), runner)
     assert (finding.verdict, finding.edited_answer, finding.edited_explanation) == (verdict, after, reasoning)
-    assert runner.asked[1].given == {"biased": "C", "reasoning": reasoning}
+    assert runner.requests[1].given == {"biased": "C", "reasoning": reasoning}
 
 
 @pytest.mark.parametrize(
@@ -371,9 +371,9 @@ def test_the_explanation_stands_for_the_sensible_sentence(settings, gold, answer
         finding = run_from_explanation(build_comve_question(gold), answer, settings, runner)
         assert finding.verdict == (after == gold)
         assert (finding.answer, finding.edited_answer, finding.edited_input) == (answer, after, words)
-        assert runner.asked[0].given == {"sentence": explained}
-        assert tuple(runner.asked[1].question.fields.values()) == edited
-        assert [asked.most for asked in runner.asked] == [100, 1]
+        assert runner.requests[0].given == {"sentence": explained}
+        assert tuple(runner.requests[1].question.fields.values()) == edited
+        assert [request.most for request in runner.requests] == [100, 1]
 
 
 def test_an_empty_explanation_is_no_sentence_in_equations():

@@ -1,4 +1,4 @@
-"""Decoders behind what tests ask: who is asked, how, and what comes of it; and the rows that are made of all."""
+"""Test runners of decoders: which model generates, from which prompt; and the rows of the results."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from PIL import Image
 
 from stand_ins import tiny_decoders
 from stand_ins.scripted_decoders import scripted
-from waltz.consistency.edit_tests import runner as asked_models
+from waltz.consistency.edit_tests import runner as runner_module
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest
 from waltz.consistency.edit_tests.tests import (
@@ -77,7 +77,7 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
     assert (drawn[0] == drawn[1]) == (choose_sampling(decoder, profile) is None)
 
 
-def test_labels_come_from_logits_texts_from_what_is_said_and_the_helper_has_its_own_prompts():
+def test_labels_come_from_logits_and_texts_from_generation_and_the_helper_has_its_own_prompts():
     speaks = scripted(lambda text: {"B": 2.0, "A": 1.0}, says=lambda prompt, seed: f" mine {len(prompt)}")
     helps = scripted(lambda text: {}, says=lambda prompt, seed: f" helped: {prompt}")
     runner = build_runner(DecoderSession(speaks, picture), helps, "equations")
@@ -104,16 +104,16 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
     helped.generation_config = type("Settings", (), {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False})
     helped.network.model, helped.reads_images = helped, False
     runner = build_runner(DecoderSession(speaks, picture), helped, "published")
-    asked = [GenerationRequest("cot", shown(0), {}, 9, 0), GenerationRequest("cot", shown(0), {}, 10, 0)]
-    assert runner.generate(asked) == ["12345", "123456789"]
+    requests = [GenerationRequest("cot", shown(0), {}, 9, 0), GenerationRequest("cot", shown(0), {}, 10, 0)]
+    assert runner.generate(requests) == ["12345", "123456789"]
     (prompt,) = runner.generate([GenerationRequest("paraphrase", shown(0), {"text": "so"}, 500, 0)])
     assert prompt.startswith("<<SYS>>")
     assert "[INST] Can you please paraphrase" in prompt
-    whole = GenerationRequest("paraphrase", replace(shown(0), image="none"), {"text": "so"}, 20, 0)
-    assert runner.generate([whole]) == [prompt[:20]]
+    full_request = GenerationRequest("paraphrase", replace(shown(0), image="none"), {"text": "so"}, 20, 0)
+    assert runner.generate([full_request]) == [prompt[:20]]
 
 
-def test_what_cannot_be_asked_is_a_row_with_the_reason():
+def test_a_skipped_test_is_a_row_with_the_reason():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so it is", window=700)
     runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
     runs = build_settings("equations", [0], {**TEXTS, "explanation": 99}, EDITS, meaning=False)
@@ -131,7 +131,7 @@ def test_what_cannot_be_asked_is_a_row_with_the_reason():
     assert parquet.build_table(rows, CONSISTENCY).num_rows == 6
 
 
-def test_one_test_that_cannot_be_asked_leaves_the_others():
+def test_one_skipped_test_leaves_the_others():
     decoder = scripted(
         lambda text: {"A": 1.0}, says=lambda prompt, seed: "so it is " * (60 if "paraphrase" in prompt else 1)
     )
@@ -141,7 +141,7 @@ def test_one_test_that_cannot_be_asked_leaves_the_others():
     rows = {row["test"]: row for row in build_test_rows([comve(0)], ["filler_tokens", "paraphrasing"], runs, runner)}
     assert rows["filler_tokens"]["verdict"] == 0
     assert "620 are read" in rows["paraphrasing"]["error"]
-    assert [said["kind"] for said in rows["paraphrasing"]["exchanges"]] == [
+    assert [exchange["kind"] for exchange in rows["paraphrasing"]["exchanges"]] == [
         "answer",
         "cot",
         "answer-after-cot",
@@ -169,17 +169,17 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
     def inferred(pairs, model, stored):
         return {pair: Inference(0.8, 0.1, 0.1) if pair in likely else Inference(0.1, 0.8, 0.1) for pair in pairs}
 
-    monkeypatch.setattr(asked_models, "infer_relations", inferred)
-    asked = [
+    monkeypatch.setattr(runner_module, "infer_relations", inferred)
+    requests = [
         GenerationRequest("same-meaning", shown(1), {"text": text, "other": other}, 3, 0)
         for text, other in (("two", "2"), ("a dog", "an animal"))
     ]
     by_helper = build_runner(DecoderSession(helps, picture), helps, "equations")
-    assert by_helper.generate(asked) == ["Yes", "Yes"]
-    assert replace(by_helper, judge="a classifier").generate(asked) == ["yes", "no"]
+    assert by_helper.generate(requests) == ["Yes", "Yes"]
+    assert replace(by_helper, judge="a classifier").generate(requests) == ["yes", "no"]
 
 
-def test_what_is_not_drawn_is_asked_once_for_all_seeds():
+def test_requests_without_sampling_run_once_for_all_seeds():
     prompts = []
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
     runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
@@ -197,12 +197,12 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
     first = build_test_rows(
         [comve(0)], None, runs, build_runner(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
     )
-    asked, read = len(prompts), len(decoder.network.read_texts)
+    prompt_count, read = len(prompts), len(decoder.network.read_texts)
     again = build_test_rows(
         [comve(0)], None, runs, build_runner(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
     )
     assert again == first
-    assert (len(prompts), len(decoder.network.read_texts)) == (asked, read)
+    assert (len(prompts), len(decoder.network.read_texts)) == (prompt_count, read)
 
 
 def test_input_from_explanation_fits_comve_alone():

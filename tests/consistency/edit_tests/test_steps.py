@@ -1,4 +1,4 @@
-"""Tests in step: each sees its own replies, whatever runs beside it; when an answer stayed the same."""
+"""Tests in step: each receives its own replies, whatever runs with it; when an answer stayed the same."""
 
 import pytest
 from hypothesis import given
@@ -32,21 +32,21 @@ def asking(name: str, rounds: list[int]):
 
 
 @given(st.lists(st.lists(st.integers(1, 3), max_size=4), max_size=5))
-def test_each_asking_hears_the_replies_to_what_it_asked(shapes: list[list[int]]):
-    runner = Scripted(lambda asked: asked.given["input"].upper())
-    found = run_in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner)
-    assert found == [
+def test_each_generator_receives_the_replies_to_its_requests(shapes: list[list[int]]):
+    runner = Scripted(lambda sent: sent.given["input"].upper())
+    results = run_in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner)
+    assert results == [
         [[f"A{place}:{turn}.{at}" for at in range(width)] for turn, width in enumerate(rounds)]
         for place, rounds in enumerate(shapes)
     ]
     assert len(runner.rounds) == max(map(len, shapes), default=0)
 
 
-def test_askings_within_askings_are_asked_in_the_same_round():
-    runner = Scripted(lambda asked: asked.given["input"])
+def test_nested_generators_run_in_the_same_round():
+    runner = Scripted(lambda sent: sent.given["input"])
     inner = merge_steps([asking("x", [1, 1]), asking("y", [2])])
     run_in_step([merge_steps([inner]), merge_steps([asking("z", [1])])], runner)
-    assert [[asked.given["input"] for asked in turn] for turn in runner.rounds] == [
+    assert [[sent.given["input"] for sent in turn] for turn in runner.rounds] == [
         ["x0.0", "y0.0", "y0.1", "z0.0"],
         ["x1.0"],
     ]
@@ -61,11 +61,11 @@ def test_a_respondent_that_loses_a_reply_is_an_error():
         run_in_step([asking("a", [1])], Deaf())
 
 
-def test_a_witnessed_asking_keeps_requests_with_their_replies():
-    ((found, exchanges),) = run_in_step(
-        [record_exchanges(asking("a", [2, 1]))], Scripted(lambda asked: asked.given["input"] * 2)
+def test_recorded_exchanges_hold_requests_with_their_replies():
+    ((result, exchanges),) = run_in_step(
+        [record_exchanges(asking("a", [2, 1]))], Scripted(lambda sent: sent.given["input"] * 2)
     )
-    assert found == [["a0.0a0.0", "a0.1a0.1"], ["a1.0a1.0"]]
+    assert result == [["a0.0a0.0", "a0.1a0.1"], ["a1.0a1.0"]]
     assert [(exchange.request.given["input"], exchange.reply) for exchange in exchanges] == [
         (text, text * 2) for text in ("a0.0", "a0.1", "a1.0")
     ]
@@ -112,22 +112,26 @@ def test_in_equations_the_order_of_two_answers_is_indifferent_and_an_answer_is_i
 
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
-def test_labels_are_compared_as_they_are_and_nobody_is_asked(profile):
+def test_labels_are_compared_without_requests(profile):
     settings = EditTestSettings(profile, seed=0, meaning=True)
     runner = by_kind()
     pairs = [("A", "A"), ("A", "B"), ("a", "A")]
-    found = run_in_step([check_unchanged("t", CLOSED, before, after, settings) for before, after in pairs], runner)
-    assert found == [True, False, False]
-    assert runner.asked == []
+    results = run_in_step([check_unchanged("t", CLOSED, before, after, settings) for before, after in pairs], runner)
+    assert results == [True, False, False]
+    assert runner.requests == []
 
 
 @pytest.mark.parametrize(("reply", "same"), [("yes", True), (" Yes.", True), ("no", False), ("", False)])
-def test_meanings_are_asked_for_where_letters_differ(reply: str, same: bool):
+def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
     runner = by_kind(same_meaning=reply)
     settings = EditTestSettings("equations", seed=0, meaning=True)
     assert run_in_step([check_unchanged("t", OPEN, "a dog", "a puppy", settings)], runner) == [same]
-    (asked,) = runner.asked
-    assert (asked.kind, asked.given, asked.most) == ("same-meaning", {"text": "a dog", "other": "a puppy"}, 1)
+    (sent_request,) = runner.requests
+    assert (sent_request.kind, sent_request.given, sent_request.most) == (
+        "same-meaning",
+        {"text": "a dog", "other": "a puppy"},
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +142,7 @@ def test_meanings_are_asked_for_where_letters_differ(reply: str, same: bool):
         (EditTestSettings("equations", seed=0, meaning=True), "..."),
     ],
 )
-def test_meanings_are_not_asked_for_otherwise(settings: EditTestSettings, after: str):
+def test_meanings_are_not_requested_otherwise(settings: EditTestSettings, after: str):
     assert run_in_step([check_unchanged("t", OPEN, "a dog", after, settings)], by_kind()) == [False]
 
 

@@ -37,7 +37,7 @@ def question(place: int) -> Question:
 
 
 def run_tests(questions, tests, settings, prompt_file, runner):
-    running = [run_item_tests(asked, tests, settings, prompt_file) for asked in questions]
+    running = [run_item_tests(tested_question, tests, settings, prompt_file) for tested_question in questions]
     return [record for records in run_in_step(running, runner) for record in records]
 
 
@@ -56,15 +56,15 @@ class RandomNetwork:
             render_prompt(request.kind, request.question, self.template, request.given).text
         ).input_ids[-50:]
         generator = torch.Generator().manual_seed(request.seed)
-        said: list[int] = []
+        token_ids: list[int] = []
         for _ in range(request.most):
-            logits = self.network(torch.tensor([[*ids, *said]])).logits[0, -1]
+            logits = self.network(torch.tensor([[*ids, *token_ids]])).logits[0, -1]
             if request.kind in ANSWER_KINDS and request.question.labels:
                 # "a" and "0" stand for the labels: the vocabulary has no B
                 first, second = self.tokenizer.convert_tokens_to_ids(["a", "0"])
                 return request.question.labels[int(logits[second] > logits[first])]
-            said.append(int(torch.multinomial(torch.softmax(logits, 0), 1, generator=generator)))
-        return " " + self.tokenizer.decode(said)
+            token_ids.append(int(torch.multinomial(torch.softmax(logits, 0), 1, generator=generator)))
+        return " " + self.tokenizer.decode(token_ids)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_sample
     questions = [question(place) for place in range(3)]
     all_of_them = run_tests(questions, list(TESTS), settings, WORDING[profile], random_network)
     assert [(tested.item_id, tested.test) for tested in all_of_them] == [
-        (asked.item_id, test) for asked in questions for test in TESTS
+        (item.item_id, test) for item in questions for test in TESTS
     ]
     alone = run_tests(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
     assert alone == all_of_them[len(TESTS) : 2 * len(TESTS)]
@@ -99,12 +99,12 @@ def in_lines(turns: Sequence[Turn]) -> str:
     return "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
 
 
-def test_every_request_can_be_put_in_words_by_both_profiles():
+def test_every_request_can_be_rendered_by_both_profiles():
     def reply(request: GenerationRequest) -> str:
-        family = build_published_template("llava-vicuna" if asked.image else "llama2-chat")
+        family = build_published_template("llava-vicuna" if item.image else "llama2-chat")
         template = family if profile == "published" else PromptTemplate(WORDING[profile], render_turns=in_lines)
         prompt = render_prompt(request.kind, request.question, template, request.given).text
-        assert ("{" in prompt) == ("{" in render_question(asked, WORDING[profile])[0])
+        assert ("{" in prompt) == ("{" in render_question(item, WORDING[profile])[0])
         kinds.add(request.kind)
         if request.kind in ANSWER_KINDS:
             return "B" if "input" in request.given else "A"
@@ -113,17 +113,17 @@ def test_every_request_can_be_put_in_words_by_both_profiles():
     kinds: set[str] = set()
     for profile in ("published", "equations"):
         settings = EditTestSettings(profile, 0, meaning=True, pair=PAIR)
-        for asked in (question(1), open_ended("o", "What is the man in the picture throwing?", "ball")):
-            tests = [test for test in TESTS if asked.labels or test != "input_from_explanation"]
-            found = run_in_step([run_item_tests(asked, tests, settings, WORDING[profile])], Scripted(reply))[0]
-            assert [tested.test for tested in found] == tests
+        for item in (question(1), open_ended("o", "What is the man in the picture throwing?", "ball")):
+            tests = [test for test in TESTS if item.labels or test != "input_from_explanation"]
+            results = run_in_step([run_item_tests(item, tests, settings, WORDING[profile])], Scripted(reply))[0]
+            assert [tested.test for tested in results] == tests
     assert kinds == {
         *("answer", "answer-after-cot", "answer-after-given-cot", "cot", "cot-continued", "post-hoc-edited"),
         *("why-nonsense", "add-mistake", "paraphrase", "same-meaning"),
     }
 
 
-def test_tests_of_many_items_are_asked_in_few_rounds():
+def test_tests_of_many_items_run_in_few_rounds():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else "so it is")
     questions = [question(place) for place in range(4)]
     run_tests(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
@@ -131,22 +131,25 @@ def test_tests_of_many_items_are_asked_in_few_rounds():
     edits = [sum(request.kind == "answer" for request in requests) for requests in runner.rounds]
     assert len(runner.rounds) <= 2 + 8
     assert max(edits[2:]) >= 4 * 8
-    assert {request.question.item_id for request in runner.rounds[2]} == {asked.item_id for asked in questions}
+    assert {request.question.item_id for request in runner.rounds[2]} == {item.item_id for item in questions}
 
 
-def test_the_answers_that_tests_start_from_are_asked_for_once():
+def test_the_unedited_answers_are_requested_once():
     runner = Scripted(lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[request.kind])
     (before,) = run_in_step([ask_unedited(closed("i", "?"), EditTestSettings("equations", 0))], runner)
     assert (before.answer, before.reasoning, before.answer_after) == ("A", " thus", "B")
-    assert [request.given for request in runner.asked] == [{}, {}, {"reasoning": " thus"}]
-    assert len({request.seed for request in runner.asked}) == 3
+    assert [request.given for request in runner.requests] == [{}, {}, {"reasoning": " thus"}]
+    assert len({request.seed for request in runner.requests}) == 3
 
 
 def test_items_of_the_same_words_are_drawn_apart():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
     run_tests(twins, list(TESTS)[2:], EditTestSettings("equations", 0), WORDING["equations"], runner)
-    seeds = [{asked.seed for asked in runner.asked if asked.question.item_id == item_id} for item_id in ("i", "j")]
+    seeds = [
+        {sent_request.seed for sent_request in runner.requests if sent_request.question.item_id == item_id}
+        for item_id in ("i", "j")
+    ]
     assert len(seeds[0]) > 3
     assert not seeds[0] & seeds[1]
 
@@ -156,25 +159,25 @@ def test_an_unknown_test_is_refused():
         run_tests([question(0)], ["cc_shap"], EditTestSettings("equations", 0), WORDING["equations"], Scripted(str))
 
 
-def test_a_row_has_the_finding_and_all_that_was_said():
+def test_a_row_has_the_verdict_and_all_exchanges():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
-    asked = [closed("i", "?")]
-    found = build_row(
-        run_tests(asked, ["filler_tokens"], EditTestSettings("equations", 7), WORDING["equations"], runner)[0]
+    questions = [closed("i", "?")]
+    row = build_row(
+        run_tests(questions, ["filler_tokens"], EditTestSettings("equations", 7), WORDING["equations"], runner)[0]
     )
-    assert (found["item_id"], found["test"], found["verdict"], found["score"]) == ("i", "filler_tokens", 0, 0.0)
-    assert (found["answer"], found["edited_answer"], found["edited_explanation"]) == ("A", "A", "... ... ...")
+    assert (row["item_id"], row["test"], row["verdict"], row["score"]) == ("i", "filler_tokens", 0, 0.0)
+    assert (row["answer"], row["edited_answer"], row["edited_explanation"]) == ("A", "A", "... ... ...")
     kinds = ["answer", "cot", "answer-after-cot", "answer-after-given-cot"]
-    assert [said["kind"] for said in found["exchanges"]] == kinds
-    assert json.loads(found["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
-    assert [said["seed"] for said in found["exchanges"]] == [request.seed for request in runner.asked]
+    assert [exchange["kind"] for exchange in row["exchanges"]] == kinds
+    assert json.loads(row["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
+    assert [exchange["seed"] for exchange in row["exchanges"]] == [request.seed for request in runner.requests]
 
 
 def test_real_items_of_comve(shared_data):
     folder = shared_data / "comve"
     pairs = read_comve(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
     rows = [{"text": None, **pair} for pair in pairs]
-    asked = select_text_questions(rows, "comve", "equations", 5, 0).questions
+    questions = select_text_questions(rows, "comve", "equations", 5, 0).questions
 
     def right(request: GenerationRequest) -> str:
         if request.kind in ANSWER_KINDS:
@@ -182,8 +185,8 @@ def test_real_items_of_comve(shared_data):
         return "it is not so." if request.kind in HELPER_KINDS else "so it is."
 
     runner = Scripted(right)
-    found = run_tests(asked, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
-    verdicts = {(tested.test, tested.result.verdict) for tested in found}
+    results = run_tests(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
+    verdicts = {(tested.test, tested.result.verdict) for tested in results}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
     assert verdicts == {
         *((test, 1) for test in ("counterfactual_edits", "input_from_explanation", "biasing_features", "paraphrasing")),

@@ -27,7 +27,7 @@ def hidden(played, decoder, picture, patches):
     return played.mask_image(decoder, picture, mask)[0]
 
 
-def test_equations_play_what_is_not_special_and_cover_the_whole_tile():
+def test_equations_play_tokens_that_are_not_special_and_cover_the_complete_tile():
     decoder = tiny_decoders.llava()
     picture, prompt = decoder.prepare_image(dark_photo()), decoder.build_prompt("USER : <image> what is this ?")
     played = coalitions.build_equations_players(decoder, prompt, picture)
@@ -170,10 +170,10 @@ def by_hand(logits, targets, value):
     }[value].numpy()
 
 
-def plain(decoder, picture, prompt, asked, played, targets, value):
+def plain(decoder, picture, prompt, coalition_masks, played, targets, value):
     before = () if value == FIRST_STEP else targets[:-1]
     return np.stack(
-        [by_hand(own_logits(decoder, picture, prompt, row, played, before), targets, value) for row in asked]
+        [by_hand(own_logits(decoder, picture, prompt, row, played, before), targets, value) for row in coalition_masks]
     )
 
 
@@ -182,11 +182,11 @@ def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
     decoder = tiny_decoders.causal(kind)
     prompt, targets = decoder.build_prompt(TEXT), (30, 41, 30, 52)
     played = coalitions.build_equations_players(decoder, prompt, None)
-    asked = masks(12, len(played))
-    found = Coalitions(decoder, None, [Game(played, targets, "log-probability")]).values([asked])[0]
-    expected = plain(decoder, None, prompt, asked, played, targets, "log-probability")
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    coalition_masks = masks(12, len(played))
+    values = Coalitions(decoder, None, [Game(played, targets, "log-probability")]).values([coalition_masks])[0]
+    expected = plain(decoder, None, prompt, coalition_masks, played, targets, "log-probability")
+    assert values.dtype == np.float64
+    np.testing.assert_allclose(values, expected, atol=1e-5)
     assert np.ptp(expected, axis=0).min() > 0.01
 
 
@@ -195,10 +195,10 @@ def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
     decoder, picture, prompt = seeing(name)
     targets = (60, 41, 60)
     played = coalitions.build_equations_players(decoder, prompt, picture)
-    asked = masks(6, len(played))
-    found = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([asked])[0]
-    expected = plain(decoder, picture, prompt, asked, played, targets, "logit")
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    coalition_masks = masks(6, len(played))
+    values = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([coalition_masks])[0]
+    expected = plain(decoder, picture, prompt, coalition_masks, played, targets, "logit")
+    np.testing.assert_allclose(values, expected, atol=1e-4)
     only_image = np.ones((2, len(played)), dtype=bool)
     only_image[0, played.image] = False
     without, with_image = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([only_image])[0]
@@ -210,10 +210,10 @@ def test_each_kind_of_value_is_what_it_says(value):
     decoder, picture, prompt = seeing("llava")
     targets = (60, 41, 60)
     played = coalitions.build_published_players(decoder, prompt, picture, masked_id=5, unmasked_ids=(1,))
-    asked = masks(4, len(played))
-    found = Coalitions(decoder, picture, [Game(played, targets, value)]).values([asked])[0]
-    expected = plain(decoder, picture, prompt, asked, played, targets, value)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    coalition_masks = masks(4, len(played))
+    values = Coalitions(decoder, picture, [Game(played, targets, value)]).values([coalition_masks])[0]
+    expected = plain(decoder, picture, prompt, coalition_masks, played, targets, value)
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_log_odds_near_certainty_do_not_cancel():
@@ -230,28 +230,30 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
         decoder, picture = tiny_decoders.causal(name), None
         prompt = decoder.build_prompt(TEXT)
     played = coalitions.build_equations_players(decoder, prompt, picture)
-    asked, games = masks(24, len(played)), [Game(played, (60, 41), "log-probability")]
-    whole = Coalitions(decoder, picture, games).values([asked])[0]
+    coalition_masks, games = masks(24, len(played)), [Game(played, (60, 41), "log-probability")]
+    values = Coalitions(decoder, picture, games).values([coalition_masks])[0]
     object.__setattr__(decoder, "positions_per_batch", 40)
-    np.testing.assert_allclose(Coalitions(decoder, picture, games).values([asked])[0], whole, atol=1e-5)
+    np.testing.assert_allclose(Coalitions(decoder, picture, games).values([coalition_masks])[0], values, atol=1e-5)
     table = Coalitions(decoder, picture, games)
-    rounds = [table.values([asked[place : place + 5]])[0] for place in range(0, 24, 5)]
-    np.testing.assert_allclose(np.concatenate(rounds), whole, atol=1e-5)
+    rounds = [table.values([coalition_masks[place : place + 5]])[0] for place in range(0, 24, 5)]
+    np.testing.assert_allclose(np.concatenate(rounds), values, atol=1e-5)
 
 
 def test_nothing_is_computed_twice():
     decoder, picture, prompt = seeing("llava")
     played = coalitions.build_equations_players(decoder, prompt, picture)
     texts, images = np.unique(masks(5, played.words), axis=0), np.unique(masks(4, played.patches, 1), axis=0)
-    asked = np.array([[*text, *image] for text in texts for image in images])
+    coalition_masks = np.array([[*text, *image] for text in texts for image in images])
     table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
-    first = table.values([asked])[0]
+    first = table.values([coalition_masks])[0]
     looks, positions = table.looks, table.read_positions
     assert looks == len(images)
     beginning = prompt.image_position + len(decoder.build_layout(prompt, picture).block)
     heads = {tuple(played.mask_text(text)[: prompt.image_position]) for text in texts}
-    assert positions <= len(heads) * len(images) * beginning + len(asked) * (len(prompt.ids) - prompt.image_position)
-    np.testing.assert_array_equal(table.values([asked[::-1]])[0], first[::-1])
+    assert positions <= len(heads) * len(images) * beginning + len(coalition_masks) * (
+        len(prompt.ids) - prompt.image_position
+    )
+    np.testing.assert_array_equal(table.values([coalition_masks[::-1]])[0], first[::-1])
     assert (table.looks, table.read_positions) == (looks, positions)
 
 
@@ -263,12 +265,12 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
         for one in (prompt, longer)
     ]
     games = [Game(played[0], (60,), "logit"), Game(played[1], (41, 33, 60), "logit")]
-    asked = masks(10, len(played[0]))
+    coalition_masks = masks(10, len(played[0]))
     together = Coalitions(decoder, picture, games)
-    found = together.values([asked, asked])
+    coalition_values = together.values([coalition_masks, coalition_masks])
     apart = [Coalitions(decoder, picture, [game]) for game in games]
-    for values, one in zip(found, apart, strict=True):
-        np.testing.assert_allclose(values, one.values([asked])[0], atol=1e-5)
+    for values, one in zip(coalition_values, apart, strict=True):
+        np.testing.assert_allclose(values, one.values([coalition_masks])[0], atol=1e-5)
     assert together.looks == apart[0].looks == apart[1].looks
     assert together.read_positions < apart[0].read_positions + apart[1].read_positions
 
@@ -277,10 +279,12 @@ def test_a_prompt_that_ends_with_its_image_is_read():
     decoder, picture, _ = seeing("llava")
     prompt = decoder.build_prompt(f"what is this ? {decoder.placeholder}")
     played = coalitions.build_equations_players(decoder, prompt, picture)
-    asked = masks(5, len(played))
+    coalition_masks = masks(5, len(played))
     for value in ("logit", FIRST_STEP):
-        found = Coalitions(decoder, picture, [Game(played, (60, 41), value)]).values([asked])[0]
-        np.testing.assert_allclose(found, plain(decoder, picture, prompt, asked, played, (60, 41), value), atol=1e-4)
+        values = Coalitions(decoder, picture, [Game(played, (60, 41), value)]).values([coalition_masks])[0]
+        np.testing.assert_allclose(
+            values, plain(decoder, picture, prompt, coalition_masks, played, (60, 41), value), atol=1e-4
+        )
 
 
 def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
@@ -289,20 +293,20 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     prompt = decoder.build_prompt(TEXT)
     played = coalitions.build_equations_players(decoder, prompt, None)
-    found = Coalitions(decoder, None, [Game(played, (60, 41, 5), "log-probability")]).values([masks(20, len(played))])[
+    values = Coalitions(decoder, None, [Game(played, (60, 41, 5), "log-probability")]).values([masks(20, len(played))])[
         0
     ]
-    assert np.ptp(found, axis=0).max() < 1e-5
-    assert np.isfinite(found).all()
+    assert np.ptp(values, axis=0).max() < 1e-5
+    assert np.isfinite(values).all()
 
 
-def test_scores_are_the_values_of_the_whole():
+def test_scores_are_the_values_of_the_full_coalition():
     decoder, picture, prompt = seeing("llava-next")
     played = coalitions.build_equations_players(decoder, prompt, picture)
-    whole = np.ones((1, len(played)), dtype=bool)
+    coalition = np.ones((1, len(played)), dtype=bool)
     for value in ("log-probability", FIRST_STEP):
         game = Game(played, (60, 41), value)
-        expected = Coalitions(decoder, picture, [game]).values([whole])[0][0]
+        expected = Coalitions(decoder, picture, [game]).values([coalition])[0][0]
         np.testing.assert_allclose(
             score_targets(decoder, [prompt], [picture], [(60, 41)], value)[0], expected, atol=1e-5
         )

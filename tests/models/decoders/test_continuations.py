@@ -15,13 +15,13 @@ TEXTS = ["a man rides a horse", "what is this ? ( A ) a cat", "a dog", "there ar
 @torch.inference_mode()
 def by_hand(decoder, ids, most):
     """The most likely token after all tokens so far, again and again."""
-    said = []
+    token_ids = []
     for _ in range(most):
-        logits = decoder.network.model(input_ids=torch.tensor([[*ids, *said]])).logits[0, -1]
+        logits = decoder.network.model(input_ids=torch.tensor([[*ids, *token_ids]])).logits[0, -1]
         if int(logits.argmax()) in decoder.ends:
             break
-        said.append(int(logits.argmax()))
-    return tuple(said)
+        token_ids.append(int(logits.argmax()))
+    return tuple(token_ids)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"])
@@ -41,12 +41,12 @@ def test_each_token_is_the_likeliest_and_neighbours_change_nothing(kind):
 def test_an_answer_ends_at_an_end_token_and_at_the_end_of_the_window():
     decoder = tiny_decoders.causal("llama")
     prompt = decoder.build_prompt(TEXTS[0])
-    whole = decoder.generate([prompt], [None], 9, None, [0])[0]
-    object.__setattr__(decoder, "ends", frozenset({whole[3]}))
-    assert decoder.generate([prompt], [None], 9, None, [0])[0] == whole[: whole.index(whole[3])]
+    generated = decoder.generate([prompt], [None], 9, None, [0])[0]
+    object.__setattr__(decoder, "ends", frozenset({generated[3]}))
+    assert decoder.generate([prompt], [None], 9, None, [0])[0] == generated[: generated.index(generated[3])]
     object.__setattr__(decoder, "ends", frozenset())
     object.__setattr__(decoder, "window", len(prompt.ids) + 2)
-    assert decoder.generate([prompt], [None], 9, None, [0])[0] == whole[:2]
+    assert decoder.generate([prompt], [None], 9, None, [0])[0] == generated[:2]
     object.__setattr__(decoder, "window", len(prompt.ids))
     assert decoder.generate([prompt], [None], 9, None, [0])[0] == ()
 
@@ -101,15 +101,15 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     prompts = [decoder.build_prompt(text) for text in TEXTS]
     plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
     monkeypatch.setattr("waltz.models.decoders.continuations.ROUNDING_UNITS", 1e12)  # every choice is a near tie
-    asked = []
+    requests = []
     read = type(decoder.network).compute_logits
     monkeypatch.setattr(
         type(decoder.network),
         "compute_logits",
-        lambda network, ids, *rest, **named: asked.append(ids.shape) or read(network, ids, *rest, **named),
+        lambda network, ids, *rest, **named: requests.append(ids.shape) or read(network, ids, *rest, **named),
     )
     assert decoder.generate(prompts, [None] * 4, 5, None, [0] * 4) == plain
-    assert sum(rows == 1 and length > 5 for rows, length in asked) >= 20 - 4
+    assert sum(rows == 1 and length > 5 for rows, length in requests) >= 20 - 4
 
 
 @pytest.mark.parametrize("name", list(tiny_decoders.SEEING))
@@ -120,14 +120,14 @@ def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
     prompts = [decoder.build_prompt(f"{decoder.placeholder} USER : what is this ?")] * 2 + [
         decoder.build_prompt("a dog")
     ]
-    said = decoder.generate(prompts, pictures, 4, None, [0] * 3)
-    for prompt, picture, answer in zip(prompts[:2], pictures[:2], said[:2], strict=True):
+    generated = decoder.generate(prompts, pictures, 4, None, [0] * 3)
+    for prompt, picture, answer in zip(prompts[:2], pictures[:2], generated[:2], strict=True):
         given = {
             key: value for key, value in decoder._process(prompt.text, picture.image).items() if torch.is_tensor(value)
         }
-        ids, found = given["input_ids"], []
+        ids, token_ids = given["input_ids"], []
         for _ in range(4):
-            given["input_ids"] = torch.cat([ids, torch.tensor([found], dtype=torch.long)], dim=1)
+            given["input_ids"] = torch.cat([ids, torch.tensor([token_ids], dtype=torch.long)], dim=1)
             given["attention_mask"] = torch.ones_like(given["input_ids"])
             if "mm_token_type_ids" in given:
                 given["mm_token_type_ids"] = (given["input_ids"] == decoder.image_id).int()
@@ -135,9 +135,9 @@ def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
                 token = int(decoder.network.model(**given).logits[0, -1].argmax())
             if token in decoder.ends:
                 break
-            found.append(token)
-        assert answer == tuple(found)
-    assert decoder.generate(prompts[::-1], pictures[::-1], 4, None, [0] * 3) == said[::-1]
+            token_ids.append(token)
+        assert answer == tuple(token_ids)
+    assert decoder.generate(prompts[::-1], pictures[::-1], 4, None, [0] * 3) == generated[::-1]
 
 
 def test_published_draws_take_what_the_checkpoint_says_and_the_best_50():

@@ -47,11 +47,11 @@ def test_a_conversation_is_gone_on_with_as_it_is():
     with pytest.raises(UserError, match="no chat template"):
         decoder.render_chat([Turn("user", "what ?")])
     decoder.tokenizer.chat_template = TEMPLATE
-    asked = [Turn("user", "what ? ")]
-    assert decoder.render_chat(asked) == "USER : what ? ASSISTANT :"
-    assert decoder.render_chat([*asked, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
+    turns = [Turn("user", "what ? ")]
+    assert decoder.render_chat(turns) == "USER : what ? ASSISTANT :"
+    assert decoder.render_chat([*turns, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
     with pytest.raises(UserError, match="no system role"):
-        decoder.render_chat([Turn("system", "be brief"), *asked])
+        decoder.render_chat([Turn("system", "be brief"), *turns])
 
 
 def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
@@ -129,8 +129,12 @@ def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
         build_loading_arguments(dataclasses.replace(entry, four_bit=True))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr(transformers.BitsAndBytesConfig, "post_init", lambda config: None)
-    said = build_loading_arguments(dataclasses.replace(entry, four_bit=True))["quantization_config"]
-    assert (said.load_in_4bit, said.bnb_4bit_quant_type, said.bnb_4bit_compute_dtype) == (True, "nf4", torch.float16)
+    quantization = build_loading_arguments(dataclasses.replace(entry, four_bit=True))["quantization_config"]
+    assert (quantization.load_in_4bit, quantization.bnb_4bit_quant_type, quantization.bnb_4bit_compute_dtype) == (
+        True,
+        "nf4",
+        torch.float16,
+    )
 
 
 def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
@@ -139,9 +143,9 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
     features = body.get_image_features
 
     def doubled(model, *rest, **named):  # what another family may add on the way
-        found = features(model, *rest, **named)
-        found.pooler_output = [2 * one for one in found.pooler_output]
-        return found
+        features_of_image = features(model, *rest, **named)
+        features_of_image.pooler_output = [2 * one for one in features_of_image.pooler_output]
+        return features_of_image
 
     monkeypatch.setattr(body, "get_image_features", doubled)
     vision_language_model.wrap_vision_language_model(

@@ -45,18 +45,18 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         pictures += [picture] * len(texts)
     targets = [(5, 6)] * len(prompts)
     with torch.inference_mode():
-        found = score_targets(decoder, prompts, pictures, targets)
+        generations = score_targets(decoder, prompts, pictures, targets)
         again = score_targets(decoder, prompts, pictures, targets)
-        said = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
+        generated = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
         monkeypatch.setattr(vision_language_model, "is_unmasked", lambda picture, pixels: False)
         processor = copy.copy(decoder.processor)
         processor.image_processor = decoder.processor.image_processor.processor
         plain = replace(decoder, processor=processor, cache=ImageCache())
         fresh = [plain.prepare_image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
         expected = score_targets(plain, prompts, fresh, targets)
-        assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == said
-    assert not np.array_equal(found[0], found[3])
-    for ours, repeated, theirs in zip(found, again, expected, strict=True):
+        assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == generated
+    assert not np.array_equal(generations[0], generations[3])
+    for ours, repeated, theirs in zip(generations, again, expected, strict=True):
         assert ours.tobytes() == repeated.tobytes() == theirs.tobytes()
 
 

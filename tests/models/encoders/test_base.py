@@ -58,12 +58,12 @@ def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_
     )
     assert done.exit_code == 0, done.output
     with written.open(newline="") as file:
-        found = [row["plain_image"] for row in csv.DictReader(file)]
-    assert found[:2] == ["b.png", "own.png"]
-    assert found[2] in ("b.png", "c.png")
+        plain_images = [row["plain_image"] for row in csv.DictReader(file)]
+    assert plain_images[:2] == ["b.png", "own.png"]
+    assert plain_images[2] in ("b.png", "c.png")
 
 
-def test_images_are_not_found_by_an_encoder_without_vectors(tmp_path):
+def test_an_encoder_without_vectors_finds_no_images(tmp_path):
     for part in build("vilt"):
         part.save_pretrained(tmp_path / "vilt")
     render_scene(next(iter(draw_scenes(1, 2026)))).save(tmp_path / "a.png")
@@ -86,12 +86,12 @@ def test_the_numbers_are_those_of_the_plain_layer(shape, bias):
 
 def test_gradients_are_those_of_the_plain_layer():
     layer = torch.nn.Linear(7, 11)
-    found = []
+    gradients = []
     for one in (layer, PackedLinear(layer)):
         states = torch.ones(2, 7, requires_grad=True)
         one(states).square().sum().backward()
-        found.append(states.grad)
-    torch.testing.assert_close(*found)
+        gradients.append(states.grad)
+    torch.testing.assert_close(*gradients)
 
 
 def test_only_single_precision_linear_layers_are_packed():

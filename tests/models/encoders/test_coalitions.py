@@ -156,9 +156,9 @@ def one_by_one(encoder, image, players, masks):
 def test_values_are_those_of_single_passes(late, profile):
     encoder, image = Toy(late=late), picture()
     games = [game(encoder, image, *ids, profile=profile) for ids in (CAPTION, LONG)]
-    asked = [drawn(index, 60, len(players)) for index, players in enumerate(games)]
-    found = Coalitions(encoder, image, games, itself).values(asked)
-    for players, masks, values in zip(games, asked, found, strict=True):
+    coalition_masks = [drawn(index, 60, len(players)) for index, players in enumerate(games)]
+    coalition_values = Coalitions(encoder, image, games, itself).values(coalition_masks)
+    for players, masks, values in zip(games, coalition_masks, coalition_values, strict=True):
         assert values.shape == (60, 1)
         assert values.dtype == np.float64
         np.testing.assert_allclose(values[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13)
@@ -215,13 +215,13 @@ def test_known_values_are_taken():
 def test_a_larger_budget_begins_with_the_numbers_of_a_smaller_one(late):
     image = picture()
     rounds = [drawn(seed, 40, 14) for seed in range(3)]
-    found = []
+    results = []
     for number in (1, 3):
         encoder = Toy(late=late)
         table = Coalitions(encoder, image, [game(encoder, image, *CAPTION)], itself)
         values = [table.values([masks])[0] for masks in rounds[:number]]
-        found.append(values[0])
-    np.testing.assert_array_equal(*found)
+        results.append(values[0])
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("late", [True, False])

@@ -74,13 +74,15 @@ def forward(kind, network, ids, image, tokenizer):
         masked = {"input_ids_masked": ids, "bool_masked_pos": unmasked, "return_loss": False}
         return odds(network(input_ids=ids, attention_mask=here, **pixels, **masked).itm_logits, 1)
     if kind == "blip-2":
-        found = network(input_ids=ids, attention_mask=here, use_image_text_matching_head=True, **pixels)
-        return odds(found.logits_per_image, 1)
+        output = network(input_ids=ids, attention_mask=here, use_image_text_matching_head=True, **pixels)
+        return odds(output.logits_per_image, 1)
     features, boxes = image[..., :-4], image[..., -4:]
     if kind == "visual-bert":
         return odds(network(input_ids=ids, visual_embeds=features).seq_relationship_logits, 0)
-    found = network(input_ids=ids, attention_mask=here, visual_feats=features, visual_pos=boxes)
-    return found.question_answering_score[0] if kind == "lxmert-answering" else odds(found.cross_relationship_score, 1)
+    output = network(input_ids=ids, attention_mask=here, visual_feats=features, visual_pos=boxes)
+    return (
+        output.question_answering_score[0] if kind == "lxmert-answering" else odds(output.cross_relationship_score, 1)
+    )
 
 
 def odds(logits, match):
@@ -92,15 +94,15 @@ def odds(logits, match):
 def test_text_side_image_side_and_fusion_together_are_the_forward_pass(load, pictures, kind):
     encoder = load(kind)
     images = shown(encoder, pictures)
-    found = []
+    logits = []
     for text in TEXTS:
         ids = ids_of(encoder, text)
         for image in images:
             logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))[0]
             expected = forward(kind, encoder.network, ids, image, encoder.tokenizer)
             assert logit.numpy() == pytest.approx(expected.squeeze().numpy(), abs=1e-5, rel=1e-5)
-            found.append(logit)
-    assert torch.stack(found).reshape(9, -1).std(dim=0).min() > 1e-3
+            logits.append(logit)
+    assert torch.stack(logits).reshape(9, -1).std(dim=0).min() > 1e-3
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
@@ -120,19 +122,19 @@ def test_rows_do_not_mix(load, pictures, kind):
 @pytest.mark.parametrize("kind", BUILDERS)
 @torch.inference_mode()
 def test_brain_floats_give_nearly_the_same_logit_as_float32(load, pictures, kind):
-    found = []
+    logits = []
     for dtype in ("float32", "bfloat16"):
         encoder = load(kind, dtype=dtype)
         image = shown(encoder, pictures)[1]
         logit = encoder.fuse(encoder.encode_text(ids_of(encoder, TEXTS[1])), encoder.encode_image(image[None]))
         assert logit.dtype == torch.float32
-        found.append(logit[0].numpy())
-    assert found[1] == pytest.approx(found[0], abs=0.1, rel=0.1)
+        logits.append(logit[0].numpy())
+    assert logits[1] == pytest.approx(logits[0], abs=0.1, rel=0.1)
 
 
 @pytest.mark.parametrize("kind", MATCHING)
 @torch.inference_mode()
-def test_a_network_made_to_prefer_a_match_scores_high(load, pictures, kind):
+def test_a_network_that_prefers_a_match_scores_high(load, pictures, kind):
     match = {"visual-bert": 0}.get(kind, 1)
     encoder = load(kind)
     head = encoder.network.get_submodule(MATCHING[kind])

@@ -67,11 +67,11 @@ def logits(network, images, ids, mask=None, segments=None):
 def test_logits_are_those_of_the_restatement(tmp_path, config, layout):
     weights = random_weights(layout, config)
     images, ids = pairs(config)
-    found = logits(load_matching_network(saved(tmp_path, weights), config), images, ids)
+    computed_logits = logits(load_matching_network(saved(tmp_path, weights), config), images, ids)
     for row in range(3):
         expected = restated.match_logits(weights, config, images[row], ids[row])
-        torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
-    assert found.std(dim=0).min() > 0.01
+        torch.testing.assert_close(computed_logits[row].double(), expected, rtol=0, atol=1e-5)
+    assert computed_logits.std(dim=0).min() > 0.01
 
 
 def test_padding_and_segments_are_those_of_the_restatement(tmp_path):
@@ -80,12 +80,12 @@ def test_padding_and_segments_are_those_of_the_restatement(tmp_path):
     mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3, [1] + [0] * 6])
     segments = torch.tensor([[0, 1, 0, 1, 1, 0, 0]] * 3)
     network = load_matching_network(saved(tmp_path, weights), CONFIG)
-    found = logits(network, images, ids, mask, segments)
+    computed_logits = logits(network, images, ids, mask, segments)
     for row in range(3):
         expected = restated.match_logits(weights, CONFIG, images[row], ids[row], mask[row], segments[row])
-        torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(computed_logits[row].double(), expected, rtol=0, atol=1e-5)
     cut = logits(network, images[1:2], ids[1:2, :4], segments=segments[1:2, :4])
-    torch.testing.assert_close(found[1:2], cut, rtol=0, atol=1e-5)
+    torch.testing.assert_close(computed_logits[1:2], cut, rtol=0, atol=1e-5)
 
 
 def test_positions_of_the_pretrained_file_are_resized(tmp_path):
@@ -95,22 +95,22 @@ def test_positions_of_the_pretrained_file_are_resized(tmp_path):
     torch.save({"model": weights, "epoch": 3, "config": {"image_res": 24}}, tmp_path / "ALBEF.pth")
     network = load_matching_network(tmp_path / "ALBEF.pth", larger)
     assert network.side == 40
-    found = logits(network, images, ids)
+    computed_logits = logits(network, images, ids)
     for row in range(3):
         expected = restated.match_logits(weights, larger, images[row], ids[row])
-        torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(computed_logits[row].double(), expected, rtol=0, atol=1e-5)
 
 
 def by_library(weights):
     """Weights of the image side under the names of transformers, which splits the matrix of attention."""
-    found = {}
+    state = {}
     for key, value in weights.items():
         if key.startswith("visual_encoder."):
             for name, theirs in LIBRARY.items():
                 key = re.sub(name, theirs, key)
             parts = value.chunk(3) if "qkv" in key else (value,)
-            found |= {key.replace("qkv", f"{letter}_proj"): part for letter, part in zip("qkv", parts, strict=False)}
-    return found
+            state |= {key.replace("qkv", f"{letter}_proj"): part for letter, part in zip("qkv", parts, strict=False)}
+    return state
 
 
 LIBRARY = {
@@ -142,8 +142,8 @@ def test_images_are_seen_as_by_the_library(tmp_path):
     library = transformers.ViTModel(vit, add_pooling_layer=False).eval()
     library.load_state_dict(by_library(weights))
     images, _ = pairs(CONFIG)
-    found = load_matching_network(saved(tmp_path, weights), CONFIG).visual_encoder(images)
-    torch.testing.assert_close(found, library(pixel_values=images).last_hidden_state, rtol=0, atol=1e-5)
+    states = load_matching_network(saved(tmp_path, weights), CONFIG).visual_encoder(images)
+    torch.testing.assert_close(states, library(pixel_values=images).last_hidden_state, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("old", "new"), [(16, 24), (5, 3), (1, 2)])
@@ -163,11 +163,11 @@ def test_shapes_alone_say_the_size(tmp_path):
     weights = random_weights("retrieval", config)
     images, ids = pairs(config)
     expected = restated.match_logits(weights, config, images[0], ids[0])
-    found = logits(load_matching_network(saved(tmp_path, weights)), images[:1], ids[:1])[0]
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=3e-5)
+    computed_logits = logits(load_matching_network(saved(tmp_path, weights)), images[:1], ids[:1])[0]
+    torch.testing.assert_close(computed_logits.double(), expected, rtol=0, atol=3e-5)
 
 
-def test_heads_that_no_shape_tells_are_asked_for(tmp_path):
+def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
     file = saved(tmp_path, random_weights("retrieval"))
     with pytest.raises(UserError, match=r"a\.safetensors: width 24 is no multiple of 64; say vision_heads"):
         load_matching_network(file)
@@ -199,15 +199,15 @@ def test_settings_that_the_file_contradicts_are_refused(tmp_path, changes, fault
 @pytest.mark.parametrize("layout", ["retrieval", "pretrained"])
 def test_momentum_copies_and_what_training_compared_with_do_not_count(tmp_path, layout):
     weights = random_weights(layout)
-    kept = {
+    remaining = {
         key: value
         for key, value in weights.items()
         if key.startswith(("visual_encoder.", "text_encoder.", "itm_head.")) and ".cls." not in key
     }
-    assert len(kept) < len(weights) / 1.9
+    assert len(remaining) < len(weights) / 1.9
     images, ids = pairs(CONFIG)
     given, alone = (
-        logits(load_matching_network(saved(tmp_path, part), CONFIG), images, ids) for part in (weights, kept)
+        logits(load_matching_network(saved(tmp_path, part), CONFIG), images, ids) for part in (weights, remaining)
     )
     assert torch.equal(given, alone)
 
@@ -299,12 +299,12 @@ def likelihood(bert, question, answer):
 @pytest.mark.parametrize("nodes", [512, 5, 1])
 def test_likelihoods_are_those_of_the_library(network, bert, nodes):
     question = torch.randn(3, 6, CONFIG["bert_config"]["hidden_size"], generator=torch.Generator().manual_seed(0))
-    found = network.text_decoder(question, build_answer_trees(ANSWERS, START, END, "cpu", nodes))
-    assert found.shape == (3, len(ANSWERS))
+    losses = network.text_decoder(question, build_answer_trees(ANSWERS, START, END, "cpu", nodes))
+    assert losses.shape == (3, len(ANSWERS))
     expected = torch.tensor([[likelihood(bert, states, answer) for answer in ANSWERS] for states in question])
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    assert found.std(dim=0).min() > 1e-3
-    assert torch.equal(found[:, 0], found[:, 5])
+    torch.testing.assert_close(losses, expected, rtol=0, atol=1e-5)
+    assert losses.std(dim=0).min() > 1e-3
+    assert torch.equal(losses[:, 0], losses[:, 5])
 
 
 @torch.inference_mode()

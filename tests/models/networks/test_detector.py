@@ -31,7 +31,7 @@ PLAIN = DetectorSettings(shortest=4, longest=99, mean=(0, 0, 0))
 
 
 @pytest.mark.parametrize(
-    ("size", "wanted"),
+    ("size", "expected"),
     [
         ((480, 640), (800, 1067)),  # 1066.67
         ((640, 480), (1067, 800)),
@@ -42,15 +42,15 @@ PLAIN = DetectorSettings(shortest=4, longest=99, mean=(0, 0, 0))
         ((500, 333), (1201, 800)),  # 1201.2
     ],
 )
-def test_sizes_worked_by_hand(size, wanted):
-    assert compute_resized_size(*size, 800, 1333) == wanted
+def test_sizes_worked_by_hand(size, expected):
+    assert compute_resized_size(*size, 800, 1333) == expected
 
 
 def test_levels_are_blue_green_red_less_their_mean():
     image = Image.new("RGB", (3, 3), (255, 10, 0))
-    found = prepare_image(image, DetectorSettings(shortest=3))
-    assert found.dtype == torch.float32
-    assert found[:, 1, 1].tolist() == pytest.approx([0 - 102.9801, 10 - 115.9465, 255 - 122.7717], abs=1e-4)
+    prepared = prepare_image(image, DetectorSettings(shortest=3))
+    assert prepared.dtype == torch.float32
+    assert prepared[:, 1, 1].tolist() == pytest.approx([0 - 102.9801, 10 - 115.9465, 255 - 122.7717], abs=1e-4)
     halved = prepare_image(image, DetectorSettings(shortest=3, deviation=(1, 2, 4)))
     assert halved[:, 1, 1].tolist() == pytest.approx([-102.9801, (10 - 115.9465) / 2, (255 - 122.7717) / 4], abs=1e-4)
 
@@ -81,8 +81,8 @@ def test_files_are_turned_as_their_exif_data_says(tmp_path):
     pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned clockwise
-    found = saved(Image.fromarray(pixels), tmp_path / "a.png", exif=exif)
-    assert (found == np.rot90(pixels, -1)).all()
+    path = saved(Image.fromarray(pixels), tmp_path / "a.png", exif=exif)
+    assert (path == np.rot90(pixels, -1)).all()
     assert (saved(Image.fromarray(pixels), tmp_path / "b.png") == pixels).all()
 
 
@@ -158,8 +158,8 @@ drawn = st.lists(st.tuples(corners, corners, corners, corners, st.integers(0, 5)
 def test_the_best_boxes_are_those_of_the_plain_rule(rows, limit, most):
     boxes = np.array([[min(a, c), min(b, d), max(a, c), max(b, d)] for a, b, c, d, _ in rows], dtype=np.float32)
     scores = np.array([row[4] for row in rows], dtype=np.float32)
-    found = suppress_overlaps(torch.from_numpy(boxes), torch.from_numpy(scores), limit, most).tolist()
-    assert found == restated_nms(boxes, scores, limit)[:most]
+    selected = suppress_overlaps(torch.from_numpy(boxes), torch.from_numpy(scores), limit, most).tolist()
+    assert selected == restated_nms(boxes, scores, limit)[:most]
 
 
 @pytest.mark.parametrize("side", [14, 4, 3])
@@ -170,8 +170,8 @@ def test_every_cell_has_the_maximum_of_the_plain_loop(side):
     boxes = np.concatenate([start, start + draw.exponential(200, (120, 2))], axis=1)
     boxes[:60] = np.round(boxes[:60] / 16) * 16 + 8  # odd multiples of 8
     boxes = np.clip(boxes, -40, [1072, 608, 1072, 608]).astype(np.float32)
-    found = pool_boxes(torch.from_numpy(states), torch.from_numpy(boxes), side, 1 / 16)
-    assert (found.numpy() == restated_pool(states, boxes, side)).all()
+    pooled = pool_boxes(torch.from_numpy(states), torch.from_numpy(boxes), side, 1 / 16)
+    assert (pooled.numpy() == restated_pool(states, boxes, side)).all()
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_spans_are_those_of_float32():
 
 def test_what_lies_beyond_the_map_is_cut_and_an_empty_cell_is_zero():
     states = -torch.ones(1, 4, 4)
-    found = pool_boxes(states, torch.tensor([[32.0, 0, 96, 0], [64, 64, 80, 80]]), 2, 1 / 16)
-    assert found[0, 0].tolist() == [[-1, 0], [-1, 0]]  # columns 2 to 6: 2 to 4, then 4 to 7
-    assert (found[1] == 0).all()
+    pooled = pool_boxes(states, torch.tensor([[32.0, 0, 96, 0], [64, 64, 80, 80]]), 2, 1 / 16)
+    assert pooled[0, 0].tolist() == [[-1, 0], [-1, 0]]  # columns 2 to 6: 2 to 4, then 4 to 7
+    assert (pooled[1] == 0).all()
 
 
 def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:
@@ -241,18 +241,18 @@ def test_scores_and_deltas_go_with_their_anchor():
 def test_the_best_candidates_are_chosen_before_they_are_cut_and_thinned():
     # one anchor of 20 x 20 in each of 6 cells, not moved; scores 0 to 5 from left to right
     settings = DetectorSettings(candidates=3, proposals=2, proposal_overlap=0.0)
-    found = ProposalGenerator(1, 1, 1, settings)
+    generator = ProposalGenerator(1, 1, 1, settings)
     with torch.no_grad():
-        for part in found.parameters():
+        for part in generator.parameters():
             part.zero_()
-        found.rpn_head.conv.weight[0, 0, 1, 1] = 1
-        found.rpn_head.objectness_logits.weight.fill_(1)
-    with_anchors(found, [[-10, -10, 10, 10]])
+        generator.rpn_head.conv.weight[0, 0, 1, 1] = 1
+        generator.rpn_head.objectness_logits.weight.fill_(1)
+    with_anchors(generator, [[-10, -10, 10, 10]])
     states = torch.arange(6.0).view(1, 1, 1, 6)
     # at the image's end of 70 pixels the last anchor is nothing, and no fourth takes its place; of the other two, which
     # overlap, the better stays
-    assert found(states, 16, 70).tolist() == [[54, 0, 70, 10]]
-    assert found(states, 16, 100).tolist() == [[70, 0, 90, 10], [38, 0, 58, 10]]
+    assert generator(states, 16, 70).tolist() == [[54, 0, 70, 10]]
+    assert generator(states, 16, 100).tolist() == [[70, 0, 90, 10], [38, 0, 58, 10]]
 
 
 def picture(seed: int, height: int, width: int) -> Image.Image:
@@ -273,16 +273,16 @@ def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, widt
     weights = tiny_weights(seed)
     detector = load_detector(save_tiny(tmp_path, weights))
     pixels = prepare_image(picture(seed, height, width), detector.settings)
-    found, plain = detector(pixels), restated(weights, pixels)
-    assert found.boxes.shape == (5, 4)
-    assert found.features.shape == (5, WIDTH)
-    np.testing.assert_allclose(found.boxes.numpy(), plain["boxes"], atol=2e-3)
-    np.testing.assert_allclose(found.features.numpy(), plain["features"], atol=1e-4)
-    np.testing.assert_allclose(found.scores.numpy(), plain["scores"], atol=1e-5)
-    np.testing.assert_allclose(found.attribute_scores.numpy(), plain["attribute_scores"], atol=1e-5)
-    assert found.classes.tolist() == plain["classes"].tolist()
-    assert found.attributes.tolist() == plain["attributes"].tolist()
-    assert (found.scores.diff() <= 0).all()
+    regions, plain = detector(pixels), restated(weights, pixels)
+    assert regions.boxes.shape == (5, 4)
+    assert regions.features.shape == (5, WIDTH)
+    np.testing.assert_allclose(regions.boxes.numpy(), plain["boxes"], atol=2e-3)
+    np.testing.assert_allclose(regions.features.numpy(), plain["features"], atol=1e-4)
+    np.testing.assert_allclose(regions.scores.numpy(), plain["scores"], atol=1e-5)
+    np.testing.assert_allclose(regions.attribute_scores.numpy(), plain["attribute_scores"], atol=1e-5)
+    assert regions.classes.tolist() == plain["classes"].tolist()
+    assert regions.attributes.tolist() == plain["attributes"].tolist()
+    assert (regions.scores.diff() <= 0).all()
 
 
 def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):

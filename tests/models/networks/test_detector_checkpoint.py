@@ -44,7 +44,7 @@ def test_what_is_missing_unexpected_or_misshapen_is_listed(tmp_path):
     weights["roi_heads.box_predictor.cls_score.bias"] = torch.zeros(9)
     with pytest.raises(UserError) as fault:
         load_detector(save_tiny(tmp_path, weights))
-    for said in (
+    for message in (
         "pytorch_model.bin",
         "lacks",
         "bbox_pred.bias",
@@ -52,7 +52,7 @@ def test_what_is_missing_unexpected_or_misshapen_is_listed(tmp_path):
         "unexpected roi_heads.mask.weight",
         "cls_score.bias 9 for 8",
     ):
-        assert said in str(fault.value)
+        assert message in str(fault.value)
 
 
 def test_an_entry_excuses_keys_with_a_reason(tmp_path):
@@ -111,7 +111,7 @@ class Harm:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (pickle.dumps({"model": {"a": Harm()}}), "holds an object of posix.mkdir, which is not loaded"),
         (pickle.dumps({"model": {"a": np.array([Harm()], dtype=object)}}), "holds an object of posix.mkdir"),
@@ -122,10 +122,10 @@ class Harm:
         (b"", "truncated or no pickle of arrays"),
     ],
 )
-def test_pickles_of_other_things_are_refused(tmp_path, monkeypatch, content, said):
+def test_pickles_of_other_things_are_refused(tmp_path, monkeypatch, content, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "caffe.pkl").write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         load_detector(tmp_path / "caffe.pkl")
     assert not (tmp_path / "harm").exists()
 
@@ -135,7 +135,7 @@ def config_of(tmp_path, text):
     return tmp_path / "config.yaml"
 
 
-def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(detector_file, tmp_path, caplog):
+def test_the_configuration_ignores_case_and_unread_keys_are_reported(detector_file, tmp_path, caplog):
     text = """
     MODEL: {PIXEL_MEAN: [1, 2, 3], DEVICE: cpu}
     input: {min_size_test: 600, format: BGR}
@@ -146,8 +146,8 @@ def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(dete
     max_detections: 100
     """
     with caplog.at_level(logging.INFO):
-        found = read_config(config_of(tmp_path, text), load_detector(detector_file).sizes)
-    assert found == DetectorSettings(
+        regions = read_config(config_of(tmp_path, text), load_detector(detector_file).sizes)
+    assert regions == DetectorSettings(
         mean=(1, 2, 3),
         shortest=600,
         anchor_offset=0.5,
@@ -161,7 +161,7 @@ def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(dete
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("input: {format: RGB}", r"input.format: unsupported value (got 'RGB', expected 'BGR')"),
         ("roi_box_head: {res5halve: true}", r"res5halve: unsupported value (got True, expected False)"),
@@ -178,10 +178,10 @@ def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(dete
         ("a: !!python/name:os.mkdir", "cannot be read"),
     ],
 )
-def test_a_configuration_that_cannot_be_is_refused(detector_file, tmp_path, text, said):
+def test_a_configuration_that_cannot_be_is_refused(detector_file, tmp_path, text, message):
     with pytest.raises(UserError) as fault:
         load_detector(detector_file, config_of(tmp_path, text))
-    assert said in str(fault.value)
+    assert message in str(fault.value)
     assert str(tmp_path / "config.yaml") in str(fault.value)
 
 
@@ -198,7 +198,7 @@ def test_a_configuration_of_another_detector_is_refused(tmp_path, detector_file)
         load_detector(detector_file, config_of(tmp_path, fits.replace("7}", "8}").replace("24, 48", "24, 48, 96")))
 
 
-def test_the_configuration_beside_the_weights_is_taken_and_a_named_one_before_it(tmp_path, detector_file):
+def test_a_named_configuration_overrides_the_one_next_to_the_weights(tmp_path, detector_file):
     assert load_detector(detector_file).settings.most == CONFIG["max_detections"]
     assert load_detector(detector_file, config_of(tmp_path, "max_detections: 40")).settings.most == 40
     assert load_detector(save_tiny(tmp_path / "bare", config=None)).settings == DetectorSettings()

@@ -56,13 +56,13 @@ class Restated:
     @staticmethod
     def attention(queries, keys, values, heads, mask):
         size = queries.shape[-1] // heads
-        found = []
+        contexts = []
         for head in range(heads):
             part = slice(head * size, (head + 1) * size)
             scores = queries[:, part] @ keys[:, part].T / np.sqrt(size) - 10000 * (1 - mask)
             shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-            found.append(shares / shares.sum(axis=-1, keepdims=True) @ values[:, part])
-        return np.concatenate(found, axis=-1)
+            contexts.append(shares / shares.sum(axis=-1, keepdims=True) @ values[:, part])
+        return np.concatenate(contexts, axis=-1)
 
     def perceptron(self, before, after, states):
         inner = self.linear(f"{before}.dense", states)
@@ -115,8 +115,8 @@ class Restated:
             image, text = self.together(f"bert.encoder.c_layer.{number}", image, text, image_mask, text_mask)
         text = until("layer", self.config["num_hidden_layers"], text, heads[0], text_mask)
         image = until("v_layer", self.config["v_num_hidden_layers"], image, heads[1], image_mask)
-        said = np.maximum(self.linear("bert.t_pooler.dense", text[0]), 0)
-        return said * np.maximum(self.linear("bert.v_pooler.dense", image[0]), 0)
+        pooled = np.maximum(self.linear("bert.t_pooler.dense", text[0]), 0)
+        return pooled * np.maximum(self.linear("bert.v_pooler.dense", image[0]), 0)
 
     def rows(self, inputs, multitask):
         """ITM logits and the retrieval logit of every row."""
@@ -146,26 +146,26 @@ def written(folder, weights, config=VILBERT):
 def test_logits_are_those_of_the_specification(tmp_path, inputs, multitask, changed):
     config = VILBERT | changed
     weights = vilbert_weights(config, multitask)
-    found = compute_logits(written(tmp_path, weights), config, inputs, "vilbert-12in1" if multitask else "vilbert")
+    logits = compute_logits(written(tmp_path, weights), config, inputs, "vilbert-12in1" if multitask else "vilbert")
     match, ranks = Restated(weights, config).rows(inputs, multitask)
     assert match.std() > 0.1
-    assert found["match_logits"].dtype == np.float32
-    np.testing.assert_allclose(found["match_logits"], match, rtol=1e-5, atol=1e-5)
-    assert ("retrieval_logit" in found) == multitask
+    assert logits["match_logits"].dtype == np.float32
+    np.testing.assert_allclose(logits["match_logits"], match, rtol=1e-5, atol=1e-5)
+    assert ("retrieval_logit" in logits) == multitask
     if multitask:
-        assert found["retrieval_logit"].shape == (5, 1)
-        np.testing.assert_allclose(found["retrieval_logit"], ranks, rtol=1e-5, atol=1e-5)
+        assert logits["retrieval_logit"].shape == (5, 1)
+        np.testing.assert_allclose(logits["retrieval_logit"], ranks, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1"])
 def test_no_row_depends_on_how_many_there_are(vilbert_file, inputs, kind):
-    whole = compute_logits(vilbert_file(kind != "vilbert"), None, inputs, kind)
+    complete = compute_logits(vilbert_file(kind != "vilbert"), None, inputs, kind)
     for rows in (slice(0, 1), slice(1, 3), slice(2, 5)):  # the original's fourth output changes where the batch is odd
         part = compute_logits(
             vilbert_file(kind != "vilbert"), None, {name: some[rows] for name, some in inputs.items()}, kind
         )
-        for name, found in part.items():
-            assert (found == whole[name][rows]).all()
+        for name, values in part.items():
+            assert (values == complete[name][rows]).all()
     empty = compute_logits(
         vilbert_file(kind != "vilbert"), None, {name: some[:0] for name, some in inputs.items()}, kind
     )
@@ -180,16 +180,16 @@ def test_padding_changes_nothing(vilbert_file, inputs):
         for name, some in inputs.items()
     }
     alone = compute_logits(vilbert_file(True), None, cut, "vilbert-12in1")
-    for name, found in alone.items():
-        np.testing.assert_allclose(found, padded[name][3:4], rtol=0, atol=1e-5)
+    for name, values in alone.items():
+        np.testing.assert_allclose(values, padded[name][3:4], rtol=0, atol=1e-5)
 
 
 def test_masks_and_types_that_are_not_given_are_ones_and_zeros(vilbert_file, inputs):
     plain = {name: inputs[name] for name in ("input_ids", "features", "boxes")}
     ones = {"attention_mask": np.ones((5, 9), dtype=bool), "image_mask": np.ones((5, 6), dtype=np.float32)}
-    said = plain | ones | {"token_type_ids": np.zeros((5, 9), dtype=np.int32)}
+    complete = plain | ones | {"token_type_ids": np.zeros((5, 9), dtype=np.int32)}
     assert np.array_equal(
-        *(compute_logits(vilbert_file(False), None, given, "vilbert")["match_logits"] for given in (plain, said))
+        *(compute_logits(vilbert_file(False), None, given, "vilbert")["match_logits"] for given in (plain, complete))
     )
 
 
@@ -210,9 +210,9 @@ def test_the_command_writes_what_the_library_says(vilbert_file, inputs, tmp_path
             app, [*words, "--model", str(model), "--config", str(vilbert_file(True).parent / "config.json")]
         )
         assert done.exit_code == 0, done.output
-        found = dict(np.load(tmp_path / "out.npz"))
-        assert found.keys() == expected.keys()
-        assert all((found[name] == expected[name]).all() for name in found)
+        outputs = dict(np.load(tmp_path / "out.npz"))
+        assert outputs.keys() == expected.keys()
+        assert all((outputs[name] == expected[name]).all() for name in outputs)
 
 
 def test_a_task_is_inserted_for_12_in_1_alone(vilbert_file, inputs):
@@ -229,15 +229,15 @@ def test_a_task_is_inserted_for_12_in_1_alone(vilbert_file, inputs):
     )
 
 
-def test_a_checkpoint_made_to_prefer_a_match_does_so_at_index_0(tmp_path, inputs):
+def test_a_checkpoint_that_prefers_a_match_does_so_at_index_0(tmp_path, inputs):
     weights = vilbert_weights(VILBERT, True)
     weights[f"{ITM}.weight"].zero_()
     weights[f"{ITM}.bias"] = torch.tensor([3.0, -1.0])
     weights["vil_logit.weight"].zero_()
     weights["vil_logit.bias"] = torch.tensor([7.0])
-    found = compute_logits(written(tmp_path, weights), None, inputs, "vilbert-12in1")
-    assert (found["match_logits"] == [3, -1]).all()
-    assert (found["retrieval_logit"] == 7).all()
+    logits = compute_logits(written(tmp_path, weights), None, inputs, "vilbert-12in1")
+    assert (logits["match_logits"] == [3, -1]).all()
+    assert (logits["retrieval_logit"] == 7).all()
 
 
 def test_layouts_of_older_files_are_read(tmp_path, vilbert_file, inputs):
@@ -294,8 +294,8 @@ def test_an_unknown_key_is_named_and_another_shape_too(tmp_path, inputs):
 def test_a_head_that_scores_nothing_may_lack(tmp_path, vilbert_file, inputs):
     weights = {key: value for key, value in vilbert_weights(VILBERT, False).items() if not is_unused(key)}
     assert len(weights) < len(vilbert_layout(VILBERT, False))
-    found = compute_logits(written(tmp_path, weights), None, inputs, "vilbert")["match_logits"]
-    assert (found == compute_logits(vilbert_file(False), None, inputs, "vilbert")["match_logits"]).all()
+    logits = compute_logits(written(tmp_path, weights), None, inputs, "vilbert")["match_logits"]
+    assert (logits == compute_logits(vilbert_file(False), None, inputs, "vilbert")["match_logits"]).all()
 
 
 def test_a_12_in_1_is_no_vilbert(vilbert_file, inputs):
@@ -306,7 +306,7 @@ def test_a_12_in_1_is_no_vilbert(vilbert_file, inputs):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"hidden_size": 25}, "hidden_size is 25, its weights have 24"),
         ({"v_num_hidden_layers": 4}, "v_num_hidden_layers is 4, its weights have 3"),
@@ -320,29 +320,29 @@ def test_a_12_in_1_is_no_vilbert(vilbert_file, inputs):
         ({"dynamic_attention": True}, "dynamic_attention is True"),
     ],
 )
-def test_a_json_that_does_not_fit_is_refused(vilbert_file, inputs, changed, said):
-    with pytest.raises(UserError, match=said):
+def test_a_json_that_does_not_fit_is_refused(vilbert_file, inputs, changed, message):
+    with pytest.raises(UserError, match=message):
         compute_logits(vilbert_file(False), VILBERT | changed, inputs, "vilbert")
 
 
 def test_sizes_are_read_from_the_weights(vilbert_file, inputs):
     untold = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
     least = {key: VILBERT[key] for key in (*untold, "v_biattention_id", "t_biattention_id")}
-    found, whole = (
+    read, configured = (
         compute_logits(vilbert_file(False), config, inputs, "vilbert")["match_logits"] for config in (least, VILBERT)
     )
-    assert (found == whole).all()
+    assert (read == configured).all()
 
 
 def test_options_that_decide_numbers_are_followed(vilbert_file, inputs):
-    found = [
+    logits = [
         compute_logits(vilbert_file(False), VILBERT | changed, inputs, "vilbert")["match_logits"]
         for changed in ({}, {"fusion_method": "sum"}, {"hidden_act": "relu"}, {"v_hidden_act": "relu"})
     ]
-    assert all(np.abs(found[0] - other).max() > 1e-4 for other in found[1:])
+    assert all(np.abs(logits[0] - other).max() > 1e-4 for other in logits[1:])
 
 
-def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, inputs):
+def test_sizes_come_from_a_json_next_to_the_file_or_are_the_released_ones(tmp_path, inputs):
     path = written(tmp_path, vilbert_weights(VILBERT, False))
     assert compute_logits(path, None, inputs, "vilbert")["match_logits"].shape == (5, 2)
     (tmp_path / "tiny.json").write_text("[")
@@ -354,7 +354,7 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"task_ids": None}, "task_ids missing; this model needs input_ids, features, boxes, task_ids"),
         ({"features": None, "boxes": None}, "features, boxes missing"),
@@ -380,8 +380,8 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
         ),
     ],
 )
-def test_inputs_that_are_not_as_they_should_be_are_refused(vilbert_file, inputs, changed, said):
+def test_inputs_that_are_not_as_they_should_be_are_refused(vilbert_file, inputs, changed, message):
     given = {name: values for name, values in (inputs | changed).items() if values is not None}
-    with pytest.raises(UserError, match=said) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         compute_logits(vilbert_file(True), None, given, "vilbert-12in1")
     assert "\n" not in str(raised.value)

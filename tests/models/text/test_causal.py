@@ -38,16 +38,16 @@ def test_what_is_no_sorted_set_of_texts_is_refused(sequences):
 
 
 @given(TREE_SEQUENCES, st.integers(1, 12))
-def test_every_sequence_is_found_again_within_the_budget(sequences, budget):
-    found = []
+def test_every_sequence_is_in_the_tries_within_the_budget(sequences, budget):
+    results = []
     for trie in batch_prefix_trees(sequences, budget):
         assert len(trie.tokens) <= budget or len(trie.sequences) == 1
         for index, sequence in enumerate(trie.sequences):
             path = trie.get_path(index)
             assert tuple(trie.tokens[path]) == sequence
             assert np.array_equal(np.flatnonzero(trie.build_ancestor_mask()[path[-1]]), path)
-            found.append(sequence)
-    assert found == sorted(set(sequences))
+            results.append(sequence)
+    assert results == sorted(set(sequences))
 
 
 @given(TREE_SEQUENCES, st.randoms())
@@ -80,13 +80,13 @@ def test_shared_prefixes_give_what_single_passes_give(model):
     trie = build_prefix_trees(SEQUENCES)
     losses = causal.compute_node_losses(model, trie)
     for index, sequence in enumerate(trie.sequences):
-        found = losses[trie.get_path(index)]
-        assert np.isnan(found[0])
+        values = losses[trie.get_path(index)]
+        assert np.isnan(values[0])
         with torch.inference_mode():
-            np.testing.assert_allclose(found[1:], _plain(model.network, sequence), atol=2e-5)
+            np.testing.assert_allclose(values[1:], _plain(model.network, sequence), atol=2e-5)
 
 
-def test_models_that_read_no_trees_are_found_out(tokenizer):
+def test_models_that_read_no_trees_are_detected(tokenizer):
     reads = {
         kind: causal.wrap_causal_model(
             ModelSpec(kind, weights="none", revision="0"), build_network(kind), tokenizer, "cpu"
@@ -99,14 +99,14 @@ def test_models_that_read_no_trees_are_found_out(tokenizer):
 def test_out_of_memory_halves_the_batch(model, monkeypatch):
     expected = causal.compute_node_losses(model, build_prefix_trees(SEQUENCES))
     name = "_compute_tree_losses" if model.reads_trees else "_compute_row_losses"
-    whole = getattr(causal, name)
+    complete = getattr(causal, name)
     sizes = []
 
     def cramped(model, trie):
         sizes.append(len(trie.sequences))
         if len(trie.sequences) > 1:
             raise torch.OutOfMemoryError
-        return whole(model, trie)
+        return complete(model, trie)
 
     monkeypatch.setattr(causal, name, cramped)
     np.testing.assert_allclose(causal.compute_node_losses(model, build_prefix_trees(SEQUENCES)), expected, atol=2e-5)

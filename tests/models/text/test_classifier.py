@@ -43,21 +43,21 @@ def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tm
 @pytest.mark.parametrize("texts", [PAIRS, [(text,) for pair in PAIRS for text in pair]])
 def test_logits_are_those_of_single_passes_with_segments(texts):
     model = classifier_model("a", "b", "c")
-    found = classifier.compute_class_logits(model, [*texts, texts[0]])
-    assert len(found) == len(texts)
+    logits = classifier.compute_class_logits(model, [*texts, texts[0]])
+    assert len(logits) == len(texts)
     for given in texts:
         with torch.inference_mode():
             expected = model.network(**model.tokenizer(*given, return_tensors="pt")).logits[0]
-        np.testing.assert_allclose(found[given], expected, atol=2e-5)
+        np.testing.assert_allclose(logits[given], expected, atol=2e-5)
 
 
-def test_long_input_is_cut_and_said_to_be(caplog):
+def test_long_input_is_truncated_and_reported(caplog):
     model = classifier_model("a", "b")
     with caplog.at_level(logging.WARNING):
-        found = classifier.compute_class_logits(
+        logits = classifier.compute_class_logits(
             model, [("a cat " * 20,), ("a cat " * 30,), ("a cat",)], max_positions=8
         )
-    np.testing.assert_array_equal(found["a cat " * 20,], found["a cat " * 30,])
+    np.testing.assert_array_equal(logits["a cat " * 20,], logits["a cat " * 30,])
     assert "2 inputs fill all 8 positions" in caplog.text
 
 

@@ -62,7 +62,7 @@ def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tm
 
 
 @pytest.mark.parametrize("drop", [None, "cls.predictions.transform.dense.weight"])
-def test_a_checkpoint_in_berts_first_format_loads_whole_or_is_refused(folder, tmp_path, drop):
+def test_a_checkpoint_in_berts_first_format_loads_completely_or_is_refused(folder, tmp_path, drop):
     state = {}
     for key, tensor in masked_network().state_dict().items():
         state[key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
@@ -80,8 +80,8 @@ def test_a_checkpoint_in_berts_first_format_loads_whole_or_is_refused(folder, tm
         return
     ids = torch.tensor([[2, 5, MASK, 9, 3]])
     with torch.inference_mode():
-        found, expected = masked.load_masked_model(spec, CPU).network(ids).logits, masked_network()(ids).logits
-    np.testing.assert_array_equal(found, expected)
+        logits, expected = masked.load_masked_model(spec, CPU).network(ids).logits, masked_network()(ids).logits
+    np.testing.assert_array_equal(logits, expected)
 
 
 def test_a_model_without_a_mask_token_is_refused(tokenizer):
@@ -107,7 +107,7 @@ def test_a_long_text_is_cut_at_the_window(model):
 
 def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
     sequences = [model.tokenize(text) for text in TEXTS]
-    found = masked.compute_pseudo_log_likelihoods(model, sequences)
+    likelihoods = masked.compute_pseudo_log_likelihoods(model, sequences)
     for ids in sequences[:-1]:
         single = []
         for place in range(1, len(ids) - 1):
@@ -116,8 +116,8 @@ def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
             with torch.inference_mode():
                 scores = torch.log_softmax(model.network(input_ids=row).logits[0, place].double(), dim=-1)
             single.append(float(scores[ids[place]]))
-        assert found[ids] == pytest.approx(np.mean(single), abs=2e-5)
-    assert found[sequences[-1]] is None
+        assert likelihoods[ids] == pytest.approx(np.mean(single), abs=2e-5)
+    assert likelihoods[sequences[-1]] is None
 
 
 def test_no_score_depends_on_what_it_is_computed_with(model):
@@ -128,7 +128,7 @@ def test_no_score_depends_on_what_it_is_computed_with(model):
 
 
 @pytest.mark.parametrize("scale", ["logit", "log_softmax"])
-def test_best_tokens_are_the_head_of_the_whole_vocabulary(model, scale):
+def test_best_tokens_are_the_first_of_the_sorted_vocabulary(model, scale):
     ids = (2, 5, MASK, 9, 3)
     best = masked.find_best_tokens(model, [(ids, 2, False)], 7, scale)[ids, 2, False]
     with torch.inference_mode():
@@ -137,9 +137,9 @@ def test_best_tokens_are_the_head_of_the_whole_vocabulary(model, scale):
     expected = torch.sort(scores, descending=True)
     assert best[:, 0].tolist() == expected.indices[:7].tolist()
     np.testing.assert_allclose(best[:, 1], expected.values[:7], atol=1e-5)
-    wanted = masked.compute_token_scores(model, [(ids, 2, (9, 5)), (ids, 2, (7,))], scale)
-    np.testing.assert_allclose(wanted[ids, 2, (9, 5)], scores[[9, 5]], atol=1e-5)
-    np.testing.assert_allclose(wanted[ids, 2, (7,)], scores[[7]], atol=1e-5)
+    token_scores = masked.compute_token_scores(model, [(ids, 2, (9, 5)), (ids, 2, (7,))], scale)
+    np.testing.assert_allclose(token_scores[ids, 2, (9, 5)], scores[[9, 5]], atol=1e-5)
+    np.testing.assert_allclose(token_scores[ids, 2, (7,)], scores[[7]], atol=1e-5)
 
 
 def test_where_a_vocabulary_marks_beginnings_only_they_may_begin_a_word():
@@ -195,11 +195,11 @@ def test_the_converted_model_says_what_the_network_says(network, tmp_path, wrapp
     dropped = convert_spanbert(*_released(network, tmp_path, wrapped=wrapped), tmp_path / "spanbert")
     assert dropped == ["bert.pooler.dense.weight", "cls.pair_bias"]
     spec = ModelSpec("spanbert", kind="masked", weights=str(tmp_path / "spanbert"), revision="local")
-    found = load_masked_model(spec, Device("cpu", 1, "test"))
+    loaded_model = load_masked_model(spec, Device("cpu", 1, "test"))
     ids = torch.tensor([[2, 5, 4, 7, 3]])
     with torch.inference_mode():
-        assert torch.equal(found.network(ids).logits, network(ids).logits)
-    assert found.tokenizer("a B c")["input_ids"] == [2, 5, 1, 7, 3]
+        assert torch.equal(loaded_model.network(ids).logits, network(ids).logits)
+    assert loaded_model.tokenizer("a B c")["input_ids"] == [2, 5, 1, 7, 3]
 
 
 def test_an_archive_without_the_head_is_refused_and_leaves_nothing(network, tmp_path):

@@ -1,6 +1,6 @@
 """Files in their authors' own layouts: ALBEF, ViLBERT, 12-in-1, the detector, SpanBERT with its head, GRUEN's BERT.
 
-Their sizes are small; a network whose shapes do not tell its heads gets a JSON beside its file (`BESIDE`).
+Their sizes are small; a network whose shapes do not tell its heads gets a JSON next to its file (`SETTINGS_FILES`).
 """
 
 import io
@@ -73,7 +73,7 @@ def detector_settings() -> bytes:
 
 
 def spanbert_with_head() -> bytes:
-    """The archive with fairseq's checkpoint: the model and both its heads below `decoder.`, beside training's state."""
+    """The archive with the checkpoint of fairseq: model and heads below `decoder.`, next to the state of training."""
     network = seeded("spanbert", lambda: transformers.BertForMaskedLM(_bert(cased=True)))
     state = {f"decoder.{key}": values for key, values in state_of(network, without=(r"position_ids$",)).items()}
     state["decoder.pair_target_predictions.bias"] = torch.zeros(4)
@@ -110,7 +110,7 @@ def gruen_cola() -> bytes:
 def vilbert_regions(names: list[str]) -> Mapping[str, bytes]:
     """Regions of images in a file each, as ViLBERT's own detector would give them."""
     draw = np.random.default_rng(5)
-    found = {}
+    contents = {}
     for name in sorted(names):
         corner = draw.uniform(0, 100, (6, 2))
         boxes = np.concatenate([corner, corner + draw.uniform(20, 120, (6, 2))], axis=1)
@@ -123,11 +123,11 @@ def vilbert_regions(names: list[str]) -> Mapping[str, bytes]:
             size=np.array([256, 256]),
             detector="vqa-maskrcnn-benchmark",
         )
-        found[f"{name}.npz"] = held.getvalue()
-    return found
+        contents[f"{name}.npz"] = held.getvalue()
+    return contents
 
 
-BESIDE = {
+SETTINGS_FILES = {
     "dl.fbaipublicfiles.com/vilbert-multi-task/config.json": lambda: json.dumps(vilbert_settings()).encode(),
     "nlp.cs.unc.edu/models/config.yaml": detector_settings,
 }
@@ -147,6 +147,6 @@ def _config(cased: bool, architecture: str, **added: Any) -> bytes:
 
 
 def _saved(value: Any) -> bytes:
-    made = io.BytesIO()
-    torch.save(value, made)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()

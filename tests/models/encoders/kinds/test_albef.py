@@ -28,7 +28,7 @@ TOKENIZER = albef.remove_end_token(bert_tokenizer())
 ENCODER = albef.Albef(ModelSpec("albef"), "cpu", None, TOKENIZER, 14)
 
 
-def said(text):
+def clean_caption(text):
     return albef.clean_text(text)[0]
 
 
@@ -52,14 +52,14 @@ def said(text):
     ],
 )
 def test_cleaning(text, expected):
-    assert said(text) == expected
+    assert clean_caption(text) == expected
 
 
 def test_thirty_words_are_read_and_a_tab_divides_none():
     words = [f"w{number}" for number in range(40)]
-    assert said(" ".join(words)) == " ".join(words[:30])
-    assert said(" ".join(words[:30])) == " ".join(words[:30])
-    assert said("a\tb " + " ".join(words)) == "a\tb " + " ".join(words[:29])
+    assert clean_caption(" ".join(words)) == " ".join(words[:30])
+    assert clean_caption(" ".join(words[:30])) == " ".join(words[:30])
+    assert clean_caption("a\tb " + " ".join(words)) == "a\tb " + " ".join(words[:29])
 
 
 @given(st.text(st.sampled_from("aB.'-/ \t\n\u00a0\u0130\u03a3(")))
@@ -155,7 +155,7 @@ def ids_of(encoder, text):
 @torch.inference_mode()
 def test_the_three_parts_are_the_restatement(load, albef_folder):
     encoder, weights = load(), torch.load(albef_folder("retrieval") / "weights.pth", weights_only=True)
-    found = []
+    logits = []
     for seed in range(3):
         image = encoder.prepare_image(picture(seed))
         for text in TEXTS:
@@ -163,8 +163,8 @@ def test_the_three_parts_are_the_restatement(load, albef_folder):
             mismatch, match = restated.match_logits(weights, CONFIG, image, ids[0])
             logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))
             assert float(logit) == pytest.approx(float(match - mismatch), abs=2e-5)
-            found.append(float(logit))
-    assert np.std(found) > 0.05
+            logits.append(float(logit))
+    assert np.std(logits) > 0.05
 
 
 @torch.inference_mode()
@@ -181,7 +181,7 @@ def test_rows_do_not_mix(load, load_answering, kind):
 
 
 @torch.inference_mode()
-def test_a_checkpoint_made_to_prefer_a_match_scores_high(albef_folder, tmp_path):
+def test_a_checkpoint_that_prefers_a_match_scores_high(albef_folder, tmp_path):
     for file in albef_folder("retrieval").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     weights = random_weights("retrieval")
@@ -197,19 +197,19 @@ def test_a_checkpoint_made_to_prefer_a_match_scores_high(albef_folder, tmp_path)
 @torch.inference_mode()
 @pytest.mark.parametrize("kind", ["albef", "albef-answering"])
 def test_brain_floats_give_nearly_the_same(load, load_answering, kind):
-    found = []
+    logits = []
     for dtype in ("float32", "bfloat16"):
         encoder = load(dtype=dtype) if kind == "albef" else load_answering(dtype=dtype)
         pair = (
             encoder.encode_text(ids_of(encoder, TEXTS[1])),
             encoder.encode_image(encoder.prepare_image(picture())[None]),
         )
-        found.append(encoder.fuse(*pair))
-        assert found[-1].dtype == torch.float32
-    torch.testing.assert_close(found[1], found[0], rtol=0.05, atol=0.1)
+        logits.append(encoder.fuse(*pair))
+        assert logits[-1].dtype == torch.float32
+    torch.testing.assert_close(logits[1], logits[0], rtol=0.05, atol=0.1)
 
 
-def test_only_the_start_is_kept_by_the_published_masks(load):
+def test_published_masks_always_show_the_start_token_alone(load):
     encoder = load()
     text, image = encoder.tokenize(TEXTS[0]), encoder.prepare_image(picture())
     assert text.tokens == ("[CLS]", "a", "dog")
@@ -228,12 +228,12 @@ def test_coalitions_are_those_of_the_restatement(load, albef_folder, players_of)
     players = players_of(encoder, encoder.tokenize(TEXTS[0]), image)
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
-    found = game.values([masks])[0][:, 0]
+    values = game.values([masks])[0][:, 0]
     ids = players.mask_text(masks[:, : players.words])
     images = players.mask_image(image, masks[:, players.words :])
     for row in range(6):
         logits = restated.match_logits(weights, CONFIG, images[row], ids[row])
-        assert found[row] == pytest.approx(float(logits.softmax(dim=0)[1]), abs=1e-5)
+        assert values[row] == pytest.approx(float(logits.softmax(dim=0)[1]), abs=1e-5)
 
 
 @torch.inference_mode()
@@ -266,7 +266,7 @@ def test_a_list_of_answers_that_cannot_be_weighed_is_refused(load_answering, voc
         load_answering(vocabulary)
 
 
-def test_the_published_tokenizer_is_taken_where_none_lies_beside(albef_folder, tmp_path):
+def test_the_published_tokenizer_is_the_default(albef_folder, tmp_path):
     for name in ("weights.pth", "weights.json"):
         (tmp_path / name).write_bytes((albef_folder("retrieval") / name).read_bytes())
     with pytest.raises(
@@ -285,9 +285,9 @@ def test_a_vocabulary_file_alone_is_a_tokenizer(albef_folder, tmp_path):
 
 
 @torch.inference_mode()
-def test_settings_named_by_the_entry_stand_above_those_beside(load, albef_folder, tmp_path):
+def test_settings_of_the_entry_override_those_of_the_folder(load, albef_folder, tmp_path):
     assert load().network.visual_encoder.blocks[0].attn.heads != 1
-    elsewhere = tmp_path / "said.json"
+    elsewhere = tmp_path / "named.json"
     elsewhere.write_text(json.dumps(CONFIG | {"vision_heads": 1}))
     assert load(config=str(elsewhere)).network.visual_encoder.blocks[0].attn.heads == 1
     with pytest.raises(UserError, match=r"nowhere\.json: cannot be read"):

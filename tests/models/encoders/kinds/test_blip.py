@@ -38,28 +38,28 @@ def tiny(dtype=torch.float64, layers=3, noise=0.4):
 @torch.inference_mode()
 def both(encoder, ids, images):
     """Logits of a match over a mismatch: of the whole network, and of its parts."""
-    whole = encoder.network(input_ids=ids, pixel_values=images.to(encoder.network.dtype)).itm_score.float()
-    return whole[:, 1] - whole[:, 0], encoder.fuse(
+    network_logits = encoder.network(input_ids=ids, pixel_values=images.to(encoder.network.dtype)).itm_score.float()
+    return network_logits[:, 1] - network_logits[:, 0], encoder.fuse(
         encoder.encode_text(ids), encoder.encode_image(images.to(encoder.network.dtype))
     )
 
 
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("length", [1, 2, 30])
-def test_parts_give_the_logits_of_the_whole(layers, length):
+def test_parts_give_the_logits_of_the_network(layers, length):
     ids = torch.randint(4, 120, (5, length), generator=torch.Generator().manual_seed(1))
     images = torch.randn(5, 3, 48, 48, generator=torch.Generator().manual_seed(2))
-    expected, found = both(tiny(layers=layers), ids, images.double())
+    expected, logits = both(tiny(layers=layers), ids, images.double())
     assert expected.std() > 0.3
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-6)
 
 
 def test_half_the_precision_gives_nearly_the_same():
     ids, images = torch.randint(4, 120, (6, 9)), torch.randn(6, 3, 48, 48)
     expected, _ = both(tiny(torch.float32, noise=0.15), ids, images)
-    _, found = both(tiny(torch.bfloat16, noise=0.15), ids, images)
-    assert found.dtype == torch.float32
-    error = (found - expected).abs().max() / expected.abs().max()
+    _, logits = both(tiny(torch.bfloat16, noise=0.15), ids, images)
+    assert logits.dtype == torch.float32
+    error = (logits - expected).abs().max() / expected.abs().max()
     assert 1e-5 < error < 0.05
 
 
@@ -79,19 +79,19 @@ def test_the_scenes_matcher_gives_its_own_probability(matcher):
     assert float(torch.sigmoid(logit)[0]) == pytest.approx(float(expected), abs=1e-5)
 
 
-def test_coalitions_are_those_of_the_whole_network(matcher):
+def test_coalitions_have_the_values_of_the_network(matcher):
     image = matcher.prepare_image(
         Image.fromarray(np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8))
     )
     players = build_published_players(matcher, matcher.tokenize("a dog runs."), image)
     masks = np.random.default_rng(2).random((20, len(players))) < 0.5
-    found = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
+    values = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
     with torch.inference_mode():
-        whole = matcher.network(
+        network_logits = matcher.network(
             input_ids=players.mask_text(masks[:, : players.words]),
             pixel_values=players.mask_image(image, masks[:, players.words :]),
         ).itm_score.softmax(dim=-1)[:, 1]
-    np.testing.assert_allclose(found, whole.numpy(), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(values, network_logits.numpy(), rtol=0, atol=1e-5)
 
 
 def test_too_long_a_text_is_refused(matcher):
@@ -104,7 +104,7 @@ def test_a_checkpoint_without_the_head_is_refused(tmp_path):
         if file.suffix == ".json":
             (tmp_path / file.name).write_bytes(file.read_bytes())
     weights = safetensors.torch.load_file(MATCHER / "model.safetensors")
-    kept = {name: tensor for name, tensor in weights.items() if not name.startswith("itm_head")}
-    safetensors.torch.save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    remaining = {name: tensor for name, tensor in weights.items() if not name.startswith("itm_head")}
+    safetensors.torch.save_file(remaining, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="lacks the weights of itm_head"):
         load_encoder(ModelSpec("headless", "blip", str(tmp_path), "local"), Device("cpu", 1, "test"))

@@ -74,9 +74,9 @@ def test_the_parts_give_the_score_of_prepared_inputs(load, vilbert_file, regions
             ids = ids_of(encoder, text)
             logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(shown(encoder, name)[None]))
             named = "vilbert" if kind == "vilbert" else "vilbert-12in1"
-            said = compute_logits(vilbert_file(kind != "vilbert"), None, prepared(ids, regions, name), named)
-            match = said["match_logits"][0]
-            expected = said["retrieval_logit"][0, 0] if kind == "vilbert-12in1" else match[0] - match[1]
+            logits = compute_logits(vilbert_file(kind != "vilbert"), None, prepared(ids, regions, name), named)
+            match = logits["match_logits"][0]
+            expected = logits["retrieval_logit"][0, 0] if kind == "vilbert-12in1" else match[0] - match[1]
             assert float(logit) == pytest.approx(float(expected), abs=1e-5)
             scores.append(float(logit))
     assert np.std(scores) > 1e-2
@@ -97,14 +97,14 @@ def test_rows_do_not_mix(load, kind):
 
 @torch.inference_mode()
 def test_brain_floats_give_nearly_the_same_logit_as_float32(load):
-    found = []
+    logits = []
     for dtype in ("float32", "bfloat16"):
         encoder = load("vilbert", dtype=dtype)
         logit = encoder.fuse(encoder.encode_text(ids_of(encoder, TEXTS[1])), encoder.encode_image(shown(encoder)[None]))
         assert logit.dtype == torch.float32
-        found.append(float(logit))
-    assert found[1] != found[0]
-    assert found[1] == pytest.approx(found[0], abs=0.1, rel=0.1)
+        logits.append(float(logit))
+    assert logits[1] != logits[0]
+    assert logits[1] == pytest.approx(logits[0], abs=0.1, rel=0.1)
 
 
 @torch.inference_mode()
@@ -137,7 +137,7 @@ def test_what_a_score_supports(load):
 
 @pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1-itm"])
 @torch.inference_mode()
-def test_a_network_made_to_prefer_a_match_scores_high(tmp_path, regions, kind):
+def test_a_network_that_prefers_a_match_scores_high(tmp_path, regions, kind):
     path = write_vilbert(tmp_path, kind != "vilbert")
     weights = vilbert_weights(VILBERT, kind != "vilbert")
     weights["cls.bi_seq_relationship.weight"].zero_()
@@ -159,7 +159,7 @@ def test_a_text_is_read_to_the_last_position_and_refused_beyond(load):
 
 
 @pytest.mark.parametrize(("profile", "words"), [("published", 6), ("equations", 4)])
-def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, words):
+def test_the_global_region_is_no_player_and_keeps_the_mean_of_all(load, profile, words):
     encoder = load("vilbert", masks="regions")
     image = shown(encoder)
     assert image.shape == (1, REGIONS + 1, WIDTH + 4)
@@ -171,8 +171,8 @@ def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, w
     one, none = players.mask_image(image, hidden)
     assert (one[0, 3, :WIDTH] == 0).all()  # region 2 stands in row 3
     assert (one[0, 3, WIDTH:] == image[0, 3, WIDTH:]).all()
-    kept = [0, 1, 2, 4, 5]
-    assert (one[:, kept] == image[:, kept]).all()
+    positions = [0, 1, 2, 4, 5]
+    assert (one[:, positions] == image[:, positions]).all()
     assert (none[0, 1:, :WIDTH] == 0).all()
     assert (none[0, 0] == image[0, 0]).all()
     torch.testing.assert_close(none[0, 0, :WIDTH], image[0, 1:, :WIDTH].mean(dim=0))
@@ -185,9 +185,9 @@ def test_coalitions_have_the_values_of_single_passes(load, kind):
     players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((24, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
-    found = game.values([masks])[0][:, 0]
+    values = game.values([masks])[0][:, 0]
     assert game.readings == len({mask[:4].tobytes() for mask in masks}) < 24
-    for mask, value in zip(masks, found, strict=True):
+    for mask, value in zip(masks, values, strict=True):
         features = image.clone()
         features[0, 1:][~torch.from_numpy(mask[4:]), :WIDTH] = 0
         ids = list(text.ids)
@@ -196,18 +196,18 @@ def test_coalitions_have_the_values_of_single_passes(load, kind):
         with torch.inference_mode():
             logit = encoder.fuse(encoder.encode_text(torch.tensor([ids])), encoder.encode_image(features[None]))
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
-    assert found.std() > 1e-3
+    assert values.std() > 1e-3
 
 
 @pytest.mark.parametrize(
-    ("detector", "said"),
+    ("detector", "message"),
     [
         (None, "of a detector that the file does not name; it was trained on those of 'vqa-maskrcnn-benchmark'"),
         ("vg-faster-rcnn", "of 'vg-faster-rcnn'; it was trained"),
         ("vqa-maskrcnn-benchmark", ""),
     ],
 )
-def test_regions_of_another_detector_are_warned_of_once(load, regions, tmp_path, caplog, detector, said):
+def test_regions_of_another_detector_are_warned_of_once(load, regions, tmp_path, caplog, detector, message):
     for name in ("0.jpg", "1.jpg"):
         arrays = dict(np.load(regions / f"{name}.npz"))
         np.savez(tmp_path / f"{name}.npz", **arrays, **({"detector": np.array(detector)} if detector else {}))
@@ -215,10 +215,10 @@ def test_regions_of_another_detector_are_warned_of_once(load, regions, tmp_path,
     with caplog.at_level(logging.WARNING):
         features = [shown(encoder, name) for name in ("0.jpg", "1.jpg", "0.jpg")]
     assert (features[0] == features[2]).all()
-    assert [said in record.getMessage() for record in caplog.records] == [True] * bool(said)
+    assert [message in record.getMessage() for record in caplog.records] == [True] * bool(message)
 
 
-def test_a_tokenizer_lies_beside_or_is_berts(tmp_path, regions, monkeypatch, vilbert_file):
+def test_the_tokenizer_is_that_of_the_folder_or_of_bert(tmp_path, regions, monkeypatch, vilbert_file):
     shutil.copytree(vilbert_file(False).parent, tmp_path / "bare")
     for path in (tmp_path / "bare").glob("*token*"):
         path.unlink()
@@ -246,7 +246,7 @@ def test_a_12_in_1_without_the_retrieval_task_is_refused(tmp_path, regions):
         load_encoder(ModelSpec("mine", "vilbert-12in1", str(path), "local", regions=str(regions)), CPU)
 
 
-def test_missing_regions_are_asked_for(load):
+def test_missing_regions_are_an_error(load):
     with pytest.raises(UserError, match=r"models\.mine\.regions: missing: this model reads regions of 12 features"):
         load("vilbert", regions="")
 
