@@ -11,8 +11,10 @@ from guard.compare_results import RENAMES, compare_results, read_renames, read_r
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 TOLERANCE = 5e-5
-"""Of floats, relative or absolute: networks compute in float32, and processors of other types add in other orders. Between
-two types, the values of scenes-clip differed by up to 3e-6; a change of what is computed is larger by orders."""
+"""Of floats, relative or absolute: networks compute in float32, and processors of other types add in other orders.
+
+Between two types of processors, values of scenes-clip differed by up to 3e-6; other computations differ by far more.
+"""
 
 pytestmark = pytest.mark.workflow
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from waltz.cli.output import report_errors
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 
 if TYPE_CHECKING:
@@ -68,5 +68,4 @@ def _read_arrays(file: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
     except Exception as error:  # a hostile or truncated file may make its reader raise any exception
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{file}: not an .npz of arrays ({first_line}); write it with numpy.savez") from None
+        raise UserError(f"{file}: not an .npz of arrays ({get_first_line(error)}); write it with numpy.savez") from None

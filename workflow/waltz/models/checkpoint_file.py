@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
 
 WEIGHT_LEVELS = ("model", "state_dict", "model_state_dict")
@@ -151,10 +151,9 @@ def find_checkpoint_file(spec: ModelSpec) -> Path:
         name = name or _select_file(spec, _list_hub_files(repository, spec.revision))
         return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.revision))
     except (OSError, ValueError) as error:
-        first_line = str(error).strip().splitlines()[0]
         raise UserError(
-            f"{format_subject(spec.name, 'cannot load')} {spec.weights} at {spec.revision}: {first_line}; check the"
-            " network, or name a file or folder"
+            f"{format_subject(spec.name, 'cannot load')} {spec.weights} at {spec.revision}:"
+            f" {get_first_line(error)}; check the network, or name a file or folder"
         ) from error
 
 
@@ -178,7 +177,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{file}: cannot be read as JSON ({str(error).splitlines()[0]}); mend it") from None
+        raise UserError(f"{file}: cannot be read as JSON ({get_first_line(error)}); mend it") from None
     if not isinstance(settings, dict):
         raise UserError(f"{file}: is no JSON mapping; write the model's settings by name")
     return settings

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ def _try_load(source: ImageSource, name: str) -> Image.Image | str:
             return f"has {size} bytes, more than {MAX_BYTES}"
         content = source.read(paths[0])
     except (OSError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
-        return f"cannot be read: {_get_first_line(error)}"
+        return f"cannot be read: {get_first_line(error)}"
     return _decode(content)
 
 
@@ -188,7 +188,7 @@ def _decode(content: bytes) -> Image.Image | str:
         except Image.DecompressionBombError:
             return f"has more than {MAX_PIXELS} pixels"
         except Exception as error:  # decoders raise errors of many types
-            return f"cannot be decoded: {_get_first_line(error)}"
+            return f"cannot be decoded: {get_first_line(error)}"
 
 
 def _convert_to_rgb(image: Image.Image) -> Image.Image:
@@ -245,7 +245,7 @@ def _open_archive(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise UserError(f"{path}: broken or truncated archive ({_get_first_line(error)}); get the file again") from None
+        raise UserError(f"{path}: broken or truncated archive ({get_first_line(error)}); get the file again") from None
 
 
 def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
@@ -257,7 +257,3 @@ def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     if len(content) < entry.size:
         raise OSError(f"the archive ends after {len(content)} of its {entry.size} bytes")
     return content
-
-
-def _get_first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file, replace_folder
 
 MAX_BYTES = 64 * 1024**3
@@ -67,8 +67,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
         else:
             raise UserError(f"{path}: neither a zip nor a tar; delete it and run again to fetch it")
     except ARCHIVE_ERRORS as error:
-        cause = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: damaged archive ({cause}); delete it and run again to fetch it") from None
+        raise UserError(
+            f"{path}: damaged archive ({get_first_line(error)}); delete it and run again to fetch it"
+        ) from None
 
 
 def extract_member(path: Path, member: str, target: Path) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import urldefrag, urlsplit
 import yaml
 from filelock import FileLock
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file, write_text
 
 log = logging.getLogger(__name__)
@@ -279,7 +279,7 @@ def _read_lock_file(file: Path) -> dict[str, dict[str, str | int]]:
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
-        raise UserError(f"{file}: not a lock file: {str(error).splitlines()[0]}; correct or delete it") from None
+        raise UserError(f"{file}: not a lock file: {get_first_line(error)}; correct or delete it") from None
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise UserError(f"{file}: not a lock file: expected a mapping of origins to facts; correct or delete it")
     return entries

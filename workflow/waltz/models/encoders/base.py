@@ -10,7 +10,7 @@ import transformers
 from PIL import Image
 
 from waltz.core.devices import Device
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import TOKENIZER_FILES, ModelSpec
 from waltz.models import pretrained
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_masked_id, tokenize_text
@@ -220,10 +220,9 @@ def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
     try:
         tokenizer = tokenizer_class.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
-        first_line = str(error).strip().splitlines()[0]
         raise UserError(
-            f"models.{spec.name}: cannot load the tokenizer {source}: {first_line}; check the network, or copy the"
-            f" files of {BERT_TOKENIZER} next to the weights"
+            f"models.{spec.name}: cannot load the tokenizer {source}: {get_first_line(error)}; check the network,"
+            f" or copy the files of {BERT_TOKENIZER} next to the weights"
         ) from error
     if has_no_vocabulary(tokenizer) or not getattr(tokenizer, "is_fast", False):
         raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there")

@@ -9,7 +9,7 @@ from typing import Protocol
 import huggingface_hub
 import torch
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import ImageOrRegions
@@ -83,7 +83,7 @@ def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[s
             file = Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
         answers = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{where}: cannot be read ({str(error).splitlines()[0]}); name a JSON list") from None
+        raise UserError(f"{where}: cannot be read ({get_first_line(error)}); name a JSON list") from None
     is_valid = isinstance(answers, list) and all(isinstance(answer, str) for answer in answers) and len(answers) > 0
     if not is_valid or count not in (None, len(answers)):
         raise UserError(f"{where}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list")

@@ -20,7 +20,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import nn
 from torch.nn import functional
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 
 MAX_SIZE_DELTA = math.log(1000 / 16)
 """Maximum delta of a width or height."""
@@ -128,8 +128,7 @@ def read_upright_image(file: Path) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UserError(f"{file}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from None
     except Exception as error:  # image decoders can raise anything
-        first_line = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{file}: cannot be read: {first_line}; get the image again") from None
+        raise UserError(f"{file}: cannot be read: {get_first_line(error)}; get the image again") from None
 
 
 def compute_resized_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import torch
 import yaml
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import DETECTOR_CONFIG, ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, get_shape, list_layers, load_weights, read_checkpoint
 from waltz.models.networks.detector import Detector, DetectorSettings, DetectorSizes, StageSizes
@@ -124,8 +124,9 @@ def _download_config(spec: ModelSpec) -> Path | None:
     try:
         return Path(huggingface_hub.hf_hub_download(repository, DETECTOR_CONFIG, revision=spec.detector_revision))
     except LocalEntryNotFoundError as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise UserError(f"cannot load {DETECTOR_CONFIG} of {repository}: {first_line}; check the network") from None
+        raise UserError(
+            f"cannot load {DETECTOR_CONFIG} of {repository}: {get_first_line(error)}; check the network"
+        ) from None
     except EntryNotFoundError:
         return None
 
@@ -149,8 +150,7 @@ def read_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise UserError(f"{file}: cannot be read ({first_line}); name the detector's config.yaml") from None
+        raise UserError(f"{file}: cannot be read ({get_first_line(error)}); name the detector's config.yaml") from None
     if not isinstance(content, Mapping):
         raise UserError(f"{file}: is no mapping of keys to values; name the detector's config.yaml")
     values = dict(_flatten(content))

@@ -96,6 +96,7 @@ def make_decoder_table(rows: Sequence[Row], profile: str) -> PlainTable:
         ("data set", "model", "prompt", "n", *HEADINGS.values()),
         _list_metrics(rows, "dataset", "model", "setting"),
         tuple(list_reasons([row for row in rows if row["reason"] != NOT_APPLICABLE])),
+        profile,
     )
 
 

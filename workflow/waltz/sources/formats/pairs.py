@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.text_diff import find_changed_spans, slice_span
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.raw_files import (
@@ -193,7 +193,7 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
         try:
             return list(pq.read_table(path, partitioning=None).to_pylist())
         except (OSError, pa.ArrowInvalid) as error:
-            raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+            raise UserError(f"{path}: cannot be read: {get_first_line(error)}") from None
     if read_root_type(path) == "an object":
         return [{"id": name, **record} for name, record in read_object_entries(path, "")]
     return list(read_list_entries(path, "", dict))
