@@ -13,7 +13,7 @@ rule attribute:
     log:
         "<logs>/attribute/{encoder}/{group}.{shard}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -46,7 +46,7 @@ rule attribute_answers:
     log:
         "<logs>/attribute_answers/{vl_decoder}/{group}.{shard}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -79,7 +79,7 @@ rule attribute_questions:
     log:
         "<logs>/attribute_questions/{answerer}/{group}.{shard}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -114,7 +114,7 @@ rule merge_attribution_shards:
     log:
         "<logs>/merge_attribution_shards/{model}/{group}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         layout="ATTRIBUTION",
         order=["profile", "item_id", "setting", "role"],
@@ -134,7 +134,7 @@ rule companions:
     log:
         "<logs>/companions/{encoder}/{group}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -170,7 +170,7 @@ rule shares_part:
     wildcard_constraints:
         part=PLAN.build_pattern(PLAN.attributed_parts),
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         runs=lambda w: PLAN.attributed_parts[w.part],
@@ -199,7 +199,7 @@ rule shares:
     log:
         "<logs>/shares.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         layouts={"shares": "SHARES", "metrics": "METRICS"},
         code=code("concatenate_parts.py"),

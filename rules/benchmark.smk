@@ -11,7 +11,7 @@ rule items:
     log:
         "<logs>/items/{dataset}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         format=lambda w: STUDY.sources[PLAN.item_sets[w.dataset]].format,
         source=lambda w: PLAN.item_sets[w.dataset],
@@ -30,7 +30,7 @@ rule balance:
     log:
         "<logs>/balance/{instrument}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         settings=lambda w: STUDY.instruments[w.instrument].to_dict(
             "size", "js", "cap", "foil_cap", "halves"
@@ -55,7 +55,7 @@ rule vote:
     wildcard_constraints:
         instrument=PLAN.build_pattern(set(STUDY.instruments) - set(PLAN.item_sets)),
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         valid_votes=STUDY.benchmark.valid_votes,
         scenes=PLAN.scenes if STUDY.benchmark.oracle else None,
@@ -85,7 +85,7 @@ rule funnel:
     log:
         "<logs>/funnel.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         instruments=list(STUDY.instruments),
         code=code("funnel.py"),
@@ -106,7 +106,7 @@ rule oracle:
     log:
         "<logs>/oracle.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         instruments=list(STUDY.instruments),
@@ -132,7 +132,7 @@ rule cv_probes:
     log:
         "<logs>/cv_probes.log",
     conda:
-        "../envs/foils.yaml"
+        "../envs/environment.yaml"
     resources:
         gpu=1,
         mem_mb=6000,
@@ -157,7 +157,7 @@ rule cv_oracle:
     log:
         "<logs>/cv_oracle.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         scenes=PLAN.scenes,
@@ -176,7 +176,7 @@ rule audit:
     log:
         "<logs>/audit.log",
     conda:
-        "../envs/foils.yaml"
+        "../envs/environment.yaml"
     resources:
         gpu=1,
         mem_mb=6000,
@@ -209,7 +209,7 @@ rule validation_statistics:
     log:
         "<logs>/validation_statistics.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         datasets=PLAN.built_or_finished,

@@ -26,7 +26,7 @@ rule self_consistency_tests:
     log:
         "<logs>/self_consistency_tests/{decoder}/{group}.{shard}.log",
     conda:
-        "../envs/consistency.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -67,7 +67,7 @@ rule cc_shap_shard:
     log:
         "<logs>/cc_shap/{decoder}/{group}.{shard}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -106,7 +106,7 @@ rule cc_shap_edits:
     log:
         "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -149,7 +149,7 @@ rule merge_consistency_shards:
     wildcard_constraints:
         result=PLAN.build_pattern(CONSISTENCY_LAYOUTS),
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         layout=lambda w: CONSISTENCY_LAYOUTS[w.result],
         code=code("merge_shards.py"),
@@ -187,7 +187,7 @@ rule consistency_part:
     wildcard_constraints:
         part=PLAN.build_pattern(PLAN.tested_parts),
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         runs=lambda w: PLAN.tested_parts[w.part],
@@ -213,7 +213,7 @@ rule consistency_metrics:
     log:
         "<logs>/consistency_metrics.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         layouts={"metrics": "METRICS", "correlations": "METRICS"},
         code=code("concatenate_parts.py"),

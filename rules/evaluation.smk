@@ -11,7 +11,7 @@ rule mismatched:
     log:
         "<logs>/mismatched/{aligned}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         size=lambda w: STUDY.alignment[w.aligned].size,
         choice=lambda w: STUDY.alignment[w.aligned].choice,
@@ -32,7 +32,7 @@ rule perplexity:
     log:
         "<logs>/perplexity/{language_model}/{group}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -63,7 +63,7 @@ rule align:
     log:
         "<logs>/align/{encoder}/{group}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -93,7 +93,7 @@ rule answer:
     log:
         "<logs>/answer/{answerer}/{group}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -124,7 +124,7 @@ rule decode:
     log:
         "<logs>/decode/{vl_decoder}/{group}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -159,7 +159,7 @@ rule decode_tasks:
     log:
         "<logs>/decode_tasks/{language_model}/{group}.tasks.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=1,
@@ -197,7 +197,7 @@ rule metrics_part:
     wildcard_constraints:
         part=PLAN.build_pattern(PLAN.scored_parts),
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         runs=lambda w: PLAN.scored_parts[w.part],
@@ -222,7 +222,7 @@ rule metrics:
     log:
         "<logs>/metrics.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         **PLAN.resampling,
         runs=PLAN.scored,

@@ -23,7 +23,7 @@ rule export_benchmark:
     log:
         "<logs>/export_benchmark.log",
     conda:
-        "../envs/export.yaml"
+        "../envs/environment.yaml"
     params:
         study=STUDY.study,
         seed=STUDY.seed,

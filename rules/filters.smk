@@ -14,7 +14,7 @@ rule filter_candidates:
     log:
         "<logs>/filter_candidates/{instrument}.log",
     conda:
-        "../envs/foils.yaml"
+        "../envs/environment.yaml"
     resources:
         gpu=lambda w: int(bool(STUDY.instruments[w.instrument].filters)),
         mem_mb=6000,

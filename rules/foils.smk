@@ -17,7 +17,7 @@ rule candidates:
     log:
         "<logs>/candidates/{instrument}.log",
     conda:
-        "../envs/foils.yaml"
+        "../envs/environment.yaml"
     resources:
         gpu=lambda w: len(PLAN.list_proposing_models(w.instrument)),
         mem_mb=6000,
@@ -46,7 +46,7 @@ rule contextual_captions:
     log:
         "<logs>/contextual_captions.log",
     conda:
-        "../envs/foils.yaml"
+        "../envs/environment.yaml"
     resources:
         gpu=len(PLAN.repairing_models),
         mem_mb=6000,
@@ -80,7 +80,7 @@ rule reproduce:
     log:
         "<logs>/reproduce.log",
     conda:
-        "../envs/foils.yaml"
+        "../envs/environment.yaml"
     params:
         released=PLAN.released,
         code=code("reproduce.py"),

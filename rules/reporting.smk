@@ -13,7 +13,7 @@ rule check_runs:
         kind="evaluation|shares|consistency",
         part="[^/]+",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         profiles=STUDY.profiles,
         code=code("check_runs.py"),
@@ -40,7 +40,7 @@ rule table:
     wildcard_constraints:
         table=PLAN.build_pattern(REPORT.declarations),
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         kinds=lambda w: list(REPORT.get_number_files(w.table)),
         study=REPORT.study_facts,
@@ -76,7 +76,7 @@ rule reproduction:
     log:
         "<logs>/reproduction.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         code=code("reproduction.py"),
     script:
@@ -104,7 +104,7 @@ rule frequency_figures:
     log:
         "<logs>/frequency_figures.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         figures=REPORT.frequency_figures,
         code=code("frequency_figures.py"),
@@ -133,7 +133,7 @@ rule charts:
     log:
         "<logs>/charts.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         charts=[(chart.id, profile) for chart, profile in REPORT.charts],
         code=code("charts.py"),
@@ -164,7 +164,7 @@ rule sample_figures:
     log:
         "<logs>/sample_figures/{encoder}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: [
@@ -204,7 +204,7 @@ rule explanation_figures:
     log:
         "<logs>/explanation_figures/{decoder}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     resources:
         gpu=lambda w: int(w.decoder in PLAN.vl_decoders),
@@ -274,7 +274,7 @@ rule trace_figures:
     log:
         "<logs>/trace_figures/{decoder}.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         model="{decoder}",
         datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
@@ -318,7 +318,7 @@ rule report:
     log:
         "<logs>/report.log",
     conda:
-        "../envs/report.yaml"
+        "../envs/environment.yaml"
     params:
         runs=REPORT.browsed_files,
         study=STUDY.study,

@@ -30,7 +30,7 @@ rule draw_scenes:
     log:
         "<logs>/draw_scenes.log",
     conda:
-        "../envs/scenes.yaml"
+        "../envs/environment.yaml"
     params:
         scenes=PLAN.scenes,
         code=code("draw_scenes.py"),
@@ -52,7 +52,7 @@ rule train_scene_model:
     log:
         "<logs>/train_scene_model/{scene_model}.log",
     conda:
-        "../envs/scenes.yaml"
+        "../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=6000,
@@ -92,7 +92,7 @@ rule scene_model_scores:
     log:
         "<logs>/scene_model_scores.log",
     conda:
-        "../envs/scenes.yaml"
+        "../envs/environment.yaml"
     threads: STUDY.threads
     params:
         models=MEASURED,

