@@ -181,7 +181,7 @@ def measure(
     dry = replace(model, network=Counting(**vars(model.network)))
     counted = Coalitions(dry, picture, games)
     counted.values([coalition_rows] * len(games))
-    ours_total = ours * counted.read_positions / table.read_positions
+    ours_total = ours * counted.position_count / table.position_count
     chosen = np.linspace(0, len(selected) - 1, rows).round().astype(int)
     expected, theirs = timed(
         lambda: [np.stack([one(model, picture, game, selected[place]) for place in chosen]) for game in games]
@@ -191,8 +191,8 @@ def measure(
     ratio = theirs_total / ours_total
     lengths = ", ".join(f"{len(game.players.prompt.ids)} + {len(game.targets)}" for game in games)
     print(f"{name}: {played.words} tokens and {played.patches} patches play; prompt + new tokens {lengths}")
-    print(f"  waltz          {ours[0]:6.1f} s for {len(selected)} coalitions, {table.looks} masked images")
-    print(f"                 {ours_total[0]:6.0f} s for all {len(coalition_rows)}, {counted.looks} masked images")
+    print(f"  waltz          {ours[0]:6.1f} s for {len(selected)} coalitions, {table.image_count} masked images")
+    print(f"                 {ours_total[0]:6.0f} s for all {len(coalition_rows)}, {counted.image_count} masked images")
     print(f"  one at a time  {theirs[0]:6.1f} s for {rows} coalitions, {theirs_total[0]:.0f} s for all")
     print(
         f"  ratio {ratio[0]:.1f} by the clock, {ratio[1]:.1f} by the processor, largest difference {difference:.1e}",

@@ -59,7 +59,7 @@ class Counted:
 
     def __init__(self, encoder: Any) -> None:
         """Count from 0."""
-        self.encoder, self.looks, self.readings, self.pairs = encoder, 0, 0, 0
+        self.encoder, self.image_count, self.text_count, self.pair_count = encoder, 0, 0, 0
 
     def __getattr__(self, name: str) -> Any:
         """What the encoder has."""
@@ -67,17 +67,17 @@ class Counted:
 
     def encode_image(self, images: torch.Tensor) -> Any:
         """See and count."""
-        self.looks += len(images)
+        self.image_count += len(images)
         return self.encoder.encode_image(images)
 
     def encode_text(self, ids: torch.Tensor) -> Any:
         """Read and count."""
-        self.readings += len(ids)
+        self.text_count += len(ids)
         return self.encoder.encode_text(ids)
 
     def fuse(self, text: Any, image: Any) -> torch.Tensor:
         """Fuse and count."""
-        self.pairs += len(text[0])
+        self.pair_count += len(text[0])
         logits: torch.Tensor = self.encoder.fuse(text, image)
         return logits
 
@@ -191,8 +191,8 @@ def speed(arguments: argparse.Namespace) -> None:
             print(
                 f"{arguments.shape} {name}, {len(texts)} text(s) of {[len(one.tokens) for one in attribution]} tokens,"
                 f" grid {attribution[0].grid}, {sum(one.requested for one in attribution)} coalitions of"
-                f" {arguments.permutations} permutations: {counted.looks} images, {counted.readings} texts,"
-                f" {counted.pairs} pairs"
+                f" {arguments.permutations} permutations: {counted.image_count} images, {counted.text_count} texts,"
+                f" {counted.pair_count} pairs"
             )
             print(f"  one by one {plain_wall:7.1f} s wall {plain_cpu:7.1f} s CPU")
             print(f"  engine     {wall:7.1f} s wall {cpu:7.1f} s CPU")

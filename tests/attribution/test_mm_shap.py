@@ -156,10 +156,10 @@ def test_special_tokens_stay_in_the_published_profile():
 def test_what_is_known_is_not_computed_again():
     table = coalitions(0.5, "equations")
     first = compute_ablated_values(table)
-    looks, readings = table.looks, table.readings
+    looks, readings = table.image_count, table.text_count
     assert (looks, readings) == (2, 4)  # one grid: whole and hidden; two texts: whole and masked
     assert all(np.array_equal(one, two) for one, two in zip(first, compute_ablated_values(table), strict=True))
-    assert (table.looks, table.readings) == (looks, readings)
+    assert (table.image_count, table.text_count) == (looks, readings)
 
 
 def ablated_rows(without_text, without_image, explained="logit", profile="published"):

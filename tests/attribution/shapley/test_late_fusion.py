@@ -151,8 +151,10 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
         (estimate,) = run_in_step(
             [begin_estimation("permutation", len(players), players.words, settings)], table.values
         )
-        (factorised_estimate,) = compute_factorised(encoder, image, [players], table.looks + table.readings, seed)
-        assert factorised_estimate.passes <= table.looks + table.readings
+        (factorised_estimate,) = compute_factorised(
+            encoder, image, [players], table.image_count + table.text_count, seed
+        )
+        assert factorised_estimate.passes <= table.image_count + table.text_count
         plain.append(((estimate.phi[:, 0] - expected) ** 2).sum())
         ours.append(((factorised_estimate.estimate.phi[:, 0] - expected) ** 2).sum())
     assert np.mean(ours) < 0.8 * np.mean(plain)

@@ -246,7 +246,7 @@ def test_nothing_is_computed_twice():
     coalition_masks = np.array([[*text, *image] for text in texts for image in images])
     table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
     first = table.values([coalition_masks])[0]
-    looks, positions = table.looks, table.read_positions
+    looks, positions = table.image_count, table.position_count
     assert looks == len(images)
     beginning = prompt.image_position + len(decoder.build_layout(prompt, picture).block)
     heads = {tuple(played.mask_text(text)[: prompt.image_position]) for text in texts}
@@ -254,7 +254,7 @@ def test_nothing_is_computed_twice():
         len(prompt.ids) - prompt.image_position
     )
     np.testing.assert_array_equal(table.values([coalition_masks[::-1]])[0], first[::-1])
-    assert (table.looks, table.read_positions) == (looks, positions)
+    assert (table.image_count, table.position_count) == (looks, positions)
 
 
 def test_games_that_are_masked_alike_share_images_and_what_stands_before():
@@ -271,8 +271,8 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
     apart = [Coalitions(decoder, picture, [game]) for game in games]
     for values, one in zip(coalition_values, apart, strict=True):
         np.testing.assert_allclose(values, one.values([coalition_masks])[0], atol=1e-5)
-    assert together.looks == apart[0].looks == apart[1].looks
-    assert together.read_positions < apart[0].read_positions + apart[1].read_positions
+    assert together.image_count == apart[0].image_count == apart[1].image_count
+    assert together.position_count < apart[0].position_count + apart[1].position_count
 
 
 def test_a_prompt_that_ends_with_its_image_is_read():

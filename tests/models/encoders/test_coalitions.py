@@ -177,7 +177,7 @@ def test_no_masked_text_image_or_pair_is_computed_twice(late):
     texts = len(np.unique(visible[:, :5], axis=0))
     pairs = len(np.unique(visible, axis=0))
     assert pairs < 200
-    assert (table.looks, table.readings, table.pairs) == (images, 2 * texts, 2 * pairs)
+    assert (table.image_count, table.text_count, table.pair_count) == (images, 2 * texts, 2 * pairs)
     assert [sum(encoder.passes[side]) for side in ("see", "read", "fuse")] == [images, 2 * texts, 2 * pairs]
     before = dict(encoder.passes)
     table.values([masks, masks])
@@ -191,7 +191,7 @@ def test_players_that_change_nothing_are_not_evaluated():
     masks[1, 0] = masks[2, 4] = False
     table = Coalitions(encoder, image, [players], itself)
     (values,) = table.values([masks])
-    assert table.looks == table.readings == table.pairs == 1
+    assert table.image_count == table.text_count == table.pair_count == 1
     assert (values == values[0]).all()
 
 
@@ -249,11 +249,11 @@ def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
     masks = drawn(4, 60, len(players))
     table = Coalitions(encoder, image, [players], itself)
     (first,) = table.values([masks])
-    seen = table.looks
+    seen = table.image_count
     other = masks.copy()
     other[:, 1] ^= True
     (second,) = table.values([other])
-    assert seen < table.looks < 2 * seen  # some states stayed, the others were dropped and seen again
+    assert seen < table.image_count < 2 * seen  # some states stayed, the others were dropped and seen again
     np.testing.assert_allclose(second[:, 0], one_by_one(encoder, image, players, other), rtol=0, atol=1e-13)
     np.testing.assert_allclose(first[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13)
 

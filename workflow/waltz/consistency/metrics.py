@@ -63,7 +63,7 @@ Series = Mapping[tuple[str, str], Sequence[Row]]
 """By metric and setting: rows of item_id, cluster, seed, value, reason."""
 
 
-def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> list[dict[str, Any]]:
+def build_metric_rows(runs: Runs, how: Resampling, pooled_dataset: str = "all") -> list[dict[str, Any]]:
     """Build the rows of all metrics of all models on all data sets, for each seed and over seeds.
 
     A metric with a name of the papers is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds.
@@ -72,10 +72,10 @@ def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> lis
     `edits:keeping:…` with the others; `…:claim` is 1 where they support the thesis's claim, 0 where they refute it.
 
     Args:
-        together: Name of the data set that stands for the edited items of all these data sets.
+        pooled_dataset: Name of the data set that stands for the edited items of all these data sets.
     Returns:
         Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1),
-        `together` the shifts with edits over the items of all its data sets, where there are several.
+        `pooled_dataset` the shifts with edits over the items of all its data sets, where there are several.
     Raises:
         UserError: A data set was prompted in two settings.
     """
@@ -96,9 +96,9 @@ def build_metric_rows(runs: Runs, how: Resampling, together: str = "all") -> lis
                 metric_rows += [{**names, **row} for row in _summarize_edits(profile_run.edited, dataset, how)]
     for (model, profile), parts_of_edited in edited.items():
         if len(parts_of_edited) > 1:
-            names = {"model": model, "dataset": together, "profile": profile}
+            names = {"model": model, "dataset": pooled_dataset, "profile": profile}
             pooled = [row for rows in parts_of_edited for row in rows]
-            metric_rows += [{**names, **row} for row in _summarize_edits(pooled, together, how)]
+            metric_rows += [{**names, **row} for row in _summarize_edits(pooled, pooled_dataset, how)]
     for (model, profile), cells in parts.items():
         names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
         metric_rows.append({**names, **vars(_compute_rescaled_average(cells, how))})

@@ -289,15 +289,15 @@ class Coalitions(CoalitionValues[Players]):
         decoder: The model.
         picture: The prepared image, or None.
         games: The games.
-        looks: Masked images that passed the vision tower.
-        read_positions: Positions that passed the language model.
+        image_count: Masked images that passed the vision tower.
+        position_count: Positions that passed the language model.
     """
 
     def __init__(self, decoder: Decoder, picture: PreparedImage | None, games: Sequence[Game]) -> None:
         """Prepare games whose prompts show the picture (or no image where it is None), with no values known."""
         super().__init__([game.players for game in games], [len(game.targets) for game in games])
         self.decoder, self.picture, self.games = decoder, picture, list(games)
-        self.looks = self.read_positions = 0
+        self.image_count = self.position_count = 0
         self._layouts = [decoder.build_layout(game.players.prompt, picture) for game in games]
         self._preceding = [select_preceding_targets(game.targets, game.value) for game in games]
         self._widths = [self._count_positions(index) for index in range(len(games))]
@@ -446,7 +446,7 @@ class Coalitions(CoalitionValues[Players]):
             embeds = None
         positions = layout.extend_positions(steps - 1)[..., int(widths[start]) : int(widths[stop])]
         positions = positions.unsqueeze(-2).expand(*positions.shape[:-1], len(nodes), -1)
-        self.read_positions += ids.numel()
+        self.position_count += ids.numel()
         last_count = steps if stop == len(widths) - 1 else 1
         return self.decoder.network.compute_logits(ids, positions, past, last_count, embeds)
 
@@ -460,7 +460,7 @@ class Coalitions(CoalitionValues[Players]):
             masks = np.stack([np.frombuffer(self._masks[number][1], dtype=bool) for number in batch])
             pixels = self.games[grid].players.mask_image(self.decoder, self.picture, masks)
             features.update(zip(batch, self.decoder.encode_image(self.picture, pixels), strict=True))
-            self.looks += len(batch)
+            self.image_count += len(batch)
         for number, states in features.items():
             if (len(self._seen) + 1) * states.numel() * states.element_size() <= MAX_FEATURE_BYTES:
                 self._seen[number] = states

@@ -111,16 +111,16 @@ class Coalitions(CoalitionValues[Players]):
     Attributes:
         encoder: The model.
         image: The prepared image.
-        looks: Masked images that passed the encoder.
-        readings: Masked texts that did.
-        pairs: Pairs of both that were fused.
+        image_count: Masked images that passed the encoder.
+        text_count: Masked texts that did.
+        pair_count: Pairs of both that were fused.
     """
 
     def __init__(self, encoder: Encoder, image: torch.Tensor, players: Sequence[Players], outcome: Outcome) -> None:
         """Prepare the games, with no values known."""
         super().__init__(players, [1] * len(players))
         self.encoder, self.image = encoder, image
-        self.looks = self.readings = self.pairs = 0
+        self.image_count = self.text_count = self.pair_count = 0
         self._outcome = outcome
         self._texts = [_SideStates() for _ in players]
         self._images = {game.grid: _SideStates() for game in players}
@@ -135,37 +135,39 @@ class Coalitions(CoalitionValues[Players]):
         """Add the values of new coalitions of the games with one grid, one batch of images after another."""
         words = [game.words for game in self.players]
         texts = [self._encode_texts(index, [key[: words[index]] for key in keys]) for index, keys in enumerate(new)]
-        looks = [[key[words[index] :] for key in keys] for index, keys in enumerate(new)]
-        distinct = list(dict.fromkeys(look for game_looks in looks for look in game_looks))
-        waiting = [look for look in distinct if look not in side.rows]
+        image_keys = [[key[words[index] :] for key in keys] for index, keys in enumerate(new)]
+        distinct = list(dict.fromkeys(image_key for game_keys in image_keys for image_key in game_keys))
+        waiting = [image_key for image_key in distinct if image_key not in side.rows]
         if self.encoder.late:
             for batch in cut_evenly(waiting, self.encoder.images_per_batch):
                 side.add(batch, self._encode_images(grid, batch))
             for index, keys in enumerate(new):
-                self._fuse(index, keys, texts[index], [side.rows[look] for look in looks[index]], side.states)
+                self._fuse(
+                    index, keys, texts[index], [side.rows[image_key] for image_key in image_keys[index]], side.states
+                )
             return
-        encoded = [look for look in distinct if look in side.rows]
+        encoded = [image_key for image_key in distinct if image_key in side.rows]
         batches = [(batch, True) for batch in cut_evenly(encoded, self.encoder.images_per_batch)]
         batches += [(batch, False) for batch in cut_evenly(waiting, self.encoder.images_per_batch)]
         for batch, has_states in batches:
             states = side.select(batch) if has_states else self._encode_images(grid, batch)
-            rows = {look: row for row, look in enumerate(batch)}
+            rows = {image_key: row for row, image_key in enumerate(batch)}
             for index, keys in enumerate(new):
-                places = [place for place, look in enumerate(looks[index]) if look in rows]
-                images = [rows[looks[index][place]] for place in places]
+                places = [place for place, image_key in enumerate(image_keys[index]) if image_key in rows]
+                images = [rows[image_keys[index][place]] for place in places]
                 with_image = [keys[place] for place in places]
                 self._fuse(index, with_image, [texts[index][place] for place in places], images, states)
             if not has_states and side.size + _count_bytes(states) <= MAX_STATE_BYTES:
                 side.add(batch, states)
 
-    def _encode_images(self, grid: int, looks: Sequence[bytes]) -> States:
+    def _encode_images(self, grid: int, image_keys: Sequence[bytes]) -> States:
         """Return the states of some masked images."""
         game = next(game for game in self.players if game.grid == grid)
-        masks = join_rows(looks, game.patches)
-        self.looks += len(looks)
+        masks = join_rows(image_keys, game.patches)
+        self.image_count += len(image_keys)
         return run_in_halves(
             lambda first, last: self.encoder.encode_image(game.mask_image(self.image, masks[first:last])),
-            len(looks),
+            len(image_keys),
             join_states,
         )
 
@@ -180,7 +182,7 @@ class Coalitions(CoalitionValues[Players]):
                 return self.encoder.encode_text(ids[first:last])
 
             side.add(batch, run_in_halves(encode, len(batch), join_states))
-            self.readings += len(batch)
+            self.text_count += len(batch)
         return [side.rows[text] for text in texts]
 
     def _fuse(self, index: int, keys: list[bytes], texts: list[int], images: list[int], states: States) -> None:
@@ -198,7 +200,7 @@ class Coalitions(CoalitionValues[Players]):
 
             values = self._outcome(run_in_halves(logits, last - first, join_states)[0]).double().cpu().numpy()
             self.known[index].update(zip(keys[first:last], values[:, None], strict=True))
-        self.pairs += len(keys)
+        self.pair_count += len(keys)
 
 
 class _SideStates:
