@@ -68,7 +68,7 @@ STEPS = ("arithmetic", "value", "players", "tail")
 
 def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptTemplate, PreparedImage]]:
     """Questions of the scenes' instruments, as many of each."""
-    llava, prompts = ROOT / "resources/scenes/models/llava", ROOT / "resources/prompts/scenes.yaml"
+    llava, prompts = ROOT / "resources/scenes/models/llava", ROOT / "workflow/waltz/resources/prompts/scenes.yaml"
     spec = ModelSpec("scenes-llava", "vision", str(llava), "local", prompts=str(prompts))
     decoder = load_decoder(spec, Device("cpu", 1, "benchmark"))
     template = build_template(decoder, "equations")

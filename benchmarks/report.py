@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/report.py [--items N] [--shown N] [--maps N] [--keep FOLDER] [--chromium PATH]
 
-Every paper value of resources/published is filled in both profiles. Every model of the papers has scores for
+Every paper value of waltz/resources/published is filled in both profiles. Every model of the papers has scores for
 caption and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps are
 among the figures. Made-up inputs are not timed. The page is opened in headless Chromium where Playwright is installed,
 filtered, browsed, and checked for external requests.
@@ -22,6 +22,7 @@ import pyarrow as pa
 from PIL import Image
 
 from waltz.core.files import parquet
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Measure
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
@@ -34,7 +35,7 @@ from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
 from waltz.reporting.tables.paper_values import PaperValue, compare_with_paper, read_paper_values
 
 SCORES, CONTRIBUTIONS = EVALUATION.with_dataset(), ATTRIBUTION.with_dataset()
-PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
+PUBLISHED = RESOURCES / "published"
 PROFILES = ("published", "equations")
 ATTRIBUTED, DISTINCT = 8, 5
 WORDS = ["a", "cat", "sits", "on", "the", "table", "and", "two", "dogs", "look", "at", "it", "from", "below", "."]

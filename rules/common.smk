@@ -33,7 +33,7 @@ def code(script, *modules):
 
 
 PLAN = build_plan()
-REPORT = ReportingPlan(PLAN, HERE / "resources/published")
+REPORT = ReportingPlan(PLAN, HERE / "workflow/waltz/resources/published")
 EXPORT = ExportPlan(PLAN)
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
 if workflow.is_main_process:

@@ -17,7 +17,7 @@ rule self_consistency_tests:
         prompts=lambda w: MODELS.list_prompt_files(w.decoder, *PLAN.helpers),
         weights=lambda w: MODELS.list_files(w.decoder, *PLAN.helpers, *PLAN.judges),
         words=expand(
-            "resources/wordnet/{list}",
+            "workflow/waltz/resources/wordnet/{list}",
             list=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
         ),
     output:

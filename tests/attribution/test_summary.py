@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +14,12 @@ from waltz.attribution.summary import (
     correlate_correctness_with_t_shap,
     summarize_attributions,
 )
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Measure, Resampling, bootstrap_means
 from waltz.evaluation.metrics.pair_metrics import average_measures
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
-PUBLISHED = Path(__file__).parents[2] / "resources/published"
+PUBLISHED = RESOURCES / "published"
 
 
 def row(share, se=None, image="one", role="caption", profile="published", **more):

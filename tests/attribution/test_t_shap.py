@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from conftest import ROOT
 from stand_ins.games import play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.estimators import begin_exact, begin_permutations
@@ -22,6 +21,7 @@ from waltz.attribution.t_shap import (
     measure_t_shap,
     measure_t_shap_of_outputs,
 )
+from waltz.core.files.resources import RESOURCES
 
 PHI = np.array([[1.0, 8.0], [-1.0, 0.0], [2.0, -8.0]])
 
@@ -148,7 +148,7 @@ def test_reasons_stand_where_there_is_no_standard_error():
 def test_the_skew_fits_print():
     cells = {}
     for table in ("4.2", "B.1"):
-        with (ROOT / f"resources/published/thesis-{table}.csv").open() as lines:
+        with (RESOURCES / f"published/thesis-{table}.csv").open() as lines:
             for row in csv.DictReader(lines):
                 if row["metric"] in ("mm_skew", "t_shap_c", "t_shap_f") and row["dataset"] == "average":
                     metric = row["setting"] if row["metric"] == "mm_skew" else row["metric"]

@@ -1,5 +1,4 @@
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,12 +6,13 @@ import pytest
 from stand_ins.tiny_models import bert_tokenizer
 from waltz.attribution.item_selection import select_probes
 from waltz.attribution.verbs import build_verb_table, compute_verb_values, find_verb_pieces
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.models.encoders.encoder import tokenize_text
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
-PUBLISHED = Path(__file__).parents[2] / "resources/published"
+PUBLISHED = RESOURCES / "published"
 
 
 def span(start, end):

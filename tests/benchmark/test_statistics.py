@@ -2,7 +2,6 @@
 
 import csv
 import math
-from pathlib import Path
 
 import pytest
 
@@ -11,11 +10,12 @@ from waltz.benchmark.statistics import (
     compute_validation_statistics,
     count_frequencies,
 )
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
 from waltz.sources.formats.pairs import read_release
 
 BOOTSTRAP = Resampling(resamples=200, confidence=0.95, seed=1)
-PAPER_VALUES = Path(__file__).parents[2] / "resources" / "published" / "thesis-A.2.csv"
+PAPER_VALUES = RESOURCES / "published" / "thesis-A.2.csv"
 CUT = ("instances", "valid", "unanimous", "lexical_items", "js", "js_valid")
 
 

@@ -2,15 +2,15 @@
 
 import csv
 import math
-from pathlib import Path
 
 import pytest
 
 from waltz.consistency.aggregates import compute_correlation, compute_seed_spread
 from waltz.consistency.metrics import compute_rescaled_average
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Measure
 
-PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+PUBLISHED = RESOURCES / "published"
 
 
 def test_a_point_biserial_correlation_by_hand():

@@ -2,7 +2,6 @@
 
 import csv
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +10,12 @@ from waltz.consistency.edit_tests.tests import TESTS
 from waltz.consistency.metrics import SETTING_OF_TEST, ConsistencyRows, build_correlation_rows, build_metric_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
 from waltz.core.schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
-PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+PUBLISHED = RESOURCES / "published"
 
 
 def verdict_row(item, test, verdict, seed=0, image=None, setting="choice", **more):

@@ -4,14 +4,14 @@
 """
 
 import importlib
-from pathlib import Path
 
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
+from waltz.core.files.resources import RESOURCES
 from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, load_registry
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
-PAPER_TABLES = Path(__file__).parents[2] / "resources" / "published"
+PAPER_TABLES = RESOURCES / "published"
 MATCH_PROBABILITY = "p(match)"
 """Score of kinds with a matching head of two outputs, whose module says as MATCH which stands for a match."""
 HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")

@@ -1,13 +1,12 @@
 """CV-Probes scored and measured."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.files import parquet
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_items
@@ -20,7 +19,7 @@ from waltz.models.encoders import load_encoder
 from waltz.reporting.tables.paper_values import read_paper_values
 from waltz.sources.images import open_images
 
-PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+PUBLISHED = RESOURCES / "published"
 HOW = Resampling(500, 0.95, 1)
 KINDS = {"+img+cap": ("c", "c"), "+img-cap": ("c", "p"), "-img+cap": ("p", "c"), "-img-cap": ("p", "p")}
 

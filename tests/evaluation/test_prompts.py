@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
+from waltz.core.files.resources import RESOURCES
 from waltz.core.text_diff import slice_span
 from waltz.evaluation.prompting.prompt_files import (
     FALLBACK_KINDS,
     FREE_KINDS,
     KINDS,
-    RESOURCE,
     get_prompt,
     read_prompt_file,
 )
@@ -104,7 +104,7 @@ def snapshots() -> dict[str, str]:
     files = {f"published-{family}.txt": snapshot(build_published_template(family), TEXTS) for family in LLMS}
     files |= {f"published-{family}.txt": snapshot(build_published_template(family), IMAGES) for family in VLMS}
     files["equations-texts.txt"] = snapshot(build_equations_template(chat), TEXTS)
-    scenes = build_equations_template(chat, read_prompt_file("equations", RESOURCE / "scenes.yaml"))
+    scenes = build_equations_template(chat, read_prompt_file("equations", "scenes.yaml"))
     files["scenes.txt"] = snapshot(scenes, IMAGES)
     files["equations-images.txt"] = snapshot(build_equations_template(chat), IMAGES)
     return files
@@ -301,7 +301,7 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
     ],
 )
 def test_a_broken_prompt_file_is_refused(tmp_path: Path, profile: str, old: str, new: str, message: str) -> None:
-    source = (RESOURCE / f"{profile}.yaml").read_text(encoding="utf-8")
+    source = (RESOURCES / "prompts" / f"{profile}.yaml").read_text(encoding="utf-8")
     path = tmp_path / "mine.yaml"
     path.write_text(source.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(UserError, match=message) as error:
@@ -331,7 +331,7 @@ def test_a_kind_that_a_file_omits_uses_the_prompt_of_another() -> None:
 
 
 def test_prompts_of_the_scenes_decoder_are_those_of_its_training() -> None:
-    template = build_equations_template(chat, read_prompt_file("equations", RESOURCE / "scenes.yaml"))
+    template = build_equations_template(chat, read_prompt_file("equations", "scenes.yaml"))
     pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
     assert render_prompt("answer", IMAGES["pairwise"], template).turns == (Turn("user", pair, image=True),)
     assert render_label(IMAGES["single"], template.prompt_file, "B") == "no"

@@ -11,13 +11,14 @@ from packaging.utils import canonicalize_name
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import find_local_copy
+from waltz.core.files.resources import RESOURCES
 from waltz.plan.plan import find_skipped, remove_skipped
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
 from waltz.plan.read_study import build_schema, find_study_file, read_study
 from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "workflow" / "schemas" / "study.schema.yaml"
+SCHEMA = RESOURCES / "study.schema.yaml"
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 
 

@@ -12,6 +12,7 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
+from waltz.core.files.resources import RESOURCES
 from waltz.scenes.language.captions import draw_captions
 from waltz.scenes.sampling import draw_scenes
 
@@ -30,7 +31,10 @@ Merges = list[tuple[str, str]]
 def _texts() -> str:
     """Scenes' captions, the prompts and the templates of chats."""
     captions = [caption for graph in draw_scenes(40, 11) for caption in draw_captions(graph, Random(graph.id))]
-    files = [*(ROOT / "resources/prompts").glob("*.yaml"), *(ROOT / "resources/chat-templates").glob("*.jinja")]
+    files = [
+        *(RESOURCES / "prompts").glob("*.yaml"),
+        *(RESOURCES / "chat-templates").glob("*.jinja"),
+    ]
     return " ".join([*captions, *(path.read_text(encoding="utf-8") for path in sorted(files))])
 
 

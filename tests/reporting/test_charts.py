@@ -1,11 +1,11 @@
 """Charts of table cells and of word frequencies."""
 
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 from matplotlib.colors import to_hex
 
+from waltz.core.files.resources import RESOURCES
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
 from waltz.reporting.figures.charts import CHANCE_MODEL, MARKERS, WORDS, draw_chart, draw_frequencies, select_cells
 from waltz.reporting.figures.figure_files import save_figure
@@ -13,7 +13,7 @@ from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
-PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+PUBLISHED = RESOURCES / "published"
 
 CHART = Chart("f", "F", ("t",), ("metric",), "dataset", "model", selection={"metric": ("b", "a"), "setting": ("",)})
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from waltz.core.files.resources import RESOURCES
 from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.plan import ReportingPlan
@@ -15,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 def plan_of(study: str) -> ReportingPlan:
     settings = yaml.safe_load((ROOT / "config" / f"{study}.yaml").read_text())
-    return ReportingPlan(Plan.from_study(read_study(settings)), ROOT / "resources" / "published")
+    return ReportingPlan(Plan.from_study(read_study(settings)), RESOURCES / "published")
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,15 @@ def test_a_table_is_built_from_the_numbers_of_its_models_on_its_data_sets(texts)
             "results/texts/reporting/runs/consistency/language.tasks.json",
             "results/texts/reporting/runs/evaluation/language.tasks.json",
         ],
-        "printed": ["resources/published/thesis-5.2.csv"],
+        "printed": ["workflow/waltz/resources/published/thesis-5.2.csv"],
     }
 
 
 def test_a_table_that_the_study_has_no_numbers_for_has_its_paper_values_alone(texts):
-    assert texts.get_table_inputs("thesis-4.2") == {"runs": [], "printed": ["resources/published/thesis-4.2.csv"]}
+    assert texts.get_table_inputs("thesis-4.2") == {
+        "runs": [],
+        "printed": ["workflow/waltz/resources/published/thesis-4.2.csv"],
+    }
 
 
 def test_tables_of_encoders_read_no_numbers_of_decoders(scenes):

@@ -1,7 +1,6 @@
 """Numbers for the tables' tests, at the places where declarations look for them."""
 
-from pathlib import Path
-
+from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.build_table import build_cells, list_places, read_paper_cells
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER
@@ -9,7 +8,7 @@ from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.numbers import Number, StudyFacts, derive_numbers, number_of_text
 from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
 
-PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+PUBLISHED = RESOURCES / "published"
 
 
 def read_paper_table(table):

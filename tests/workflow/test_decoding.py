@@ -23,7 +23,7 @@ def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
     (record,) = json.loads((tiny.folder / targets[0].replace(".parquet", ".run.json")).read_text())
     assert (record["rows_in"], record["rows_out"]) == (4, len(pairs))
     assert record["generation"]["equations"] == {"sampling": None, "seed": 7, "cot_tokens": 3}
-    tiny.edit("resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
+    tiny.edit("workflow/waltz/resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
     assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {
         "decode",
         "perplexity",

@@ -20,7 +20,7 @@ neutral,There is a dog.,There is a cat.,So.,So.,So.
 entailment,There is a cat.,There is a cat.,So.,So.,So.
 contradiction,There is a dog.,There is no dog.,So.,So.,So.
 """
-LLAVA = {"kind": "vision", "weights": "resources/scenes/models/llava", "prompts": "resources/prompts/scenes.yaml"}
+LLAVA = {"kind": "vision", "weights": "resources/scenes/models/llava", "prompts": "scenes.yaml"}
 
 
 @pytest.fixture(scope="session")

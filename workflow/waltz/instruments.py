@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 SWIG_TABLES = (
     "workflow/waltz/foils/swig_nouns.yaml",
-    "resources/wordnet/verbs.tsv",
-    "resources/wordnet/nouns.tsv",
+    "workflow/waltz/resources/wordnet/verbs.tsv",
+    "workflow/waltz/resources/wordnet/nouns.tsv",
 )
 """Files of the checkout that instruments built from SWiG read."""
 

@@ -16,7 +16,6 @@ from waltz.model_registry import ModelSpec, load_registry
 from waltz.models.decoders import language_model, load_decoder, vision_language_model
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
-from workflow_runs.checkout import ROOT
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
 TEMPLATE = (
@@ -221,7 +220,7 @@ TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("use
 
 
 def spec(template: str) -> ModelSpec:
-    return ModelSpec("mine", weights="tiny", chat_template=template and str(ROOT / template))
+    return ModelSpec("mine", weights="tiny", chat_template=template)
 
 
 @pytest.mark.parametrize("name", [name for name, spec in load_registry().items() if spec.chat_template])
@@ -243,7 +242,7 @@ def test_every_registered_template_keeps_all_turns_in_order(name):
 def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():
     tokenizer = tiny_decoders.causal().tokenizer
     tokenizer.chat_template = "own"
-    add_chat_template(tokenizer, True, spec("resources/chat-templates/plain.jinja"))
+    add_chat_template(tokenizer, True, spec("plain.jinja"))
     assert tokenizer.chat_template == "own"
     with pytest.raises(UserError, match=r"models\.mine\.chat_template: .*absent\.jinja: no such file"):
         add_chat_template(tokenizer, False, spec("absent.jinja"))

@@ -79,7 +79,7 @@ def explain_command(
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option(help="File of other prompts, as in resources/prompts.", rich_help_panel=DECODERS),
+        typer.Option(help="File of other prompts, as in waltz/resources/prompts.", rich_help_panel=DECODERS),
     ] = None,
     max_new_tokens: Annotated[
         int | None,

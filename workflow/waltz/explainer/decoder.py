@@ -234,7 +234,7 @@ class DecoderQuestion:
         question: The question: the user's own, or `pairwise` or `single` about texts of an image.
         kind: Kind of explanation, one of `dialogue.EXPLANATION_KINDS`.
         family: Family of the released prompts, for `published`.
-        prompts: A file of other prompts, as in `resources/prompts`.
+        prompts: A file of other prompts, as in `waltz/resources/prompts`, or the name of one there.
     """
 
     question: Question

@@ -1,11 +1,13 @@
 """Models of a study: their kinds, paths of their files, and files that are fetched."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member
+from waltz.core.files.resources import find_resource
 from waltz.model_registry import (
     DETECTOR_KIND,
     ModelSpec,
@@ -141,9 +143,13 @@ class Models:
 
     def list_prompt_files(self, *names: str) -> list[str]:
         """Return the prompt files of some decoders."""
-        shared = [f"resources/prompts/{profile}.yaml" for profile in self.profiles]
-        own = [file for name in names for file in (self.specs[name].prompts, self.specs[name].chat_template) if file]
-        return list(dict.fromkeys([*shared, *own]))
+        specs = [self.specs[name] for name in names]
+        paths = [
+            *(find_resource("prompts", f"{profile}.yaml") for profile in self.profiles),
+            *(find_resource("prompts", spec.prompts) for spec in specs if spec.prompts),
+            *(find_resource("chat-templates", spec.chat_template) for spec in specs if spec.chat_template),
+        ]
+        return list(dict.fromkeys(os.path.relpath(path) for path in paths))
 
     def estimate_memory_mb(self, name: str) -> int:
         """Return the main memory that a job with a model requests: its weights and working memory."""

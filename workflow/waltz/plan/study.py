@@ -315,10 +315,11 @@ class ModelEntry(Section):
     family: str | None = None
     """A decoder's family in the `published` prompts (docs/reference/prompts.md), which decides their turn markers."""
     prompts: str | None = None
-    """Prompt file read over the `equations` prompts; see docs/reference/prompts.md."""
-    chat_template: str | None = None
-    """Jinja file of the turn markers of a decoder whose checkpoint has no chat template; see
+    """Prompt file read over the `equations` prompts: a path, or the name of one of waltz's own; see
     docs/reference/prompts.md."""
+    chat_template: str | None = None
+    """Jinja file of the turn markers of a decoder whose checkpoint has no chat template: a path, or the name of one of
+    waltz's own; see docs/reference/prompts.md."""
     four_bit: bool | None = None
     """Load a decoder's linear layers in 4 bits (bitsandbytes), which needs a GPU."""
     device_map: str | None = None

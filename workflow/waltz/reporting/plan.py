@@ -133,7 +133,7 @@ class ReportingPlan:
 
     def get_table_inputs(self, table: str) -> dict[str, list[str]]:
         """Return all files that a table is made from."""
-        paper_values = [f"resources/published/{number}.csv" for number in TABLES[table].paper_tables]
+        paper_values = [f"workflow/waltz/resources/published/{number}.csv" for number in TABLES[table].paper_tables]
         return {**self.get_number_files(table), "runs": self.list_run_checks(table), "printed": paper_values}
 
     def get_table_labels(self, table: str) -> dict[str, str]:
@@ -303,7 +303,7 @@ class ReportingPlan:
         files = {
             "funnel": (built, f"{results}/benchmark/funnel.parquet"),
             "statistics": (built, f"{results}/benchmark/validation/statistics.parquet"),
-            "printed": (built, "resources/published/thesis-A.2.csv"),
+            "printed": (built, "workflow/waltz/resources/published/thesis-A.2.csv"),
             "oracle": (built and benchmark.oracle, f"{results}/benchmark/oracle.parquet"),
             "audit": (built and benchmark.audit, f"{results}/benchmark/audit.parquet"),
             "probes": (probes, f"{results}/benchmark/cv-probes.parquet"),

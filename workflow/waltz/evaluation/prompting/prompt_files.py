@@ -1,4 +1,4 @@
-"""The prompt files (resources/prompts), read and checked, and the prompt family of each decoder."""
+"""The prompt files (waltz/resources/prompts), read and checked, and the prompt family of each decoder."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,11 +10,9 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.core.files.resources import RESOURCES, find_resource
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import ModelSpec
-
-RESOURCE = Path(__file__).resolve().parents[4] / "resources" / "prompts"
-"""Folder of the prompt files."""
 
 QUESTION_KINDS = (
     "answer",
@@ -128,16 +126,16 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
     """Read the prompts of a profile.
 
     Args:
-        path: A file with prompts that replace the profile's own; what it omits stays.
+        path: A file with prompts that replace the profile's own, or the name of one of waltz; what it omits stays.
     Raises:
         UserError: A file is missing, is no YAML, holds an unknown key, or names an unknown field.
     """
-    default_path = RESOURCE / f"{profile}.yaml"
+    default_path = RESOURCES / "prompts" / f"{profile}.yaml"
     entries = _read_yaml(default_path)
     if path is None:
         path = default_path
     else:
-        path = Path(path)
+        path = find_resource("prompts", path)
         entries = _merge(entries, _read_yaml(path))
     by_family = get_fidelity(profile).prompts == "families"
     script_key = "scripts" if by_family else "turns"
@@ -219,7 +217,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise UserError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(entries, dict):
-        raise UserError(f"{path}: expected a mapping, as in {RESOURCE / 'equations.yaml'}")
+        raise UserError(f"{path}: expected a mapping, as in {RESOURCES / 'prompts/equations.yaml'}")
     return entries
 
 

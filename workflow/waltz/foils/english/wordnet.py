@@ -19,11 +19,12 @@ from lemminflect import getAllLemmas
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
+from waltz.core.files.resources import RESOURCES
 
 VERSION = "WordNet 3.0"
 
-WORDNET_FOLDER = Path(__file__).resolve().parents[4] / "resources" / "wordnet"
-"""The extracted files, in the checkout of this module."""
+WORDNET_FOLDER = RESOURCES / "wordnet"
+"""The extracted files."""
 
 COLUMNS = ("verb", "base", "synonyms", "antonyms", "hypernyms", "hyponyms")
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.files.resources import find_resource
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
@@ -121,7 +122,7 @@ def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
     """
     if has_template or not spec.chat_template:
         return
-    path = Path(spec.chat_template)
+    path = find_resource("chat-templates", spec.chat_template)
     if not path.is_file():
         raise UserError(f"models.{spec.name}.chat_template: {path}: no such file; correct it")
     reader.chat_template = path.read_text(encoding="utf-8").rstrip("\n")

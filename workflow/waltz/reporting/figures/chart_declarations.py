@@ -1,7 +1,7 @@
 """Declarations of charts: which cells of which tables each one shows.
 
 The papers show most of these figures without numbers; the declarations follow their captions and the tables with the
-same numbers (resources/published/README.md).
+same numbers (waltz/resources/published/README.md).
 """
 
 from collections.abc import Mapping

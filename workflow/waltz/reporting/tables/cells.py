@@ -25,7 +25,7 @@ class Cell:
     Attributes:
         table: Id of the table.
         profile: Fidelity profile of our number.
-        metric: Metric, named as in `resources/published`, like the next three.
+        metric: Metric, named as in `waltz/resources/published`, like the next three.
         model: The paper's model, or one of ours that the paper lacks; empty in tables without models.
         dataset: The data set.
         setting: The setting.

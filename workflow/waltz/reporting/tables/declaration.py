@@ -88,7 +88,7 @@ STYLES: Mapping[str, MetricStyle] = {
     "gruen_mean": MetricStyle("GRUEN, mean", places=3),
     "t_shap_sd": MetricStyle("T-SHAP, deviation over items"),
 }
-"""By metric, in the names of `resources/published`."""
+"""By metric, in the names of `waltz/resources/published`."""
 
 
 def get_style(metric: str) -> MetricStyle:
@@ -126,7 +126,7 @@ class NumberSource:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One table, compared with the paper values in `resources/published` by their names.
+    """One table, compared with the paper values in `waltz/resources/published` by their names.
 
     Attributes:
         id: Id of the table, equal to that of the paper's table if there is one.

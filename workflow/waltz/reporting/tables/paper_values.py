@@ -1,4 +1,4 @@
-"""Paper values (resources/published), and verdicts on our numbers compared with them."""
+"""Paper values (waltz/resources/published), and verdicts on our numbers compared with them."""
 
 import csv
 import math
@@ -39,7 +39,7 @@ def read_paper_values(path: str | Path) -> dict[Key, PaperValue]:
     """Read the cells of one paper table, in its order."""
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: no such paper table; see resources/published/README.md")
+        raise UserError(f"{path}: no such paper table; see workflow/waltz/resources/published/README.md")
     cells: dict[Key, PaperValue] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for line, row in enumerate(csv.DictReader(file), 2):
