@@ -38,6 +38,10 @@ onstart:
     run_lock.hold_study(STUDY.study)
 
 
+onsuccess:
+    print_run_summary(STUDY.study, PLAN.skipped)
+
+
 localrules:
     all,
     tables,

@@ -2,6 +2,7 @@
 
 import sys
 
+from waltz.cli.run_summary import print_run_summary
 from waltz.core import run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError

@@ -1,7 +1,6 @@
 """The thesis study dressed for rehearsal: the real workflow and study, a server for all outside, small settings."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from rehearsal import hub, released, upstream
 from rehearsal.checkpoints import original
 from rehearsal.server import World, environment, serving
 from waltz.model_registry import ModelSpec, resolve_model
-from workflow_runs.checkout import PARTS, ROOT
+from workflow_runs.checkout import ROOT, copy_workflow
 
 STUDY = "config/thesis.yaml"
 OVERLAY = "tests/rehearsal/overlay.yaml"
@@ -129,13 +128,7 @@ def provide(settings: Mapping[str, Any], copy: Path) -> None:
 def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
     """Yield a fresh copy of the workflow with a running server of all files that a study needs."""
     copy = folder / "waltz"
-    copy.mkdir(parents=True)
-    for part in (*PARTS, "tests/rehearsal"):
-        source = ROOT / part
-        if source.is_dir():
-            shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        else:
-            shutil.copy2(source, copy / part)
+    copy_workflow(copy, "tests/rehearsal")
     (copy / SKIPPED).write_text(yaml.safe_dump({"skipped": settings["skipped"]}), encoding="utf-8")
     provide(settings, copy)
     world = outside(settings, folder / "world")

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -11,6 +12,7 @@ import pytest
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.schema import BENCHMARK, EVALUATION
+from workflow_runs.checkout import ROOT, copied
 
 pytestmark = pytest.mark.workflow
 
@@ -63,6 +65,15 @@ def test_a_run_gives_tables_figures_and_a_page(tiny_run):
     assert [record["dataset"] for record in records] == ["relations", "existence", "own-counting"]
     record = records[0]
     assert (record["rows_in"], record["rows_out"], record["device"]) == (len(captions), 4 * len(captions), "cpu")
+
+
+def test_a_run_shows_progress_and_ends_with_its_page(tiny_run, tmp_path):
+    again = copied(tiny_run, tmp_path / "again")
+    shutil.copy2(ROOT / "profiles/default/config.yaml", again.folder / "profiles/default")
+    output = again.snakemake("--forcerun", "report")
+    assert "report:  results/tiny/reporting/report.html" in output
+    assert "skipped: nothing" in output
+    assert len(output.splitlines()) < 60
 
 
 def test_a_second_run_has_nothing_to_do(after_run):

@@ -135,14 +135,21 @@ def tiny_study(model: Path, data: str = "data") -> dict[str, object]:
     }
 
 
-def checkout(folder: Path, model: Path) -> Checkout:
+def copy_workflow(folder: Path, *others: str) -> None:
+    """Copy the workflow, and other parts of the checkout, to a new folder, with Snakemake's own log of every job."""
     folder.mkdir(parents=True)
-    for part in PARTS:
+    for part in (*PARTS, *others):
         source = ROOT / part
         if source.is_dir():
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy2(source, folder / part)
+    profile = folder / "profiles/default/config.yaml"
+    profile.write_text(profile.read_text().replace("logger: rich\n", ""))
+
+
+def checkout(folder: Path, model: Path) -> Checkout:
+    copy_workflow(folder)
     shutil.copytree(DATA, folder / "data")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(tiny_study(model), sort_keys=False))
     return Checkout(folder)

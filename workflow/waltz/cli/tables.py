@@ -14,6 +14,8 @@ from waltz.cli.output import create_console, find_newest_study, report_errors
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from waltz.reporting.tables.cells import Cell
     from waltz.reporting.tables.declaration import Declaration
 
@@ -40,17 +42,17 @@ def tables_command(
     """List the tables that a study built and print its headline table, or print the tables that are named."""
     with report_errors():
         study = study or find_newest_study(results)
-        tables = _read_tables(results, study)
+        tables = read_tables(results, study)
         chosen = [_choose_table(name, list(tables)) for name in ids or ()]
-        profile = _choose_profile(profile, tables, study)
+        profile = choose_profile(profile, tables, study)
     if chosen:
         _print_tables(chosen, tables, profile, why)
     else:
         _list_tables(tables, study, profile)
-        _print_headline(tables, profile)
+        print_headline(tables, profile, create_console())
 
 
-def _read_tables(results: Path, study: str) -> dict[str, list[Cell]]:
+def read_tables(results: Path, study: str) -> dict[str, list[Cell]]:
     """Return the cells of each table of a study, in the order in which tables are declared."""
     from waltz.reporting.tables.cells import read_cells
     from waltz.reporting.tables.declarations import TABLES
@@ -74,7 +76,8 @@ def _choose_table(name: str, tables: Sequence[str]) -> str:
     return matches[0]
 
 
-def _choose_profile(profile: str | None, tables: dict[str, list[Cell]], study: str) -> str:
+def choose_profile(profile: str | None, tables: dict[str, list[Cell]], study: str) -> str:
+    """Return the profile that is named, or the first of the tables."""
     profiles = list(dict.fromkeys(cell.profile for cells in tables.values() for cell in cells))
     if profile is not None and profile not in profiles:
         raise UserError(f"--profile: study {study} has no profile {profile!r}; it has {', '.join(profiles)}")
@@ -101,7 +104,7 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
     typer.echo("print one with: waltz tables ID\n")
 
 
-def _print_headline(tables: dict[str, list[Cell]], profile: str) -> None:
+def print_headline(tables: dict[str, list[Cell]], profile: str, console: Console) -> None:
     """Print the averages over data sets of the first headline table that has them, one model a row."""
     from rich.table import Table
 
@@ -122,7 +125,7 @@ def _print_headline(tables: dict[str, list[Cell]], profile: str) -> None:
             for model in dict.fromkeys(model for model, _ in averages):
                 cells = [averages.get((model, metric)) for metric in metrics]
                 headline.add_row(model, *("–" if cell is None else format_cell(cell, False) for cell in cells))
-            create_console().print(headline)
+            console.print(headline)
             return
 
 
