@@ -10,15 +10,16 @@ from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
 from waltz.plan.raw_files import IMAGES
-from waltz.plan.read_study import find_study_file, read_study
+from waltz.plan.read_study import find_study_files, read_study
 from waltz.reporting.plan import ReportingPlan
 
 
 def build_plan():
     """Return the plan of the named or default study, or of the one that --configfile gave."""
     try:
-        file = find_study_file(config, workflow.overwrite_configfiles, HERE / "config")
-        if file:
+        for file in find_study_files(
+            config, workflow.overwrite_configfiles, HERE / "config"
+        ):
             workflow.configfile(str(file))
         plan = Plan.from_study(read_study(config))
         for model in dict.fromkeys(run.model for run in [*plan.decoded, *plan.tested]):

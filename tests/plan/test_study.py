@@ -8,18 +8,27 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from snakemake.utils import update_config
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import find_local_copy
 from waltz.core.files.resources import RESOURCES
 from waltz.plan.plan import find_skipped, remove_skipped
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
-from waltz.plan.read_study import build_schema, find_study_file, read_study
+from waltz.plan.read_study import build_schema, find_study_files, read_study
 from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = RESOURCES / "study.schema.yaml"
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
+
+
+def load_study(name):
+    """The keys of a study over those that it extends, as Snakemake merges them."""
+    config = {}
+    for file in find_study_files({"study": name}, [], ROOT / "config"):
+        update_config(config, yaml.safe_load(file.read_text()))
+    return config
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ def study():
 
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_every_study_is_valid_and_bears_its_files_name(file):
-    config = yaml.safe_load(file.read_text())
+    config = load_study(file.stem)
     study = read_study(config)
     assert study.study == file.stem
     assert study.to_dict() == config
@@ -102,17 +111,34 @@ def test_two_sources_cannot_build_one_data_set(study):
 
 
 @pytest.mark.parametrize(
-    ("config", "given", "name"),
-    [({}, [], "scenes"), ({"study": "valse"}, [], "valse"), ({"study": "mine"}, ["mine.yaml"], None)],
+    ("config", "given", "names"),
+    [
+        ({}, [], ["scenes"]),
+        ({"study": "valse"}, [], ["valse"]),
+        ({"study": "scenes-large"}, [], ["scenes", "scenes-large"]),
+        ({"study": "mine"}, ["mine.yaml"], []),
+        ({"study": "mine", "extends": "scenes-large"}, ["mine.yaml"], ["scenes", "scenes-large"]),
+    ],
 )
-def test_which_file_is_loaded(config, given, name):
-    path = find_study_file(config, given, ROOT / "config")
-    assert (path and path.stem) == name
+def test_which_files_are_loaded(config, given, names):
+    assert [path.stem for path in find_study_files(config, given, ROOT / "config")] == names
+
+
+def test_a_study_that_extends_another_needs_its_own_name():
+    with pytest.raises(UserError, match="study is missing"):
+        find_study_files({"extends": "scenes"}, ["mine.yaml"], ROOT / "config")
+
+
+def test_a_study_does_not_extend_itself(tmp_path):
+    for name, base in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.yaml").write_text(f"extends: {base}\n")
+    with pytest.raises(UserError, match="extends itself"):
+        find_study_files({"study": "a"}, [], tmp_path)
 
 
 def test_a_misspelt_study_is_named_with_the_nearest():
     with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'"):
-        find_study_file({"study": "vals"}, [], ROOT / "config")
+        find_study_files({"study": "vals"}, [], ROOT / "config")
 
 
 @pytest.mark.parametrize(

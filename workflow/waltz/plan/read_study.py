@@ -28,21 +28,30 @@ SCHEMA_HEADER = """\
 """
 
 
-def find_study_file(config: Mapping[str, Any], configfiles: Sequence[object], folder: Path) -> Path | None:
-    """Return the study file to load, or None where `--configfile` gave one.
-
-    A study replaces the default and is never merged with it.
+def find_study_files(config: Mapping[str, Any], configfiles: Sequence[object], folder: Path) -> list[Path]:
+    """Return the study files to load over each other: the named or default study, after those that it extends.
 
     Args:
         config: Values of `--config` and `--configfile`.
-        configfiles: The files named with `--configfile`.
+        configfiles: The files named with `--configfile`; of their study, only those that it extends are returned.
         folder: Folder of the studies.
     Raises:
-        UserError: `--config study=NAME` names no study; the message names the nearest.
+        UserError: A name is that of no study, a study extends itself, or one that extends another has no name.
     """
-    if configfiles:
-        return None
-    name = str(config.get("study", DEFAULT))
+    if configfiles and "extends" in config and "study" not in config:
+        raise UserError(f"study is missing: a study that extends {config['extends']} needs a name of its own")
+    name = config.get("extends") if configfiles else config.get("study", DEFAULT)
+    files: list[Path] = []
+    while name is not None:
+        file = _find_study(str(name), folder)
+        if file in files:
+            raise UserError(f"{file}: extends: the study extends itself; name another one")
+        files.insert(0, file)
+        name = yaml.safe_load(file.read_text(encoding="utf-8")).get("extends")
+    return files
+
+
+def _find_study(name: str, folder: Path) -> Path:
     studies = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in studies:
         raise UserError(f"study {name!r} is not in {folder}/{_suggest(name, studies)}; there are {', '.join(studies)}")

@@ -571,6 +571,8 @@ class Study(Section):
 
     study: Name
     """Name of the study; its results lie in results/<study>."""
+    extends: Text | None = None
+    """Study in config/ over which this one's keys are merged: mappings key by key, anything else replaced."""
     seed: Seed
     """Seed of every sampling and resampling step (a whole number)."""
     profiles: Annotated[list[Literal["equations", "published"]], Field(min_length=1)]
