@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
+import scipy
 
 from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
@@ -211,7 +211,7 @@ def correlate_correctness_with_t_shap(rows: Sequence[Row], label: str, how: Resa
     reason = _explain_undefined(correct, shares, len(rows))
     if reason:
         return RankCorrelation(Measure(None, len(complete_rows), reason=reason), None)
-    correlation = spearmanr(correct, shares)
+    correlation = scipy.stats.spearmanr(correct, shares)
     images = [str(row["image"]) for row in complete_rows]
     draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in _draw_resamples(images, label, how)])
     ends = compute_interval(draws, how.confidence, len(set(images)), (-1.0, 1.0))

@@ -14,8 +14,7 @@ from math import log2
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
+import scipy
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
@@ -92,11 +91,11 @@ def _check_phrase_counts(rows: Sequence[Mapping[str, Any]]) -> None:
 def _solve(rows: Sequence[Mapping[str, Any]], program: "_LinearProgram", seed: int) -> set[int]:
     """Return the indices of the largest selection within the constraints."""
     weights = np.array([1 + PREFERENCE_WEIGHT * rank(str(row["item_id"]), seed) / 2**64 for row in rows])
-    solution = milp(
+    solution = scipy.optimize.milp(
         -weights,
         constraints=program.build_constraint(),
         integrality=np.ones(len(rows)),
-        bounds=Bounds(0, 1),
+        bounds=scipy.optimize.Bounds(0, 1),
         options={"mip_rel_gap": RELATIVE_GAP},
     )
     if not solution.success:
@@ -209,12 +208,14 @@ class _LinearProgram:
         """Constrain the weighted sum of some columns to 0."""
         self._add(group, 0, 0)
 
-    def build_constraint(self) -> LinearConstraint:
+    def build_constraint(self) -> "scipy.optimize.LinearConstraint":
         """Return all constraints in the form of scipy."""
         positions = np.array([(row, column) for row, column, _ in self._entries])
         values = np.array([value for _, _, value in self._entries])
         shape = (len(self._lower), self.columns)
-        return LinearConstraint(csr_array((values, positions.T), shape=shape), self._lower, self._upper)
+        return scipy.optimize.LinearConstraint(
+            scipy.sparse.csr_array((values, positions.T), shape=shape), self._lower, self._upper
+        )
 
     def _add(self, group: Mapping[int, float], lower: float, upper: float) -> None:
         row = len(self._lower)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.spatial.distance import jensenshannon
+import scipy
 
 from waltz.benchmark.items import NOT_SELECTED
 from waltz.benchmark.votes import compute_alpha
@@ -101,7 +101,8 @@ def compute_jensen_shannon(items: Sequence[Mapping[str, Any]]) -> float:
     phrases = sorted(caption.keys() | foil.keys())
     if caption == foil:
         return 0.0
-    return float(jensenshannon([caption[word] for word in phrases], [foil[word] for word in phrases], base=2))
+    caption_counts, foil_counts = ([counts[word] for word in phrases] for counts in (caption, foil))
+    return float(scipy.spatial.distance.jensenshannon(caption_counts, foil_counts, base=2))
 
 
 def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import krippendorff
-import pandas as pd
 
 from waltz.core.errors import UserError
 from waltz.sources.raw_files import read_csv_records
@@ -69,6 +68,8 @@ def compute_alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | Non
     Returns:
         Alpha in [-1, 1] and None, or None and the reason why it is undefined.
     """
+    import pandas as pd  # takes a second, which jobs that only count votes do not need
+
     frame = pd.DataFrame(list(annotations), columns=list(ANNOTATION_COLUMNS))
     codes = frame.assign(code=frame["answer"].map({answer: code for code, answer in enumerate(ANSWERS)}))
     table = codes.pivot(index="annotator", columns="item_id", values="code")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from waltz.core.intervals import Bounds, Measure, Resamples, Resampling, compute_interval, resample
 
@@ -47,7 +47,7 @@ def compute_correlation(verdicts: Mapping[str, int | None], scores: Mapping[str,
         return Measure(None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}")
     if np.ptp([score for _, score in pairs]) <= CONSTANT_RANGE:
         return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
-    result = stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
+    result = scipy.stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
     return Measure(float(result.statistic), n)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from waltz.core.errors import UserError
 
@@ -32,8 +31,7 @@ class PublishedSample:
 
 def shuffle_with_pandas(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """Return the first n of the rows as `pandas.DataFrame.sample(frac=1)` shuffles them; all where there are fewer."""
-    order = pd.Series(range(len(rows))).sample(frac=1, random_state=seed)
-    return [rows[index] for index in order.iloc[:n]]
+    return [rows[index] for index in np.random.RandomState(seed).permutation(len(rows))[:n]]
 
 
 def shuffle_with_python(rows: Sequence[Row], n: int, seed: int) -> list[Row]:

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from waltz.core.intervals import Resampling, compute_interval, resample
 from waltz.evaluation.metrics.pair_metrics import (
@@ -73,7 +73,7 @@ def compute_mcnemar_p(right_a: np.ndarray, right_b: np.ndarray) -> float:
     """
     only_a = int(np.sum((right_a > 0) & (right_b == 0)))
     only_b = int(np.sum((right_b > 0) & (right_a == 0)))
-    return float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    return float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
 
 
 def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> float:
@@ -86,7 +86,7 @@ def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> 
     """
     error = float(np.std(draws, ddof=1))
     if error > 0:
-        return float(2 * stats.norm.sf(abs(difference) / error))
+        return float(2 * scipy.stats.norm.sf(abs(difference) / error))
     return min(1.0, 2 * 0.5**clusters) if difference else 1.0
 
 

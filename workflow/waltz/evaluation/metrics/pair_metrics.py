@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from waltz.core.errors import UserError
 from waltz.core.intervals import (
@@ -192,7 +192,7 @@ def compute_auroc(captions: np.ndarray, foils: np.ndarray) -> float:
         captions: Scores of the positive texts, none of them NaN.
         foils: Scores of the negative texts.
     """
-    wins = stats.mannwhitneyu(captions, foils, method="asymptotic").statistic
+    wins = scipy.stats.mannwhitneyu(captions, foils, method="asymptotic").statistic
     return float(wins) / (len(captions) * len(foils))
 
 
