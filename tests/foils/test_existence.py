@@ -1,5 +1,6 @@
 """Existence: questions to statements and their negations."""
 
+import inflect
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,6 +110,11 @@ def test_numbers_of_nouns() -> None:
 def test_numerals() -> None:
     answers = ("0.", "Zero.", "None.", "Twenty-one", " 3 ", "a lot", "2 dogs", "")
     assert [parse_number(answer) for answer in answers] == [0, 0, 0, 21, 3, None, None, None]
+
+
+def test_numbers_below_a_hundred_are_read_as_inflect_writes_them():
+    words = [str(inflect.engine().number_to_words(number)) for number in range(100)]
+    assert [parse_number(word) for word in words] == list(range(100))
 
 
 NOUNS = st.sampled_from(["dog", "elephant", "child", "hour glass", "woman", "box", "sheep", "owl"])

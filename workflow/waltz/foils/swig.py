@@ -16,7 +16,7 @@ from lemminflect import getAllLemmas, getInflection
 
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
-from waltz.foils.english.nouns import ENGINE
+from waltz.foils.english.nouns import get_engine
 from waltz.foils.english.wordnet import Verb, read_verbs
 
 ARTICLES = frozenset({"a", "an", "the", "some"})
@@ -113,7 +113,7 @@ def get_head(noun: str) -> str:
 @cache
 def add_article(noun: str) -> str:
     """Return the noun with `a` or `an`, by its sound."""
-    return str(ENGINE.a(noun))
+    return str(get_engine().a(noun))
 
 
 def _is_plural(head: str) -> bool:

@@ -2,14 +2,14 @@
 
 import re
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import inflect
 from lemminflect import getLemma
 
-Number = Literal["sg", "pl"]
+if TYPE_CHECKING:
+    from inflect import engine as Engine
 
-ENGINE = inflect.engine()
+Number = Literal["sg", "pl"]
 
 SINGULAR_DETERMINERS = {"a", "an", "another", "each", "every", "one", "that", "this"}
 PLURAL_QUANTITIES = {
@@ -65,8 +65,29 @@ SINGULARS = {
     "ties": "tie",
 }
 
-NUMBERS = {str(ENGINE.number_to_words(number)): number for number in range(100)} | {"none": 0}
+UNITS = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+NUMBERS = {
+    **{word: number for number, word in enumerate(UNITS)},
+    **{
+        f"{ten}-{UNITS[unit]}" if unit else ten: 10 * tens + unit
+        for tens, ten in enumerate(TENS, 2)
+        for unit in range(10)
+    },
+    "none": 0,
+}
 DIGITS = re.compile(r"\d{1,4}")
+
+
+@cache
+def get_engine() -> "Engine":
+    """Return inflect's engine, which takes two seconds to import and most instruments do without."""
+    import inflect
+
+    return inflect.engine()
 
 
 @cache
@@ -75,7 +96,7 @@ def pluralise(noun: str) -> str:
     lowered = noun.lower()
     if lowered.endswith("s") and lowered in SINGULARS:
         return noun
-    return _copy_case(noun, PLURALS.get(lowered) or str(ENGINE.plural_noun(lowered) or lowered).lower())
+    return _copy_case(noun, PLURALS.get(lowered) or str(get_engine().plural_noun(lowered) or lowered).lower())
 
 
 @cache
@@ -84,7 +105,7 @@ def singularise(noun: str) -> str:
     lowered = noun.lower()
     if lowered in SINGULARS:
         return _copy_case(noun, SINGULARS[lowered])
-    singular, lemmas = ENGINE.singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
+    singular, lemmas = get_engine().singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
     return _copy_case(noun, str(lemmas[0] if lemmas and singular not in lemmas else singular or lowered).lower())
 
 

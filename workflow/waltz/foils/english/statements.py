@@ -12,7 +12,7 @@ from lemminflect import getInflection
 from spacy.tokens import Doc, Token
 
 from waltz.foils.candidates import Refusal, Row
-from waltz.foils.english.nouns import ENGINE, pluralise, singularise
+from waltz.foils.english.nouns import get_engine, pluralise, singularise
 from waltz.foils.english.parsing import parse
 
 IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
@@ -95,7 +95,7 @@ class Statement:
     def choose_article(self) -> str:
         """Return `a` or `an`, as the singular needs it; empty where no noun follows."""
         phrase = f"{self.modifiers} {self.noun.singular}".strip()
-        return str(ENGINE.a(phrase)).split()[0] if phrase else ""
+        return str(get_engine().a(phrase)).split()[0] if phrase else ""
 
     def _write(self, quantity: str, number: int) -> str:
         parts = (self.opening, self.be.select(number), quantity, self.modifiers, self.noun.select(number))
