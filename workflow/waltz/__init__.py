@@ -3,15 +3,18 @@
 import importlib
 from typing import Any
 
+__all__ = ["__version__", "explain"]
 __version__ = "0.1.0"
 
-LATER = {"explain": "waltz.explainer.encoder"}
-"""Names that are imported when they are first asked for: torch and transformers take seconds. They are named here and
-not imported, so that no rule's digest takes in what they stand on."""
+LAZY_NAMES = {"explain": "waltz.explainer.encoder"}
+"""Modules of names that are imported at their first use: torch and transformers take seconds.
+
+They are not imported here, so that no rule's digest includes what they import; their types are in `__init__.pyi`.
+"""
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `LATER`."""
-    if name in LATER:
-        return getattr(importlib.import_module(LATER[name]), name)
+    """Import a lazy name."""
+    if name in LAZY_NAMES:
+        return getattr(importlib.import_module(LAZY_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
