@@ -42,6 +42,8 @@ def scenes_run(tmp_path_factory, tiny_model_folder) -> Checkout:
     study["groups"] = {"pairs": ["existence", "mscoco", "cv-probes"]}
     study["evaluation"] |= {"models": ["scenes-clip", "ruler-25"], "groups": ["pairs"], "only": {}, "sample": 12}
     study["attribution"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 3, "evaluations": 200, "shards": 2}
+    study["attribution"]["companions"] = {"sample": 20, "repeats": 10}
+    study["benchmark"]["audit"] = 60
     study["profiles"] = ["equations", "published"]
     study["reporting"] |= {"resamples": 100, "tables": [], "samples": 0}
     del study["consistency"]  # decoders have studies of their own
