@@ -81,19 +81,22 @@ def test_comparisons_show_what_differs_and_count_all():
     assert table.note.startswith("1 of 2")
 
 
+def share(**changes):
+    fixed = {"role": "foil", "sd": 3.0, "standard_error": None, "mm_skew": "balanced", "rho": None, "missing": []}
+    return {**cell(""), **fixed, **changes}
+
+
 def test_items_without_a_share_are_reported():
-    row = {
-        **cell("", dataset="existence"),
-        "role": "foil",
-        "sd": 3.0,
-        "standard_error": None,
-        "mm_skew": "balanced",
-        "rho": None,
-        "missing": [{"reason": "too long", "count": 2}],
-    }
-    table = make_share_table([row], "equations")
-    assert table.rows == (("existence", "clip", "foil", "9", "50.0 [40.0, 60.0]", "3.0", "", "balanced", ""),)
-    assert table.remarks == ("existence, clip, foil: 2 without a T-SHAP: too long",)
+    table = make_share_table([share(missing=[{"reason": "too long", "count": 2}])], "equations")
+    names = ("existence", "clip", "foil", "alignment")
+    assert table.rows == ((*names, "9", "50.0 [40.0, 60.0]", "3.0", "", "balanced", ""),)
+    assert table.remarks == ("existence, clip, foil, alignment: 2 without a T-SHAP: too long",)
+
+
+def test_shares_of_two_settings_have_rows_with_different_names():
+    rows = [share(model="llava", setting=setting) for setting in ("pairwise", "single")]
+    names = [row[:4] for row in make_share_table(rows, "equations").rows]
+    assert names == [("existence", "llava", "foil", "pairwise"), ("existence", "llava", "foil", "single")]
 
 
 def test_companions_are_those_of_the_definitions():

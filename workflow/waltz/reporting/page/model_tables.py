@@ -176,17 +176,17 @@ def make_comparison_table(rows: Sequence[Row], profile: str) -> PlainTable:
 
 
 def make_share_table(rows: Sequence[Row], profile: str) -> PlainTable:
-    """Return the table of T-SHAP in one profile, with one row for each data set, model and role."""
+    """Return the table of T-SHAP in one profile, with one row for each data set, model, role and setting."""
     return PlainTable(
         f"shares-{profile}",
         f"T-SHAP, profile {profile}",
         "Text's share of the Shapley values' magnitude, in percent, with intervals over images; ± is the spread"
         " over items, “per item” the standard error of one item's share from sampling coalitions. ρ is"
         " Spearman's correlation with correctness.",
-        ("data set", "model", "role", "n", "T-SHAP", "±", "per item", "leans to", "ρ"),
+        ("data set", "model", "role", "setting", "n", "T-SHAP", "±", "per item", "leans to", "ρ"),
         tuple(
             (
-                *(row[name] for name in ("dataset", "model", "role")),
+                *(row[name] for name in ("dataset", "model", "role", "setting")),
                 str(row["n"]),
                 format_measure(row),
                 format_number(row["sd"], 1),
@@ -197,7 +197,7 @@ def make_share_table(rows: Sequence[Row], profile: str) -> PlainTable:
             for row in sort_rows(rows)
         ),
         tuple(
-            f"{row['dataset']}, {row['model']}, {row['role']}: {entry['count']} without a T-SHAP: {entry['reason']}"
+            f"{row['dataset']}, {row['model']}, {row['role']}, {row['setting']}: {entry['count']} without a T-SHAP: {entry['reason']}"
             for row in rows
             for entry in row["missing"]
         ),
