@@ -77,7 +77,7 @@ def test_the_audit_lists_its_warnings():
         for judge, value, warning in (("GRUEN", 50.0, None), ("length", 70.0, "length alone prefers the caption"))
     ]
     table = make_audit_table(rows)
-    assert table.rows == (("relations", "10", "50.0 [45.0, 55.0]", "70.0 [65.0, 75.0]"),)
+    assert table.rows == (("relations", "10", "50.0† [45.0, 55.0]", "70.0† [65.0, 75.0]"),)
     assert table.remarks == ("relations: length alone prefers the caption",)
 
 
@@ -123,5 +123,5 @@ def test_the_shares_of_the_oracle_are_next_to_the_items():
     ]
     table = make_conditions_table(ITEMS, CAPTIONS, shares)
     assert table.header[-2:] == ("decided", "as expected")
-    assert table.rows[1] == ("original", "-img+cap", "1", "false", "90.0 [1.0, 99.0]", "80.0 [1.0, 99.0]")
+    assert table.rows[1] == ("original", "-img+cap", "1", "false", "90.0† [1.0, 99.0]", "80.0† [1.0, 99.0]")
     assert "by construction" in table.note

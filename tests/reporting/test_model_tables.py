@@ -1,7 +1,12 @@
 """Plain tables of models."""
 
+import itertools
+
+from waltz.core.files import parquet
+from waltz.core.schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.reporting.page.model_tables import (
+    EDIT_SETTINGS,
     make_answer_tables,
     make_companion_tables,
     make_comparison_table,
@@ -11,7 +16,12 @@ from waltz.reporting.page.model_tables import (
     make_metrics_table,
     make_share_table,
     make_verb_table,
+    read_model_tables,
 )
+
+KEYS = {"metrics": 3, "decoders": 3, "answers": 3, "probes": 2, "comparisons": 4, "shares": 4, "companions": 2}
+KEYS |= {"verbs": 3, "edits": 4}
+"""Number of columns that name a row of each table."""
 
 
 def cell(metric, value=50.0, **changes):
@@ -19,20 +29,33 @@ def cell(metric, value=50.0, **changes):
     interval = (
         {"ci_low": 40.0, "ci_high": 60.0, "reason": None} if value is not None else {"ci_low": None, "ci_high": None}
     )
-    return {**names, "metric": metric, "value": value, "n": 9, **interval, **changes}
+    return {**names, "metric": metric, "value": value, "n": 40, **interval, **changes}
 
 
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
     table = make_metrics_table([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations")
-    assert table.rows == (("existence", "clip", "9", "50.0 [40.0, 60.0]", "", "–", "–", "", ""),)
+    assert table.header == ("metric", "model", "setting", "existence, n = 40")
+    names = ("clip", "alignment")
+    assert table.rows == (("acc_r", *names, "50.0 [40.0, 60.0]"), ("p_c", *names, "–"), ("p_f", *names, "–"))
     assert table.remarks == ("clip: not applicable: no probability",)
 
 
-def test_models_stand_below_each_other_data_set_by_data_set():
-    rows = [cell("acc_r", model=model, dataset=dataset) for model in ("clip", "ruler") for dataset in ("one", "two")]
+def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metric():
+    rows = [
+        cell(metric, model=model, dataset=dataset, n=n)
+        for model in ("clip", "ruler")
+        for dataset, n in (("one", 40), ("two", 1000 if model == "clip" else 50))
+        for metric in ("auroc", "acc_r")
+    ]
     table = make_metrics_table(rows, "equations")
-    assert [row[:2] for row in table.rows] == [("one", "clip"), ("one", "ruler"), ("two", "clip"), ("two", "ruler")]
+    assert table.header == ("metric", "model", "setting", "one, n = 40", "two, n = 50–1,000")
+    assert [row[:2] for row in table.rows] == [
+        ("acc_r", "clip"),
+        ("acc_r", "ruler"),
+        ("AUROC", "clip"),
+        ("AUROC", "ruler"),
+    ]
 
 
 def test_each_way_of_asking_a_decoder_has_its_row():
@@ -43,11 +66,19 @@ def test_each_way_of_asking_a_decoder_has_its_row():
         cell("acc_r", None, setting="pairwise-after-cot", model="llava", reason="none of 9 items could be scored"),
     ]
     table = make_decoder_table(rows, "equations")
-    assert [row[:3] for row in table.rows] == [
-        ("existence", "llava", setting) for setting in ("pairwise", "single", "vqascore", "pairwise-after-cot")
-    ]
-    assert table.rows[0][4:7] == ("50.0 [40.0, 60.0]", "", "")
+    assert table.rows == (
+        ("acc_r", "llava", "pairwise", "50.0 [40.0, 60.0]"),
+        ("acc_r", "llava", "pairwise-after-cot", "–"),
+        ("p_c", "llava", "single", "70.0 [40.0, 60.0]"),
+    )
     assert table.remarks == ("llava: none of 9 items could be scored",)
+
+
+def test_numbers_from_few_items_or_with_wide_intervals_are_marked():
+    numbers = [cell("acc_r", n=29), cell("acc", n=30), cell("p_c", ci_low=37.4, ci_high=62.5), cell("p_f", ci_low=37.5)]
+    table = make_metrics_table([{**row, "ci_high": 62.5} for row in numbers], "equations")
+    texts = [row[-1].partition(" [")[0] for row in table.rows]
+    assert texts == ["50.0†", "50.0", "50.0†", "50.0"]
 
 
 def test_conditions_of_probes_are_columns():
@@ -88,21 +119,72 @@ def share(**changes):
 
 def test_items_without_a_share_are_reported():
     table = make_share_table([share(missing=[{"reason": "too long", "count": 2}])], "equations")
-    names = ("existence", "clip", "foil", "alignment")
-    assert table.rows == ((*names, "9", "50.0 [40.0, 60.0]", "3.0", "", "balanced", ""),)
+    numbers = {row[0]: row[1:] for row in table.rows}
+    names = ("clip", "foil", "alignment")
+    assert numbers["T-SHAP"] == (*names, "50.0 [40.0, 60.0]")
+    assert [numbers[name][-1] for name in ("± over items", "± of an item", "leans to", "ρ")] == [
+        "3.0",
+        "",
+        "balanced",
+        "",
+    ]
     assert table.remarks == ("existence, clip, foil, alignment: 2 without a T-SHAP: too long",)
 
 
 def test_shares_of_two_settings_have_rows_with_different_names():
     rows = [share(model="llava", setting=setting) for setting in ("pairwise", "single")]
-    names = [row[:4] for row in make_share_table(rows, "equations").rows]
-    assert names == [("existence", "llava", "foil", "pairwise"), ("existence", "llava", "foil", "single")]
+    names = [row[:4] for row in make_share_table(rows, "equations").rows if row[0] == "T-SHAP"]
+    assert names == [("T-SHAP", "llava", "foil", "pairwise"), ("T-SHAP", "llava", "foil", "single")]
+
+
+def test_no_table_has_two_rows_with_the_same_names(tmp_path):
+    """In the rows of files, each column of a layout's key has two values."""
+
+    def write(name, layout, rows, **values):
+        keys = {key: values.get(key, [f"{key} 1", f"{key} 2"]) for key in layout.key}
+        combinations = [dict(zip(keys, names, strict=True)) for names in itertools.product(*keys.values())]
+        nulls = dict.fromkeys(layout.schema.names)
+        parquet.write_rows(tmp_path / name, [{**nulls, **rows, **names} for names in combinations], layout)
+        return str(tmp_path / name)
+
+    number = {"value": 50.0, "n": 40, "ci_low": 40.0, "ci_high": 60.0}
+    settings = ["alignment", "perplexity", "single", "pairwise"]
+    comparison = {"difference": 1.0, "ci_low": 0.5, "ci_high": 2.0, "p": 0.01, "p_holm": 0.01, "n": 40, "test": "exact"}
+    datasets = ["one", "two", "cv-probes:images", "cv-probes:captions"]
+    edits = [
+        f"{prefix}:{part}" for prefix in EDIT_SETTINGS for part in ("answer", "explanation", "difference", "claim")
+    ]
+    profiles = {"profile": ["equations", "published"]}
+    files = {
+        "metrics": write(
+            "m.parquet", METRICS, number, **profiles, setting=settings, dataset=datasets, metric=["acc_r", "accuracy"]
+        ),
+        "comparisons": write("c.parquet", COMPARISONS, comparison, **profiles, metric=["acc_r"]),
+        "shares": write("s.parquet", SHARES, {**number, "items": 40, "standard_error_n": 0, "missing": []}, **profiles),
+        "attributed": write(
+            "a.parquet",
+            METRICS,
+            number,
+            **profiles,
+            setting=["pairs", "without text", "match", "non-match"],
+            dataset=datasets,
+            metric=["acc_r", "emap", "verb_shap"],
+        ),
+        "tested": write("t.parquet", METRICS, {**number, "value": 1.0}, **profiles, metric=edits, setting=["post-hoc"]),
+    }
+    tables = read_model_tables(files)
+    assert {table.id.partition("-")[0] for table in tables} == {
+        *("metrics", "decoders", "answers", "probes", "comparisons", "shares", "companions", "verbs", "edits")
+    }
+    for table in tables:
+        names = [row[: KEYS[table.id.partition("-")[0]]] for row in table.rows]
+        assert len(set(names)) == len(names) > 1, table.id
 
 
 def test_companions_are_those_of_the_definitions():
     rows = [cell("acc_r", setting="without text"), cell("emap", setting="pairs"), cell("emap", profile="published")]
     (table,) = make_companion_tables(rows)
-    assert table.header == ("data set", "model", "acc_r without text", "EMAP")
+    assert [row[:2] for row in table.rows] == [("acc_r without text", "clip"), ("EMAP", "clip")]
     assert make_companion_tables([cell("acc_r")]) == []
 
 
@@ -111,13 +193,13 @@ def test_cells_of_the_verb_without_items_are_left_out():
     empty = {"value": None, "n": 0, "reason": "none"}
     rows = [cell("verb_shap", 0.1234, **condition), cell("verb_shap", **{**condition, "setting": "non-match", **empty})]
     table = make_verb_table(rows, "equations")
-    assert table.rows == (("clip", "+img+cap", "match", "9", "0.123 [40.000, 60.000]", "", ""),)
+    assert table.rows == (("clip", "+img+cap", "match", "40", "0.123 [40.000, 60.000]", "", ""),)
 
 
 def test_answers_have_a_table_where_there_are_some():
     assert make_answer_tables([]) == []
     (table,) = make_answer_tables([cell("accuracy", dataset="vqa")])
-    assert table.rows == (("equations", "vqa", "clip", "alignment", "9", "50.0 [40.0, 60.0]"),)
+    assert table.rows == (("equations", "clip", "alignment", "50.0 [40.0, 60.0]"),)
 
 
 def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
@@ -143,5 +225,5 @@ def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
         (("all", "all", "20"), "supported"),
         (("all", "that change the answer", "9"), "refuted"),
     ]
-    assert table.rows[0][5] == "0.25 [40.00, 60.00]"
+    assert table.rows[0][5] == "0.25† [40.00, 60.00]"
     assert make_edit_tables([cell("cc_shap_posthoc")]) == []

@@ -99,8 +99,8 @@ def test_examples_are_drawn_of_encoders_and_decoders_but_not_of_rulers(scenes, t
 
 
 def test_the_page_reads_files_of_stages_that_the_study_has(scenes, texts):
-    assert set(texts.summaries) == {"metrics", "comparisons"}
-    assert {"funnel", "statistics", "oracle", "audit", "probes", "shares", "edits"} <= set(scenes.summaries)
+    assert set(texts.summaries) == {"metrics", "comparisons", "tested"}
+    assert {"funnel", "statistics", "oracle", "audit", "probes", "shares", "tested"} <= set(scenes.summaries)
 
 
 def test_the_browser_shows_items_and_questions_but_no_text_tasks(scenes, texts):

@@ -73,9 +73,8 @@ def test_the_page_holds_all_it_shows_and_loads_nothing(page):
     assert data["browser"]["items"][1]["texts"]["caption"] == HOSTILE
     assert [uri.split(";")[0] for uri in data["pictures"]] == ["data:image/svg+xml", "data:image/webp"]
     assert not re.search(r"url\(|@import", page)
-    order = [page.index(f'<section id="{name}"') for name in ("run", "reproduction", "tables", "figures", "samples")]
-    assert order == sorted(order)
-    assert page.index('<section id="samples"') < page.index('<section id="construction"') < page.index('id="records"')
+    sections = ("results", "samples", "tables", "figures", "construction", "reproduction", "run")
+    assert re.findall(r'<section id="(\w+)"', page) == list(sections)
 
 
 def test_every_file_of_a_source_and_every_place_of_its_images_says_where_it_is_from(page):
@@ -109,8 +108,18 @@ def test_models_that_crop_are_known_by_their_records():
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
     write_report(tmp_path / "report.html", ReportInputs("empty", {}))
     text = (tmp_path / "report.html").read_text()
-    assert "this study's numbers are not compared" in text.replace("&#39;", "'")
+    assert "This study has no results of models" in text
     assert "This study has no tables of models" in text
+
+
+def test_paper_values_and_verdicts_are_shown_only_where_there_are_some(page, tmp_path):
+    without = [replace(cell, paper_value=None, paper_text="", difference=None, verdict="") for cell in cells()]
+    write_report(tmp_path / "report.html", replace(report(tmp_path), cells=without))
+    text = (tmp_path / "report.html").read_text(encoding="utf-8").partition('<script type="application/json"')[0]
+    for shown in ('id="reproduction"', 'href="#reproduction"', "ours and paper", 'id="verdict"'):
+        assert shown in page, shown
+        assert shown not in text, shown
+    assert "8 numbers" in text
 
 
 def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):

@@ -65,6 +65,14 @@ def page(browser, url):
     assert messages == []
 
 
+@pytest.fixture
+def opened(page):
+    """Open all tables of the page."""
+    page.get_by_role("button", name="Open all").click()
+    page.wait_for_selector("table.grid")
+    return page
+
+
 def becomes(page, selector, text):
     """Wait until an element has a text; the page's own rules forbid to evaluate code in it."""
     from playwright.sync_api import expect
@@ -86,7 +94,7 @@ def loaded(page):
     return page.evaluate("Promise.all([...document.querySelectorAll('[data-figure]')].map(image => image.decode()))")
 
 
-def column(page, place, selector="details.table tbody tr:not(.group)"):
+def column(page, place, selector="details[data-table] tbody tr:not(.group)"):
     return [cell.strip() for cell in page.locator(f"{selector} > :nth-child({place})").all_inner_texts()]
 
 
@@ -97,10 +105,10 @@ def samples(page):
     return page
 
 
-def test_our_values_are_next_to_paper_values_and_are_marked(page):
-    assert column(page, 1) == ["clip", "mine", "clip"]
-    assert column(page, 2) == ["66.9=66.9", "80.0", "–"]
-    assert column(page, 3) == ["30.0≠56.2", "20.0", ""]
+def test_our_values_are_next_to_paper_values_and_are_marked(opened):
+    assert column(opened, 1) == ["clip", "mine", "clip"]
+    assert column(opened, 2) == ["66.9=66.9", "80.0", "–"]
+    assert column(opened, 3) == ["30.0≠56.2", "20.0", ""]
 
 
 @pytest.mark.parametrize(
@@ -111,25 +119,25 @@ def test_our_values_are_next_to_paper_values_and_are_marked(page):
         ("difference", ["0.0=", "–", "–"]),
     ],
 )
-def test_the_switch_shows_ours_print_or_their_difference(page, view, shown):
-    page.check(f"[name=view][value={view}]")
-    assert column(page, 2) == shown
+def test_the_switch_shows_ours_print_or_their_difference(opened, view, shown):
+    opened.check(f"[name=view][value={view}]")
+    assert column(opened, 2) == shown
 
 
-def test_the_profile_switch_changes_every_table(page):
-    assert page.locator("#metrics-published").is_visible()
-    page.select_option("#profile", "equations")
-    assert column(page, 2) == ["66.9", "80.0", "–"]
-    assert not page.locator("#metrics-published").is_visible()
-    assert page.locator("#metrics-equations").is_visible()
+def test_the_profile_switch_changes_every_table(opened):
+    assert opened.locator("#metrics-published").is_visible()
+    opened.select_option("#profile", "equations")
+    assert column(opened, 2) == ["66.9", "80.0", "–"]
+    assert not opened.locator("#metrics-published").is_visible()
+    assert opened.locator("#metrics-equations").is_visible()
 
 
-def test_a_column_sorts_down_then_up_then_as_in_print(page):
-    button = page.get_by_role("button", name="plurality")
+def test_a_column_sorts_down_then_up_then_as_in_print(opened):
+    button = opened.get_by_role("button", name="plurality")
     results = []
     for _ in range(3):
         button.click()
-        results.append((column(page, 1), button.locator("xpath=..").get_attribute("aria-sort")))
+        results.append((column(opened, 1), button.locator("xpath=..").get_attribute("aria-sort")))
     assert results == [
         (["clip", "mine", "clip"], "descending"),
         (["mine", "clip", "clip"], "ascending"),
@@ -137,54 +145,54 @@ def test_a_column_sorts_down_then_up_then_as_in_print(page):
     ]
 
 
-def test_a_plain_table_sorts_by_number_not_by_letter(page):
+def test_a_plain_table_sorts_by_number_not_by_letter(opened):
     rows = "#metrics-published tbody tr"
-    page.locator("#metrics-published").get_by_role("button", name="n", exact=True).click()
-    assert column(page, 2, rows) == ["10", "9"]
+    opened.locator("#metrics-published").get_by_role("button", name="n", exact=True).click()
+    assert column(opened, 2, rows) == ["10", "9"]
 
 
-def test_a_filter_picks_rows_or_columns_and_says_how_many(page):
-    page.fill("#filter", "mine")
-    becomes(page, "#filtered", "1 rows and 1 of 1 tables match.")
-    assert column(page, 1) == ["mine"]
-    assert not page.locator("#metrics-published").is_visible()
-    page.fill("#filter", "plurality")
-    becomes(page, "#filtered", "3 rows and 1 of 1 tables match.")
-    assert page.locator("table.grid thead th").all_inner_texts() == ["model", "plurality"]
-    assert column(page, 2) == ["30.0≠56.2", "20.0"]
-    page.fill("#filter", "no such model")
-    page.wait_for_selector("details.table", state="hidden")
-    page.fill("#filter", "")
-    page.wait_for_selector("#metrics-published", state="visible")
-    assert column(page, 1) == ["clip", "mine", "clip"]
+def test_a_filter_picks_rows_or_columns_and_says_how_many(opened):
+    opened.fill("#filter", "mine")
+    becomes(opened, "#filtered", "1 rows and 1 of 1 tables match.")
+    assert column(opened, 1) == ["mine"]
+    assert not opened.locator("#metrics-published").is_visible()
+    opened.fill("#filter", "plurality")
+    becomes(opened, "#filtered", "3 rows and 1 of 1 tables match.")
+    assert opened.locator("table.grid thead th").all_inner_texts() == ["model", "plurality"]
+    assert column(opened, 2) == ["30.0≠56.2", "20.0"]
+    opened.fill("#filter", "no such model")
+    opened.wait_for_selector("details[data-table]", state="hidden")
+    opened.fill("#filter", "")
+    opened.wait_for_selector("#metrics-published", state="visible")
+    assert column(opened, 1) == ["clip", "mine", "clip"]
 
 
-def test_a_verdict_picks_the_rows_that_have_it(page):
-    page.select_option("#verdict", "no value")
-    assert column(page, 2) == ["–"]
-    page.select_option("#verdict", "differs")
-    assert column(page, 3) == ["30.0≠56.2"]
+def test_a_verdict_picks_the_rows_that_have_it(opened):
+    opened.select_option("#verdict", "no value")
+    assert column(opened, 2) == ["–"]
+    opened.select_option("#verdict", "differs")
+    assert column(opened, 3) == ["30.0≠56.2"]
 
 
-def test_arrows_move_among_cells_and_the_reason_is_shown(page):
-    first = page.locator("table.grid td").first
+def test_arrows_move_among_cells_and_the_reason_is_shown(opened):
+    first = opened.locator("table.grid td").first
     first.focus()
-    detail = page.locator(".detail")
+    detail = opened.locator(".detail")
     assert detail.inner_text().startswith("acc_r · clip · existence: ours 66.9 [65.9, 67.9], n = 100; paper 66.9")
-    page.keyboard.press("ArrowDown")
+    opened.keyboard.press("ArrowDown")
     assert "mine · existence" in detail.inner_text()
-    page.keyboard.press("ArrowDown")
+    opened.keyboard.press("ArrowDown")
     assert detail.inner_text().endswith("no value; not run in this study")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("ArrowRight")
+    opened.keyboard.press("ArrowUp")
+    opened.keyboard.press("ArrowUp")
+    opened.keyboard.press("ArrowRight")
     assert "difference −26.2; differs" in detail.inner_text()
-    assert page.locator("table.grid td[tabindex='0']").count() == 1
+    assert opened.locator("table.grid td[tabindex='0']").count() == 1
 
 
-def test_a_table_is_saved_with_all_its_cells(page):
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save as CSV").click()
+def test_a_table_is_saved_with_all_its_cells(opened):
+    with opened.expect_download() as download:
+        opened.get_by_role("button", name="Save as CSV").click()
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("profile,metric,model")
     assert len(lines) == 11
@@ -214,7 +222,7 @@ def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_p
     assert tab.locator(f"{shares} thead th").all_inner_texts() == ["model", "x", "average", "MM skew"]
     assert tab.locator(f"{shares} tr.group").all_inner_texts() == ["acc_r (chance 50)", "T-SHAP_c"]
     rows = f"{shares} tbody tr:not(.group)"
-    assert column(tab, 2, rows) == ["60.0 ± 2.0", "▽49.0", "70.0", "80.0"]
+    assert column(tab, 2, rows) == ["60.0† ± 2.0", "▽49.0†", "70.0†", "80.0†"]
     assert tab.locator(f"{rows} strong").all_inner_texts() == ["60.0"]  # shares have no best, one model neither
     assert column(tab, 4, rows) == ["", "", "text", ""]
     tab.locator(f"{rows} .guessed").hover()
@@ -252,18 +260,18 @@ def test_samples_are_browsed_by_outcome_model_and_keyboard(page):
 def test_tokens_and_patches_tell_their_values_by_mouse_and_keyboard(page):
     samples(page)
     page.locator("#s-list button", has_text="sits").click()
-    assert page.locator(".token b").all_inner_texts() == ["<s>", "🐈", "A", "cat", "sit", "s", "."]
-    assert page.locator(".token.joined b").all_inner_texts() == ["s", "."]
-    readout = page.locator(".readout")
-    page.locator(".token", has_text="cat").hover()
+    assert page.locator("#sample .token b").all_inner_texts() == ["<s>", "🐈", "A", "cat", "sit", "s", "."]
+    assert page.locator("#sample .token.joined b").all_inner_texts() == ["s", "."]
+    readout = page.locator("#sample .readout")
+    page.locator("#sample .token", has_text="cat").hover()
     assert readout.inner_text() == "“cat”: +0.20, 22.2 % of the text, 11.3 % of all"
-    page.locator(".patch").first.focus()
+    page.locator("#sample .patch").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     assert readout.inner_text() == "Patch in row 2, column 2: +0.50, 57.1 % of the image, 28.2 % of all"
-    assert page.locator(".token.against").count() == 1
+    assert page.locator("#sample .token.against").count() == 1
     page.get_by_label("each modality its own").check()
-    assert page.locator(".token small").all_inner_texts() == ["0", "−56", "+11", "+22", "0", "0", "+11"]
+    assert page.locator("#sample .token small").all_inner_texts() == ["0", "−56", "+11", "+22", "0", "0", "+11"]
     assert "T-SHAP 25.0 % text, 75.0 % image" in page.inner_text("#sample")
     page.get_by_text("All values as a table").click()
     numbers(page, "#sample details tbody tr", 11)
@@ -275,8 +283,8 @@ def test_a_decoder_shows_output_tokens_tests_and_explanations(page):
     output = page.get_by_label("Output token")
     assert output.locator("option").all_inner_texts() == ["mean of ratios", "1: A", "2: )"]
     output.select_option("2")
-    page.locator(".token", has_text="cat").hover()
-    assert page.locator(".readout").inner_text().startswith("“cat”: +0.4")
+    page.locator("#sample .token", has_text="cat").hover()
+    assert page.locator("#sample .readout").inner_text().startswith("“cat”: +0.4")
     text = page.inner_text("#sample")
     for part in ("counterfactual edits", "inconsistent", "really", "0.75", HOSTILE):
         assert part in text

@@ -7,7 +7,8 @@ from PIL import Image
 
 from waltz.core.intervals import Measure
 from waltz.reporting.page.embedded import inline_image
-from waltz.reporting.page.examples import ModelRun, make_browser_data
+from waltz.reporting.page.examples import ModelRun, choose_typical_example, make_browser_data
+from waltz.reporting.page.findings import ModelFinding
 from waltz.reporting.page.plain_tables import PlainTable
 from waltz.reporting.page.report import FigureSection, ReportInputs
 from waltz.reporting.run_records import Record
@@ -150,12 +151,36 @@ def picture(_dataset, _name):
     return inline_image(Image.new("RGB", (40, 40), "grey"), 40), ""
 
 
+def findings():
+    """Return findings of an encoder, of a decoder with few explanations, and of a ruler."""
+    return [
+        ModelFinding("clip", "encoder", "acc_r", Measure(66.9, 100, 60.0, 73.0), Measure(25.0, 40, 20.0, 31.0)),
+        ModelFinding(
+            "llava",
+            "decoder",
+            "acc_r",
+            Measure(55.0, 40, 45.0, 65.0),
+            Measure(74.0, 40, 71.0, 77.0),
+            Measure(0.75, 1),
+        ),
+        ModelFinding(
+            "ruler-50",
+            "ruler",
+            "acc_r",
+            Measure(15.0, 100, 13.0, 17.0),
+            Measure(50.0, 40, 45.0, 55.0),
+            known_share=50.0,
+        ),
+    ]
+
+
 def report(folder):
     """Return the whole report; its figures are written to a folder."""
     (folder / "bars.svg").write_text(
         '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
     )
     Image.new("RGB", (800, 500), "steelblue").save(folder / "map.png")
+    browser = make_browser_data({"existence": items()}, runs(), picture, {"existence": 534})
     return ReportInputs(
         study="tiny",
         sources={
@@ -167,6 +192,7 @@ def report(folder):
             }
         },
         records=records(),
+        findings=findings(),
         cells=cells(),
         figures=[
             FigureSection("bars", str(folder / "bars.svg"), "Bars"),
@@ -183,5 +209,5 @@ def report(folder):
             PlainTable("funnel", "Funnel", "", ("instrument", "candidates", "valid"), (("existence", "1,200", "600"),))
         ],
         faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
-        browser=make_browser_data({"existence": items()}, runs(), picture, {"existence": 534}),
+        browser=browser | {"typical": choose_typical_example(browser, {"clip": 25.0})},
     )

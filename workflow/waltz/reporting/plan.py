@@ -313,7 +313,7 @@ class ReportingPlan:
             "comparisons": (scored, f"{results}/evaluation/comparisons.parquet"),
             "shares": (plan.attributed, f"{results}/attribution/shares.parquet"),
             "attributed": (plan.attributed, f"{results}/attribution/metrics.parquet"),
-            "edits": (plan.tested and plan.edited_models, f"{results}/consistency/metrics.parquet"),
+            "tested": (plan.tested, f"{results}/consistency/metrics.parquet"),
         }
         return {name: file for name, (exists, file) in files.items() if exists}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from PIL import Image
 
+from waltz.reporting.page.plain_tables import is_small
 from waltz.reporting.tables.cells import Cell, classify_cell
 from waltz.reporting.tables.declaration import Declaration, get_style
 from waltz.reporting.tables.grid import Grid, lay_out_profiles, name_column, name_row
@@ -20,8 +21,8 @@ from waltz.reporting.tables.grid import Grid, lay_out_profiles, name_column, nam
 NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text")
 NUMBERS = ("value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
 POSITION = ("row", "column", "mark")
-BEST, AT_CHANCE = 1, 2
-"""Sum to the mark of a cell: the best of several models, at or below chance."""
+BEST, AT_CHANCE, SMALL = 1, 2, 4
+"""Sum to the mark of a cell: the best of several models, at or below chance, from too few items."""
 NO_POSITION = (-1, -1, 0)
 """Position of a cell that the grid does not show: a chance level that stands next to the metric's name."""
 DIGITS = 7
@@ -72,11 +73,17 @@ def list_field_names() -> list[str]:
 def _index_positions(grid: Grid) -> dict[Cell, tuple[int, int, int]]:
     """Return row, column and mark of each cell that the grid shows."""
     return {
-        marked.cell: (row, column, BEST * marked.best + AT_CHANCE * marked.at_chance)
+        marked.cell: (row, column, BEST * marked.best + AT_CHANCE * marked.at_chance + SMALL * _is_small(marked.cell))
         for row, (_, entries) in enumerate(grid.rows)
         for column, marked in enumerate(entries)
         if marked is not None
     }
+
+
+def _is_small(cell: Cell) -> bool:
+    """Return whether a cell has a number from too few items; counts are no measurements."""
+    scale = 100.0 if cell.unit == "percent" else math.inf
+    return cell.value is not None and cell.unit != "count" and is_small(cell.n, cell.ci_low, cell.ci_high, scale)
 
 
 def _add_missing_columns(declaration: Declaration, cells: Sequence[Cell]) -> Declaration:

@@ -233,6 +233,30 @@ def make_browser_data(
     }
 
 
+def choose_typical_example(data: Mapping[str, Any], averages: Mapping[str, float]) -> dict[str, int] | None:
+    """Choose the example that stands for a study: that of a model's images whose T-SHAP is nearest to the model's mean.
+
+    Args:
+        data: Data of the example browser.
+        averages: Mean T-SHAP of models in percent, the preferred model first.
+    Returns:
+        Numbers of the item, its result and the contributions of its caption; None without contributions.
+    """
+    for model, average in averages.items():
+        distances = [
+            (result.get("outcome") != "right", abs(100 * share - average), item_number, number, place)
+            for item_number, item in enumerate(data["items"])
+            for number, result in enumerate(item["results"])
+            for place, part in enumerate(result.get("contributions", ()))
+            if item["image"] is not None and data["models"][result["model"]] == model and "columns" in part
+            for values in [dict(zip(SHARES, part["is"], strict=False))]
+            if values["role"] == "caption" and (share := values.get("t_shap")) is not None
+        ]
+        if distances:
+            return dict(zip(("item", "result", "part"), min(distances)[2:], strict=True))
+    return None
+
+
 def describe_outcome(rows: Sequence[Row]) -> str:
     """Return the outcome of a model on an item: `right`, `wrong`, `tie`, or an empty text where it is undecided.
 
@@ -242,7 +266,7 @@ def describe_outcome(rows: Sequence[Row]) -> str:
         rows: Rows of the evaluation layout, of one item and profile.
     """
     settings = {row["setting"] for row in rows}
-    for setting in sorted(settings, key=_rank_setting):
+    for setting in sorted(settings, key=rank_setting):
         by_role = {("foil" if row["role"] in FOILS else row["role"]): row for row in rows if row["setting"] == setting}
         if setting in (ALIGNMENT, SINGLE) and {"caption", "foil"} <= by_role.keys():
             scores = by_role["caption"]["score"], by_role["foil"]["score"]
@@ -256,7 +280,7 @@ def describe_outcome(rows: Sequence[Row]) -> str:
     return ""
 
 
-def _rank_setting(setting: str) -> tuple[int, str]:
+def rank_setting(setting: str) -> tuple[int, str]:
     """Return the sort key of a setting: pairs first, then single texts, then others by name."""
     order = (PAIRWISE, PERPLEXITY, ALIGNMENT, SINGLE)
     return (order.index(setting) if setting in order else len(order), setting)

@@ -1,5 +1,6 @@
 """Plain tables of models: their accuracy and answers, and the modalities and players that these depend on."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from waltz.core.files import parquet
@@ -15,7 +16,9 @@ from waltz.reporting.page.plain_tables import (
     format_measure,
     format_number,
     group_rows,
+    label_datasets,
     list_reasons,
+    pivot_cells,
     pivot_rows,
     sort_rows,
 )
@@ -34,6 +37,8 @@ COMPANIONS = {
 """Headings of companion measures, by setting and metric."""
 EDIT_SETTINGS = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
 """Effect of counterfactual edits, by the prefix of their metrics."""
+COSINE_RANGE = 2.0
+"""Distance of the smallest and largest cosine distance."""
 CLAIM_VERDICTS = {1.0: "supported", 0.0: "refuted", None: "undecided"}
 
 
@@ -42,7 +47,7 @@ def read_model_tables(files: Mapping[str, str]) -> list[PlainTable]:
 
     Args:
         files: Parquet files `metrics` (of all models) and `comparisons`; `shares` and `attributed` (companion measures)
-            of a study with attribution; `edits` (metrics of stage consistency) of a study with edits.
+            of a study with attribution; `tested` (metrics of stage consistency) of a study with tests.
     """
     if "metrics" not in files:
         return []
@@ -61,8 +66,8 @@ def read_model_tables(files: Mapping[str, str]) -> list[PlainTable]:
         tables += _make_by_profile(make_share_table, parquet.read_rows(files["shares"], SHARES))
         tables += make_companion_tables(companions)
         tables += _make_by_profile(make_verb_table, verbs)
-    if "edits" in files:
-        tables += make_edit_tables(parquet.read_rows(files["edits"], METRICS))
+    if "tested" in files:
+        tables += make_edit_tables(parquet.read_rows(files["tested"], METRICS))
     return tables
 
 
@@ -72,14 +77,13 @@ def _make_by_profile(make_table: Callable[[Sequence[Row], str], PlainTable], row
 
 
 def make_metrics_table(rows: Sequence[Row], profile: str) -> PlainTable:
-    """Return the table of metrics in one profile, with one row for each data set and model."""
+    """Return the table of metrics in one profile: a row for each metric and model, a column for each data set."""
     return PlainTable(
         f"metrics-{profile}",
         f"Accuracy on captions and foils, profile {profile}",
         "Percent, with intervals over images. acc_r: the caption scores above its foil. p_c, p_f: captions accepted"
         " as a match, foils rejected; acc is their mean. AUROC: over all captions and foils of the data set.",
-        ("data set", "model", "n", *HEADINGS.values()),
-        _list_metrics(rows, "dataset", "model"),
+        *_pivot_metrics(rows),
         tuple(list_reasons(rows)),
         profile,
     )
@@ -93,40 +97,46 @@ def make_decoder_table(rows: Sequence[Row], profile: str) -> PlainTable:
         "Percent, with intervals over images. pairwise: the prompt asks which text describes the image (acc_r: the"
         " answer is the caption); single: it asks of each text whether it does (p_c: yes to captions, p_f: no to"
         " foils; acc is their mean); -after-cot: after a chain of thought. The others rank the texts by a score.",
-        ("data set", "model", "prompt", "n", *HEADINGS.values()),
-        _list_metrics(rows, "dataset", "model", "setting"),
+        *_pivot_metrics(rows),
         tuple(list_reasons([row for row in rows if row["reason"] != NOT_APPLICABLE])),
         profile,
     )
 
 
-def _list_metrics(rows: Sequence[Row], *keys: str) -> tuple[tuple[str, ...], ...]:
-    """Return the metrics of captions and foils, behind the names of each row and its number of items."""
-    return tuple(
-        (*names, str(max(cell["n"] for cell in cells.values())), *map(format_measure, map(cells.get, HEADINGS)))
-        for names, cells in pivot_rows(sort_rows(rows), keys, "metric").items()
+def _pivot_metrics(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the header and the rows of metrics of captions and foils, with a column for each data set."""
+    labels = label_datasets(rows)
+    measured = [row for row in rows if row["reason"] != NOT_APPLICABLE]
+    columns, body = pivot_cells(
+        ((HEADINGS[metric], row["model"], row["setting"]), labels[row["dataset"]], format_measure(row))
+        for metric in HEADINGS
+        for row in measured
+        if row["metric"] == metric
     )
+    return ("metric", "model", "setting", *columns), body
 
 
 def make_answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """Return the table of the accuracy of answers and labels; none without rows."""
     if not rows:
         return []
+    labels = label_datasets(rows)
+    columns, body = pivot_cells(
+        (
+            (row["profile"], row["model"], row["setting"]),
+            labels[row["dataset"]],
+            row["reason"] or format_measure(row),
+        )
+        for row in rows
+    )
     return [
         PlainTable(
             "answers",
             "Questions answered",
             "Percent of answers that are the gold one, with intervals over images (over items of text tasks). choice:"
             " the model chooses a label; answering: it answers in words; -after-cot: after a chain of thought.",
-            ("profile", "data set", "model", "prompt", "n", "accuracy"),
-            tuple(
-                (
-                    *(row[name] for name in ("profile", "dataset", "model", "setting")),
-                    str(row["n"]),
-                    row["reason"] or format_measure(row),
-                )
-                for row in rows
-            ),
+            ("profile", "model", "setting", *columns),
+            body,
         )
     ]
 
@@ -176,28 +186,34 @@ def make_comparison_table(rows: Sequence[Row], profile: str) -> PlainTable:
 
 
 def make_share_table(rows: Sequence[Row], profile: str) -> PlainTable:
-    """Return the table of T-SHAP in one profile, with one row for each data set, model, role and setting."""
+    """Return the table of T-SHAP in one profile: a row for each number, model, role and setting.
+
+    Columns are data sets.
+    """
+    labels = label_datasets(rows)
+    numbers: dict[str, Callable[[Row], str]] = {
+        "T-SHAP": format_measure,
+        "± over items": lambda row: format_number(row["sd"], 1),
+        "± of an item": lambda row: format_number(row["standard_error"], 2),
+        "leans to": lambda row: row["mm_skew"] or "",
+        "ρ": lambda row: format_number(row["rho"], 2),
+    }
+    columns, body = pivot_cells(
+        ((name, *(row[key] for key in ("model", "role", "setting"))), labels[row["dataset"]], show(row))
+        for name, show in numbers.items()
+        for row in rows
+    )
     return PlainTable(
         f"shares-{profile}",
         f"T-SHAP, profile {profile}",
-        "Text's share of the Shapley values' magnitude, in percent, with intervals over images; ± is the spread"
-        " over items, “per item” the standard error of one item's share from sampling coalitions. ρ is"
+        "Text's share of the Shapley values' magnitude, in percent, with intervals over images; “± over items” is the"
+        " spread over items, “± of an item” the standard error of one item's share from sampling coalitions. ρ is"
         " Spearman's correlation with correctness.",
-        ("data set", "model", "role", "setting", "n", "T-SHAP", "±", "per item", "leans to", "ρ"),
+        ("number", "model", "role", "setting", *columns),
+        body,
         tuple(
-            (
-                *(row[name] for name in ("dataset", "model", "role", "setting")),
-                str(row["n"]),
-                format_measure(row),
-                format_number(row["sd"], 1),
-                format_number(row["standard_error"], 2),
-                row["mm_skew"] or "",
-                format_number(row["rho"], 2),
-            )
-            for row in sort_rows(rows)
-        ),
-        tuple(
-            f"{row['dataset']}, {row['model']}, {row['role']}, {row['setting']}: {entry['count']} without a T-SHAP: {entry['reason']}"
+            f"{row['dataset']}, {row['model']}, {row['role']}, {row['setting']}: {entry['count']} without a T-SHAP:"
+            f" {entry['reason']}"
             for row in rows
             for entry in row["missing"]
         ),
@@ -207,15 +223,16 @@ def make_share_table(rows: Sequence[Row], profile: str) -> PlainTable:
 
 def make_companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """Return the table of accuracy without one modality, EMAP and perceptual score; none without rows."""
-    cells = {
-        (row["dataset"], row["model"], row["setting"], row["metric"]): row
-        for row in rows
-        if (row["setting"], row["metric"]) in COMPANIONS and row["profile"] == "equations"
-    }
-    if not cells:
+    measured = [row for row in rows if (row["setting"], row["metric"]) in COMPANIONS and row["profile"] == "equations"]
+    if not measured:
         return []
-    measured = {key[2:] for key in cells}
-    columns = [column for column in COMPANIONS if column in measured]
+    labels = label_datasets(measured)
+    columns, body = pivot_cells(
+        ((heading, row["model"]), labels[row["dataset"]], format_measure(row))
+        for key, heading in COMPANIONS.items()
+        for row in measured
+        if (row["setting"], row["metric"]) == key
+    )
     return [
         PlainTable(
             "companions",
@@ -223,18 +240,15 @@ def make_companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
             "Percent. Without text or image: all of its players masked. EMAP: the sum of a function of the text and one"
             " of the image that is nearest to the scores. Perceptual score: accuracy lost where a modality is permuted"
             " among the items, in points.",
-            ("data set", "model", *(COMPANIONS[column] for column in columns)),
-            tuple(
-                (dataset, model, *(format_measure(cells.get((dataset, model, *column))) for column in columns))
-                for dataset, model in dict.fromkeys(key[:2] for key in cells)
-            ),
+            ("number", "model", *columns),
+            body,
         )
     ]
 
 
 def make_verb_table(rows: Sequence[Row], profile: str) -> PlainTable:
     """Return the table of the verb's contribution on CV-Probes in one profile."""
-    decimals = {"verb_shap": 3, "verb_share": 1, "t_shap_overall": 1}
+    shown = {"verb_shap": (3, math.inf), "verb_share": (1, 100.0), "t_shap_overall": (1, 100.0)}
     cells = pivot_rows(rows, ("model", "dataset", "setting"), "metric")
     return PlainTable(
         f"verbs-{profile}",
@@ -248,7 +262,7 @@ def make_verb_table(rows: Sequence[Row], profile: str) -> PlainTable:
                 dataset.partition(":")[2],
                 prediction,
                 str(n),
-                *(format_measure(metrics.get(name), places) for name, places in decimals.items()),
+                *(format_measure(metrics.get(name), places, scale) for name, (places, scale) in shown.items()),
             )
             for (model, dataset, prediction), metrics in cells.items()
             if (n := max(cell["n"] for cell in metrics.values()))
@@ -288,7 +302,7 @@ def make_edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     *names[:3],
                     EDIT_SETTINGS[names[3]],
                     str(parts["difference"]["n"]),
-                    *(format_measure(parts[side], 2) for side in ("answer", "explanation", "difference")),
+                    *(format_measure(parts[side], 2, COSINE_RANGE) for side in ("answer", "explanation", "difference")),
                     CLAIM_VERDICTS[parts["claim"]["value"]],
                 )
                 for names, parts in sorted(measured.items(), key=lambda item: item[0][:2])

@@ -1,6 +1,6 @@
 """Plain tables of texts on the page, and helpers to group rows of measures and to format cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,10 @@ HEADINGS = {
     "auroc": "AUROC",
 }
 """Headings of the metrics of captions and foils."""
+SMALLEST_N, WIDEST = 30, 0.25
+"""Items, and interval as a share of the metric's scale, that a number needs to mean anything: at least and at most."""
+SMALL_MARK = "†"
+"""Mark of numbers from too few items."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,34 @@ def pivot_rows(rows: Sequence[Row], keys: Sequence[str], column: str) -> dict[tu
     return groups
 
 
+def pivot_cells(
+    cells: Iterable[tuple[tuple[str, ...], str, str]],
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the headings of columns, and rows of names followed by a text for each column.
+
+    Args:
+        cells: Names of the row, heading of the column, and text of each cell; no two have the same names and heading.
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for names, column, text in cells:
+        columns[column] = None
+        row = rows.setdefault(names, {})
+        if column in row:
+            raise ValueError(f"two cells of row {' · '.join(names)} are in column {column}")
+        row[column] = text
+    return tuple(columns), tuple((*names, *(row.get(column, "") for column in columns)) for names, row in rows.items())
+
+
+def label_datasets(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the heading of each data set: its name with the number of items, or the range of numbers."""
+    labels = {}
+    for name, group in group_rows(rows, "dataset").items():
+        counts = sorted(row["n"] for row in group if row["value"] is not None) or [0]
+        labels[name] = f"{name}, n = {counts[0]:,}" + (f"–{counts[-1]:,}" if counts[-1] > counts[0] else "")
+    return labels
+
+
 def list_reasons(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Return each reason for empty cells once, with its models."""
     models_by_reason: dict[str, list[str]] = {}
@@ -72,20 +104,32 @@ def list_reasons(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [f"{', '.join(models)}: {reason}" for reason, models in models_by_reason.items()]
 
 
-def format_measure(row: Row | None, decimals: int = 1) -> str:
-    """Return a number with its interval; a dash where its reason is given below the table."""
+def is_small(n: int | None, low: float | None, high: float | None, scale: float = 100.0) -> bool:
+    """Return whether a number is from too few items: fewer than `SMALLEST_N`, or with an interval beyond `WIDEST`.
+
+    Args:
+        n: Number of items; None for a number that is no measurement.
+        low: Lower end of its interval; None without one.
+        high: Upper end.
+        scale: Distance of the smallest and largest possible value.
+    """
+    wide = low is not None and high is not None and high - low > WIDEST * scale
+    return n is not None and (n < SMALLEST_N or wide)
+
+
+def format_measure(row: Row | None, decimals: int = 1, scale: float = 100.0) -> str:
+    """Return a number with its interval, marked if it is from too few items; a dash for a number that is missing."""
     if row is None:
         return ""
     if row["value"] is None:
         return "–"
-    return f"{row['value']:.{decimals}f}{format_interval(row, f'.{decimals}f')}"
+    mark = SMALL_MARK if is_small(row["n"], row["ci_low"], row["ci_high"], scale) else ""
+    return f"{row['value']:.{decimals}f}{mark}{format_interval(row, f'.{decimals}f')}"
 
 
 def format_share(row: Row) -> str:
     """Return a share with its interval, or the reason why it is missing."""
-    if row["value"] is None:
-        return str(row["reason"])
-    return f"{row['value']:.1f}{format_interval(row)}"
+    return str(row["reason"]) if row["value"] is None else format_measure(row)
 
 
 def format_interval(row: Row, form: str = ".1f") -> str:

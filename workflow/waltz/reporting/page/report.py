@@ -1,4 +1,4 @@
-"""The report page: one HTML file with runs, reproduction of the paper values, tables, figures and examples."""
+"""The report page: one HTML file with findings, examples, tables, figures, construction and run records."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
@@ -22,9 +23,18 @@ from waltz.reporting.page.embedded import (
     make_table_json,
     read_figure_size,
 )
-from waltz.reporting.page.examples import read_browser_data, read_items
+from waltz.reporting.page.examples import choose_typical_example, read_browser_data, read_items
+from waltz.reporting.page.findings import (
+    CC_SHAP_RANGE,
+    ENCODER,
+    RULER,
+    ModelFinding,
+    describe_findings,
+    is_small_measure,
+    read_findings,
+)
 from waltz.reporting.page.model_tables import read_model_tables
-from waltz.reporting.page.plain_tables import PlainTable, Row
+from waltz.reporting.page.plain_tables import SMALL_MARK, SMALLEST_N, WIDEST, PlainTable, Row
 from waltz.reporting.run_records import (
     Record,
     list_cropping_models,
@@ -85,6 +95,7 @@ class ReportInputs:
         study: Name of the study.
         sources: The study's sources, with licence, citation and files.
         records: Run records.
+        findings: Findings of each model.
         cells: Cells of all declared tables and profiles.
         figures: Figures.
         models: Tables of model results.
@@ -97,6 +108,7 @@ class ReportInputs:
     study: str
     sources: Mapping[str, Mapping[str, Any]]
     records: Sequence[Record] = ()
+    findings: Sequence[ModelFinding] = ()
     cells: Sequence[Cell] = ()
     figures: Sequence[FigureSection] = ()
     models: Sequence[PlainTable] = ()
@@ -122,10 +134,20 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         settings["seed"],
     )
     figures = {Path(file).stem: file for file in inputs["figures"]}
+    findings = read_findings(inputs, records)
+    browser = read_browser_data(
+        items,
+        settings["runs"],
+        dict(zip(settings["images"], inputs["images"], strict=True)),
+        settings["samples"],
+        settings["seed"],
+        list_cropping_models(records),
+    )
     return ReportInputs(
         study=settings["study"],
         sources=resolve_checksums(settings["sources"], lock),
         records=records,
+        findings=findings,
         cells=read_cells(inputs["cells"]),
         figures=[
             *(FigureSection(name, file, *settings["figures"][name]) for name, file in figures.items()),
@@ -135,14 +157,7 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         construction=read_construction_tables(inputs),
         scene_scores=[row for file in inputs["scores"] for row in parquet.read(file, SCENE_SCORES).to_pylist()],
         faults=read_image_faults(inputs["faults"]),
-        browser=read_browser_data(
-            items,
-            settings["runs"],
-            dict(zip(settings["images"], inputs["images"], strict=True)),
-            settings["samples"],
-            settings["seed"],
-            list_cropping_models(records),
-        ),
+        browser=browser | {"typical": choose_typical_example(browser, rank_shares(findings))},
     )
 
 
@@ -158,10 +173,13 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
     )
     environment.filters |= {
         "duration": format_duration,
+        "is_small": is_small_measure,
         "numeric_columns": find_numeric_columns,
         "script_json": escape_json,
+        "unbroken": keep_brackets_on_a_line,
     }
     tables = group_cells(report.cells, "table")
+    compared = any(cell.paper_text or cell.paper_value is not None for cell in report.cells)
     page = environment.get_template("report.html").render(
         report=report,
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
@@ -170,12 +188,17 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         classes=CLASSES,
         sources=[_describe_source(name, source, report.records) for name, source in report.sources.items()],
         facts=summarize_runs(report.records),
-        reproduced=_describe_reproduction(report.cells),
+        sentences=describe_findings(report.findings),
+        small={"mark": SMALL_MARK, "n": SMALLEST_N, "points": round(100 * WIDEST), "cc_shap": CC_SHAP_RANGE},
+        compared=compared,
+        reproduced=_describe_reproduction(report.cells) if compared else None,
         tables=[_describe_table(name, cells) for name, cells in tables.items()],
         grids={
             "fields": list_field_names(),
             "classes": CLASSES,
             "marks": VERDICT_MARKS,
+            "compared": compared,
+            "small": SMALL_MARK,
             "tables": [make_table_json(get_declaration(name, cells), cells) for name, cells in tables.items()],
         },
         figures=_group_figures(report.figures),
@@ -189,6 +212,13 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         faults=report.faults[:MAX_FAULTS],
     )
     write_text(path, page)
+
+
+def rank_shares(findings: Sequence[ModelFinding]) -> dict[str, float]:
+    """Return the mean T-SHAP of models in percent: encoders first, the most accurate first; no rulers."""
+    models = [finding for finding in findings if finding.kind != RULER and finding.t_shap.value is not None]
+    models.sort(key=lambda finding: (finding.kind != ENCODER, -(finding.accuracy.value or 0.0)))
+    return {finding.name: finding.t_shap.value for finding in models if finding.t_shap.value is not None}
 
 
 def list_example_figures(folders: Sequence[str | Path], headings: Sequence[tuple[str, str]]) -> list[FigureSection]:
@@ -219,6 +249,11 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def keep_brackets_on_a_line(sentence: str) -> Markup:
+    """Return a sentence as HTML in which no line ends within brackets."""
+    return Markup(re.sub(r"\([^()]*\)", r'<span class="unbroken">\g<0></span>', str(escape(sentence))))
 
 
 def find_numeric_columns(table: PlainTable) -> list[bool]:
@@ -258,6 +293,7 @@ def _describe_table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
         "title": declaration.title,
         "notes": declaration.notes,
         "counts": count_cells(name, select_compared(cells) or cells),
+        "numbers": sum(cell.value is not None for cell in cells),
     }
 
 

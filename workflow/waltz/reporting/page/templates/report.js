@@ -53,10 +53,28 @@
       links.forEach((link, id) => id === current ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current"));
     }, {rootMargin: "-15% 0px -60% 0px"});
     links.forEach((_, id) => observer.observe($(`#${id}`)));
+    const header = $(".top");
+    new ResizeObserver(() => document.documentElement.style.setProperty("--bar", `${header.offsetHeight}px`)).observe(header);
+  }
+
+  // The hash names a section or a table; that of the examples also names data set, model, profile and item.
+  const readHash = () => {
+    const [id, query] = location.hash.slice(1).split("?");
+    return {target: id ? document.getElementById(decodeURIComponent(id)) : null, query: new URLSearchParams(query || "")};
+  };
+  const writeHash = (id, query = "") => history.replaceState(null, "", `#${id}${query && "?"}${query}`);
+
+  function links(showExample) {
     const open = () => {
-      const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-      if (target && target.matches("details")) target.open = true;
+      const {target, query} = readHash();
+      if (!target) return;
+      if (target.matches("details")) target.open = true;
+      if (target.id === "samples" && showExample && query.has("item")) showExample(Object.fromEntries(query));
+      target.scrollIntoView();
     };
+    $$("details.table > summary").forEach(summary => summary.addEventListener("click", () => {
+      if (!summary.parentNode.open) writeHash(summary.parentNode.id);
+    }));
     addEventListener("hashchange", open);
     open();
   }
@@ -111,11 +129,11 @@
 
   // ---- the tables that print has ----------------------------------------------------------------------------------
   const tables = (() => {
-    const {fields, classes, marks, tables: grids} = data("grids");
-    const BEST = 1, GUESSED = 2, saved = fields.slice(0, fields.indexOf("row"));
+    const {fields, classes, marks, compared, small, tables: grids} = data("grids");
+    const BEST = 1, GUESSED = 2, FEW = 4, saved = fields.slice(0, fields.indexOf("row"));
     const at = Object.fromEntries(fields.map((field, place) => [field, place]));
-    const state = {profile: "", view: "both", verdict: "", terms: []};
-    const holders = new Map($$("details.table").map(details => [details.dataset.table, details]));
+    const state = {profile: "", view: compared ? "both" : "value", verdict: "", terms: []};
+    const holders = new Map($$("details[data-table]").map(details => [details.dataset.table, details]));
     const models = new Map();
 
     // Rows of one first name stand together, as in the table's other forms.
@@ -130,7 +148,7 @@
         const name = field => grid.names[packed[at[field]]], row = rows[packed[at.row]];
         if (name("profile") !== profile || !row) continue;
         const cell = {places: grid.places[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("paper_text"),
-          best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, where: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
+          best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, few: packed[at.mark] & FEW, where: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
         for (const field of ["value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance"]) cell[field] = packed[at[field]];
         row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
         row.cells.set(packed[at.column], cell);
@@ -169,7 +187,7 @@
       if (state.view === "paper_value") return [print || dash()];
       if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
       const number = cell.value === null ? "" : fixed(cell.value, cell.places);
-      const ours = number ? [cell.guessed ? el("span", {class: "guessed"}, "▽") : "", cell.best ? el("strong", {}, number) : number, spread(cell.sd)] : cell.text || dash();
+      const ours = number ? [cell.guessed ? el("span", {class: "guessed"}, "▽") : "", cell.best ? el("strong", {}, number) : number, cell.few ? small : "", spread(cell.sd)] : cell.text || dash();
       if (state.view === "value" || !print) return [ours, sign];
       const alone = el("span", {class: "print"}, "(", print, ")");
       return cell.value === null && !cell.text ? [alone] : mark ? [ours, sign, print] : [ours, " ", alone];
@@ -182,13 +200,14 @@
         parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
         if (cell.sd !== null) parts.push(`deviation ${fixed(cell.sd, cell.places)}`);
         if (cell.best) parts.push("best of the models");
+        if (cell.few) parts.push("too few items to mean anything");
         if (cell.guessed) parts.push(`at or below chance, ${short(cell.chance)}`);
       }
       if (cell.text) parts.push(`ours ${cell.text}`);
       if (cell.print) parts.push(`paper ${cell.print}`);
       if (cell.paper_value !== null) parts.push(`paper ${minus(String(cell.paper_value))}`);
       if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.places)}`);
-      parts.push(cell.verdict);
+      if (compared) parts.push(cell.verdict);
       if (cell.reason) parts.push(cell.reason);
       return [el("b", {}, cell.where), `: ${parts.join("; ")}`];
     }
@@ -207,8 +226,8 @@
       const cellAt = new Map();
       const rowOf = row => el("tr", {}, el("th", {scope: "row"}, row.label || "all"), columns.map(column => {
         const cell = row.cells.get(column.place);
-        const kind = cell ? classes[cell.verdict] || "other" : "";
-        const node = el("td", {class: `${kind}${column.words ? " words" : ""}`.trim() || null, tabindex: -1}, cell ? content(cell) : "");
+        const kind = [cell && (classes[cell.verdict] || "other"), cell?.few && "few", column.words && "words"].filter(Boolean).join(" ");
+        const node = el("td", {class: kind || null, tabindex: -1}, cell ? content(cell) : "");
         if (cell) cellAt.set(node, cell);
         return node;
       }));
@@ -301,7 +320,8 @@
         if (found) matching.push(holder);
       }
       rows += filterPlain();
-      if (state.terms.length && matching.length <= 3) matching.forEach(holder => { holder.open = true; });
+      const opened = state.terms.length ? $$("details.table:not([hidden])") : [];
+      if (opened.length <= 3) opened.forEach(holder => { holder.open = true; });
       renderOpen();
       $("#filtered").textContent = state.terms.length || state.verdict ? `${rows.toLocaleString("en")} rows${grids.length ? ` and ${matching.length} of ${grids.length} tables` : ""} match.` : "";
     }
@@ -316,8 +336,6 @@
       $("#profile").append(...[...profiles].map(profile => option(profile)));
       $("#profile").value = state.profile;
       $("#profile").closest("label").hidden = profiles.size < 2;
-      const any = grids.some(grid => grid.cells.some(cell => cell[at.paper_value] !== null));
-      if (!any && grids.length) { state.view = "value"; $("[name=view][value=value]").checked = true; }
       const verdicts = new Set(grids.flatMap(grid => grid.cells.map(cell => grid.names[cell[at.verdict]])));
       $("#verdict")?.append(...Object.keys(classes).filter(kind => verdicts.delete(kind)).concat([...verdicts]).map(kind => option(kind)));
       $("#profile").addEventListener("change", event => { state.profile = event.target.value; update(); });
@@ -330,15 +348,12 @@
       });
       holders.forEach((holder, id) => holder.addEventListener("toggle", () => { if (holder.open) render(grids.find(grid => grid.id === id)); }));
       const all = $("#open-all");
-      all.hidden = !grids.length;
       all.addEventListener("click", () => {
         const open = all.textContent === "Open all";
-        holders.forEach(holder => { holder.open = open; });
+        $$("#tables details.table").forEach(holder => { holder.open = open; });
         all.textContent = open ? "Close all" : "Open all";
       });
       update();
-      const filled = grids.find(grid => grid.profiles.includes(state.profile) && grid.cells.some(cell => cell[at.value] !== null));
-      if (filled) holders.get(filled.id).open = true;
     }
     return {start, renderOpen};
   })();
@@ -354,14 +369,15 @@
     waiting.push(once);
   }
 
+  const box = $("#lightbox");
+  function enlarge(source, name) {
+    box.setAttribute("aria-label", name);
+    $("div", box).replaceChildren(el("img", {src: source, alt: name}));
+    box.showModal();
+  }
+
   function figures() {
-    const box = $("#lightbox");
-    $$(".zoom").forEach(button => button.addEventListener("click", () => {
-      const image = $("img", button);
-      box.setAttribute("aria-label", image.alt);
-      $("div", box).replaceChildren(el("img", {src: image.src, alt: image.alt}));
-      box.showModal();
-    }));
+    $$(".zoom").forEach(button => button.addEventListener("click", () => enlarge($("img", button).src, $("img", button).alt)));
     box.addEventListener("click", event => { if (event.target === box) box.close(); });
     let pictures = null;
     $$("[data-figure]").forEach(image => near(image, () => {
@@ -381,6 +397,7 @@
   function browser() {
     const known = data("browser");
     const state = {dataset: known.datasets[0].name, model: "", profile: "", outcome: "", scale: "one", item: null};
+    let linked = false;
     const selects = {dataset: $("#s-dataset"), model: $("#s-model"), profile: $("#s-profile")};
     const list = $("#s-list"), article = $("#sample");
     const unpacked = (values, fields) => Object.fromEntries(fields.map((field, place) => [field, values[place] ?? undefined]).filter(([, value]) => value !== undefined));
@@ -425,6 +442,7 @@
 
     function show(item) {
       state.item = item;
+      if (linked) writeHash("samples", new URLSearchParams({dataset: state.dataset, model: state.model, profile: state.profile, item: item.id}).toString());
       $$("button", list).forEach(button => button.setAttribute("aria-current", String(button.dataset.id === item.id)));
       const result = resultOf(item), buttons = $$("button", list), place = buttons.findIndex(button => button.dataset.id === item.id);
       const step = by => { const next = buttons[(place + by + buttons.length) % buttons.length]; next.click(); next.scrollIntoView({block: "nearest", inline: "nearest"}); };
@@ -446,16 +464,30 @@
     }
 
     const picture = item => item.image === null ? (item.fault ? el("p", {class: "note"}, `No image: ${item.fault}`) : "")
-      : el("img", {class: "alone-image", src: known.images[item.image], alt: `Image of ${item.id}`});
+      : el("div", {class: "alone-image"}, imageOf(item), largeButton(item));
+    const imageOf = item => el("img", {src: known.images[item.image], alt: `Image of ${item.id}`});
+    const largeButton = item => el("button", {type: "button", class: "enlarge", "aria-label": "Show the image large", title: "Show the image large",
+      on: {click: () => enlarge(known.images[item.image], `Image of ${item.id}`)}}, "⤢");
 
     // Values of one output, text players first, as real numbers.
     const values = (part, column) => part.columns[Math.min(column, part.columns.length - 1)].phi.map(steps => steps === null ? null : steps * part.columns[Math.min(column, part.columns.length - 1)].step);
     const magnitude = numbers => numbers.reduce((sum, number) => sum + Math.abs(number ?? 0), 0);
     const peak = numbers => numbers.reduce((most, number) => Math.max(most, Math.abs(number ?? 0)), 0);
 
+    // The example on the first screen: the caption as its model sees it.
+    function typical() {
+      const item = known.items[known.typical.item], result = item.results[known.typical.result];
+      const part = contributionsOf(result)[known.typical.part], [map, tokens, readout] = drawn(item, part, 0, result.model, peak(values(part, 0)));
+      const foil = Object.entries(item.texts).find(([role]) => role === "foil" || role === "mismatched");
+      const link = `#samples?${new URLSearchParams({dataset: item.dataset, model: result.model, profile: result.profile, item: item.id})}`;
+      $("#typical").replaceChildren(el("h2", {}, `One example: ${result.model}, ${item.dataset} `, result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : ""),
+        el("p", {class: "texts-line"}, "Caption: ", marked(item.texts.caption, item.spans.caption), foil ? [el("br"), "Foil: ", marked(foil[1], item.spans.foil)] : ""),
+        map, el("div", {}, share(part), tokens, el("p", {class: "note"}, "Blue patches and words raise the score of the caption, red and hatched ones lower it. ", el("a", {href: link}, "All numbers of this example")), readout));
+    }
+
     function panel(item, part, all) {
       const body = el("div"), number = all.indexOf(part);
-      const draw = column => body.replaceChildren(...drawn(item, part, column, peak(all.flatMap(other => values(other, other === part ? column : 0)))));
+      const draw = column => body.replaceChildren(...drawn(item, part, column, state.model, peak(all.flatMap(other => values(other, other === part ? column : 0)))));
       const names = part.columns.map((column, place) => option(place, place ? `${place}: ${column.name}` : column.name));
       const outputs = names.length > 1 ? el("label", {class: "note"}, "Output token ", el("select", {on: {change: event => draw(Number(event.target.value))}}, names)) : "";
       const told = [part.setting, part.score === undefined ? "" : `${part.explained || "score"} ${short(part.score)}`].filter(Boolean).join(", ");
@@ -472,17 +504,31 @@
         el("div", {class: "share", role: "img", "aria-label": `${percent.toFixed(0)} percent of the contributions come from the text`}, el("i", {style: {"--share": `${percent}%`}})));
     }
 
-    function drawn(item, part, column, most) {
+    // Values below a hundredth are shown in thousandths or less; one that still rounds to 0 has its own power of ten.
+    const SUPERS = "⁰¹²³⁴⁵⁶⁷⁸⁹", power = exponent => `10⁻${[...String(-exponent)].map(digit => SUPERS[digit]).join("")}`;
+    function scaleOf(most) {
+      const exponent = most > 0 && most < 0.01 ? 3 * Math.floor(Math.log10(most) / 3) : 0, top = most / 10 ** exponent;
+      const places = top > 0 ? Math.max(0, 1 - Math.floor(Math.log10(top))) : 1;
+      const show = value => {
+        if (value === null) return "NaN";
+        const text = signed(value / 10 ** exponent, places);
+        if (value === 0 || Number(text.replace("−", "-")) !== 0) return text;
+        const own = Math.floor(Math.log10(Math.abs(value))), digit = Math.round(Math.abs(value) / 10 ** own);
+        return `${value < 0 ? "−" : "+"}${digit}·${power(own)}`;
+      };
+      return {unit: exponent ? power(exponent) : "", show};
+    }
+
+    function drawn(item, part, column, model, most) {
       const phi = values(part, column), words = part.tokens.length, sides = [phi.slice(0, words), phi.slice(words)];
       const each = state.scale === "each", sums = sides.map(magnitude), peaks = each ? sides.map(peak) : [most, most];
-      const places = most > 0 ? Math.max(0, 1 - Math.floor(Math.log10(most))) : 1;
-      const plain = value => value === null ? "NaN" : places > 5 ? (value > 0 ? "+" : "") + minus(value.toExponential(1)) : signed(value, places);
+      const {unit, show: plain} = scaleOf(most);
       const written = (value, side) => each ? (value === null ? "NaN" : signed(100 * value / (sums[side] || 1), 0)) : plain(value);
       const strength = (value, side) => value === null ? null : value / (peaks[side] || 1);
       const against = text => text.startsWith("−") ? "against" : null;
-      const readout = el("p", {class: "readout", "aria-live": "polite"}, part.estimator ? `Estimated by ${part.estimator}${part.evaluated ? `, ${part.evaluated.toLocaleString("en")} coalitions` : ""}.` : "");
+      const readout = el("p", {class: "readout", "aria-live": "polite"}, [each ? "Values in percent of their modality." : unit ? `Values in units of ${unit}.` : "", part.estimator ? `Estimated by ${part.estimator}${part.evaluated ? `, ${part.evaluated.toLocaleString("en")} coalitions` : ""}.` : ""].join(" ").trim());
       const names = ["of the text", "of the image"];
-      const describe = (name, value, side) => `${name}: ${plain(value)}, ${(100 * Math.abs(value ?? 0) / (sums[side] || 1)).toFixed(1)} % ${names[side]}, ${(100 * Math.abs(value ?? 0) / (sums[0] + sums[1] || 1)).toFixed(1)} % of all`;
+      const describe = (name, value, side) => `${name}: ${plain(value)}${unit && !plain(value).includes("10") ? ` × ${unit}` : ""}, ${(100 * Math.abs(value ?? 0) / (sums[side] || 1)).toFixed(1)} % ${names[side]}, ${(100 * Math.abs(value ?? 0) / (sums[0] + sums[1] || 1)).toFixed(1)} % of all`;
       const tell = text => ({pointerenter: () => { readout.textContent = text; }, focus: () => { readout.textContent = text; }});
       const labels = tokenLabels(part);
       const tokens = el("div", {class: "tokens", role: "group", "aria-label": "Tokens"}, labels.map(([label, joined], place) => {
@@ -501,13 +547,12 @@
         }));
         patches.addEventListener("keydown", event => rove(event, patches, grid));
         const numbers = grid <= 5 ? el("div", {class: "labels", "aria-hidden": "true", style: track}, sides[1].map(value => el("span", {}, written(value, 1)))) : "";
-        const image = el("img", {src: known.images[item.image], alt: `Image of ${item.id}`});
-        const map = el("div", {class: "map"}, image, patches, numbers);
-        if (known.middle_square.includes(state.model)) image.decode().then(() => middle(image, [patches, numbers])).catch(() => {});
+        const image = imageOf(item), map = el("div", {class: "map"}, image, patches, numbers, largeButton(item));
+        if (known.middle_square.includes(model)) image.decode().then(() => middle(image, [patches, numbers])).catch(() => {});
         parts.push(map);
       }
-      const table = el("details", {on: {toggle: event => { if (event.target.open) event.target.append(all(labels, sides, plain, part)); }}}, el("summary", {}, "All values as a table"));
-      return [...parts, tokens, readout, table];
+      const table = el("details", {on: {toggle: event => { if (event.target.open) event.target.append(all(labels, sides, plain, part)); }}}, el("summary", {}, `All values as a table${unit && `, in units of ${unit}`}`));
+      return [el("div", {}, parts), tokens, readout, table];
     }
 
     // Patches lie on the square in the middle of the image, which is all that the model sees.
@@ -586,18 +631,24 @@
       next.click();
     });
     choices();
+    if (known.typical) typical();
+    linked = true;
+    return wanted => {
+      const item = known.items.find(item => item.dataset === wanted.dataset && item.id === wanted.item);
+      if (!item) return;
+      Object.assign(state, {dataset: wanted.dataset, model: wanted.model, profile: wanted.profile || "", outcome: "", item});
+      $("#s-outcome input").checked = true;
+      selects.dataset.value = state.dataset;
+      choices();
+    };
   }
 
   themes();
   $$("table.plain").forEach(sortable);
   tables.start();
   figures();
-  if ($("#samples")) {
-    near($("#samples"), browser);
-    const show = waiting.at(-1);
-    (window.requestIdleCallback || setTimeout)(() => show());
-  }
   printing();
   sections();
+  links($("#samples") ? browser() : null);
   document.documentElement.dataset.ready = "true";
 })();

@@ -1,0 +1,97 @@
+"""Findings of a study, against means and intervals worked by hand."""
+
+import pytest
+
+from stand_ins.report_of_two_models import findings, items, picture, runs
+from waltz.core.intervals import Measure
+from waltz.reporting.page.examples import choose_typical_example, make_browser_data
+from waltz.reporting.page.findings import ModelFinding, describe_findings, is_small_measure, summarize_models
+
+
+def row(model, dataset, value, metric="acc_r", setting="alignment", n=40, half=4.0, **more):
+    ends = {"ci_low": value - half, "ci_high": value + half} if half else {"ci_low": None, "ci_high": None}
+    names = {"model": model, "dataset": dataset, "profile": "equations", "setting": setting, "metric": metric}
+    return {**names, "value": value, "n": n, **ends, **more}
+
+
+def share(model, dataset, value, role="caption", **more):
+    return row(model, dataset, value, metric="", role=role, **more)
+
+
+def test_a_model_has_the_mean_over_data_sets_with_its_interval():
+    # half widths of 3 and 4 of two independent data sets: sqrt(9 + 16) / 2 = 2.5
+    metrics = [row("clip", "one", 60.0, half=3.0), row("clip", "two", 70.0), row("clip", "probes:images", 0.0)]
+    shares = [share("clip", "one", 20.0, half=3.0), share("clip", "two", 40.0), share("clip", "probes", 99.0)]
+    shares += [share("clip", name, 90.0, "foil") for name in ("one", "two")]
+    (clip,) = summarize_models(metrics, shares, [], {})
+    assert (clip.kind, clip.metric, clip.side) == ("encoder", "acc_r", "image")
+    assert clip.accuracy == Measure(65.0, 80, 62.5, 67.5)
+    assert clip.t_shap == Measure(30.0, 80, 27.5, 32.5)
+
+
+def test_the_average_of_the_evaluation_is_taken_where_there_is_one():
+    metrics = [row("clip", "one", 60.0), row("clip", "mscoco", 100.0), row("clip", "average", 61.0, n=44)]
+    (clip,) = summarize_models(metrics, [], [], {})
+    assert clip.accuracy == Measure(61.0, 44, 57.0, 65.0)
+
+
+def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
+    metrics = [row("ruler-25", "one", 10.0), row("gpt", "one", 55.0, setting="perplexity")]
+    metrics += [row("llava", "one", value, setting=name) for name, value in (("single", 90.0), ("pairwise", 57.0))]
+    shares = [share("llava", "one", value, setting=name) for name, value in (("single", 40.0), ("pairwise", 74.0))]
+    explained = [row("llava", name, 0.2, "cc_shap_posthoc", "post-hoc", 1, half=0) for name in ("one", "two")]
+    models = summarize_models(metrics, shares, explained, {"ruler-25": 25.0})
+    assert [(model.name, model.kind) for model in models] == [
+        ("gpt", "text only"),
+        ("llava", "decoder"),
+        ("ruler-25", "ruler"),
+    ]
+    assert (models[1].accuracy.value, models[1].t_shap.value) == (57.0, 74.0)
+    assert models[1].cc_shap == Measure(0.2, 2)
+    assert models[2].known_share == 25.0
+
+
+@pytest.mark.parametrize(
+    ("share", "side"),
+    [
+        (Measure(60.0, 30, 50.1, 70.0), "text"),
+        (Measure(40.0, 30, 30.0, 49.9), "image"),
+        (Measure(51.0, 30, 49.0, 53.0), "both"),
+        (Measure(90.0, 29, 85.0, 95.0), "unknown"),
+        (Measure(90.0, 30, 70.0, 95.5), "unknown"),
+        (Measure(90.0, 30), "unknown"),
+    ],
+)
+def test_a_side_needs_thirty_items_and_an_interval_of_25_points_at_most(share, side):
+    assert ModelFinding("clip", "encoder", t_shap=share).side == side
+
+
+def test_an_interval_is_compared_with_the_scale_of_its_number():
+    assert is_small_measure(Measure(0.0, 99, -0.3, 0.3), scale=2.0)
+    assert not is_small_measure(Measure(0.0, 99, -0.2, 0.2), scale=2.0)
+
+
+def test_sentences_say_what_was_found_and_what_has_too_few_items():
+    assert describe_findings(findings()) == [
+        "To match an image with its text, llava (T-SHAP 74 % [71, 77]) relies mainly on the text;"
+        " clip (T-SHAP 25 % [20, 31]) relies mainly on the image.",
+        "They prefer the caption to its foil, a false text, in 55 % (llava) to 67 % (clip) of all cases;"
+        " guessing gives 50 %.",
+        "Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most 0.0 points.",
+        "CC-SHAP has too few items to say for llava (1 items).",
+    ]
+
+
+def test_nothing_is_said_of_models_from_too_few_items():
+    few = [ModelFinding("clip", "encoder", "acc_r", Measure(90.0, 9, 80.0, 99.0), Measure(90.0, 9, 80.0, 99.0))]
+    assert describe_findings(few) == [
+        "Too few items to say whether clip (T-SHAP 90 % [80, 99]) relies on text or on images.",
+        "Too few items to say how accurate the models are.",
+    ]
+    assert describe_findings([]) == ["This study has no results of models."]
+
+
+def test_the_typical_example_is_nearest_to_the_mean_share_of_the_first_model_with_one():
+    data = make_browser_data({"existence": items()}, runs(), picture, {"existence": 2})
+    assert choose_typical_example(data, {"mine": 1.0, "clip": 90.0}) == {"item": 0, "result": 0, "part": 0}
+    assert choose_typical_example(data, {"mine": 1.0}) is None
