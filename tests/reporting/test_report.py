@@ -94,7 +94,7 @@ def test_samples_are_in_folders_and_figures_name_those_of_the_paper(tmp_path):
     assert (drawing.name, drawing.title) == ("edits-clip-one", "One <edit>")
     write_report(tmp_path / "report.html", replace(report(tmp_path), figures=[drawing]))
     text = (tmp_path / "report.html").read_text()
-    assert "<h2>Samples: edits</h2>" in text
+    assert "<summary>Samples: edits (1)</summary>" in text
     assert "<figcaption><b>Thesis 5.3, C.13 to C.22:</b> One &lt;edit&gt; <code>one.svg</code>" in text
 
 

@@ -116,15 +116,15 @@ def _round_number(number: float | None) -> float | int | None:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-SVG_BYTES = 120_000
+SVG_BYTES = 40_000
 """Largest SVG that is embedded as it is; a larger one is embedded as a raster image."""
 MAX_SIDE, MIN_SIDE = 1400, 640
 """Pixels of a figure's longer side, at most and at least."""
-PICTURES_BYTES = 4_500_000
-"""Bytes of all figures that are embedded as raster images."""
+PICTURES_BYTES = 1_500_000
+"""Bytes of all figures."""
 MARGIN = 0.9
 """Share of the bytes that an image is sized for, since bytes grow a little faster than pixels."""
-FIGURE_QUALITY, MIN_QUALITY, EXAMPLE_QUALITY = 60, 35, 75
+FIGURE_QUALITY, MIN_QUALITY, EXAMPLE_QUALITY = 60, 35, 65
 
 
 def escape_json(data: Any) -> str:
@@ -151,7 +151,8 @@ def inline_figures(files: Sequence[str | Path]) -> list[str]:
         files: SVGs or raster images. A large SVG is replaced by the PNG next to it if there is one.
     """
     sources = [_select_format(Path(file)) for file in files]
-    room = PICTURES_BYTES // max(1, sum(file.suffix != ".svg" for file in sources))
+    drawings = [file for file in sources if file.suffix == ".svg"]
+    room = (PICTURES_BYTES - sum(file.stat().st_size for file in drawings)) // max(1, len(sources) - len(drawings))
     return [
         _make_uri("image/svg+xml", file.read_bytes()) if file.suffix == ".svg" else _fit_figure(file, room)
         for file in sources

@@ -32,7 +32,7 @@ SIDES = {
 """What the scores of a model rest on, by its side."""
 NOT_MEASURED = Measure(None, 0, reason="not measured")
 ACCURACIES = {
-    "acc_r": ("prefer the caption to its foil, a false text,", "; guessing gives 50 %"),
+    "acc_r": ("prefer the caption to a false text, its foil,", "; guessing gives 50 %"),
     "accuracy": ("answer right", ""),
 }
 """Metrics of accuracy, the first that a model has; what the models do in the cases that it counts, and the chance."""
@@ -191,12 +191,13 @@ def _describe_sides(models: Sequence[ModelFinding]) -> list[str]:
         if members:
             verb = "relies" if len(members) == 1 else "rely"
             clauses.append(f"{_name_models(members, _format_t_shap)} {verb} {place}")
-    unknown = [model for model in models if model.side == "unknown"]
+    unknown = _name_models([model for model in models if model.side == "unknown"], _format_t_shap)
     if unknown and not clauses:
-        return [f"Too few items to say whether {_name_models(unknown, _format_t_shap)} relies on text or on images."]
-    if unknown:
-        clauses.append(f"there are too few items to say for {_name_models(unknown, _format_t_shap)}")
-    return [f"To match an image with its text, {'; '.join(clauses)}."] if clauses else []
+        sentence = f"Too few items to say whether {unknown} relies on text or on images."
+    else:
+        clauses += [f"there are too few items to say for {unknown}"] if unknown else []
+        sentence = f"To match an image with its text, {'; '.join(clauses)}."
+    return [sentence.replace("(", "(T-SHAP ", 1)] if models else []
 
 
 def _describe_accuracy(models: Sequence[ModelFinding]) -> list[str]:
@@ -216,9 +217,7 @@ def _describe_rulers(rulers: Sequence[ModelFinding]) -> list[str]:
     if not rulers:
         return []
     largest = max(abs((ruler.t_shap.value or 0.0) - (ruler.known_share or 0.0)) for ruler in rulers)
-    return [
-        f"Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most {largest:.1f} points."
-    ]
+    return [f"Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most {largest:.1f} points."]
 
 
 def _describe_cc_shap(models: Sequence[ModelFinding]) -> list[str]:
@@ -230,8 +229,8 @@ def _describe_cc_shap(models: Sequence[ModelFinding]) -> list[str]:
         names = _name_models(members, lambda model: f"{model.cc_shap.value:.2f}")
         sentences.append(f"CC-SHAP, the agreement of an answer with its explanation: {names}.")
     if few:
-        names = _name_models(few, lambda model: f"{model.cc_shap.n} items")
-        sentences.append(f"CC-SHAP has too few items to say for {names}.")
+        names = _name_models(few, lambda model: f"{model.cc_shap.n}")
+        sentences.append(f"CC-SHAP has too few items to say anything: {names}.")
     return sentences
 
 
@@ -247,4 +246,4 @@ def _name_models(models: Sequence[ModelFinding], describe: Callable[[ModelFindin
 def _format_t_shap(model: ModelFinding) -> str:
     share = model.t_shap
     interval = "" if share.ci_low is None or share.ci_high is None else f" [{share.ci_low:.0f}, {share.ci_high:.0f}]"
-    return f"T-SHAP {share.value:.0f} %{interval}"
+    return f"{share.value:.0f} %{interval}"

@@ -176,7 +176,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
         "is_small": is_small_measure,
         "numeric_columns": find_numeric_columns,
         "script_json": escape_json,
-        "unbroken": keep_brackets_on_a_line,
+        "unbroken": keep_names_on_a_line,
     }
     tables = group_cells(report.cells, "table")
     compared = any(cell.paper_text or cell.paper_value is not None for cell in report.cells)
@@ -251,9 +251,9 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def keep_brackets_on_a_line(sentence: str) -> Markup:
-    """Return a sentence as HTML in which no line ends within brackets."""
-    return Markup(re.sub(r"\([^()]*\)", r'<span class="unbroken">\g<0></span>', str(escape(sentence))))
+def keep_names_on_a_line(sentence: str) -> Markup:
+    """Return a sentence as HTML in which no line ends within brackets or behind the hyphen of a name."""
+    return Markup(re.sub(r"\([^()]*\)|\S+-\S+", r'<span class="unbroken">\g<0></span>', str(escape(sentence))))
 
 
 def find_numeric_columns(table: PlainTable) -> list[bool]:
