@@ -35,9 +35,14 @@ def cell(metric, value=50.0, **changes):
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
     table = make_metrics_table([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations")
-    assert table.header == ("metric", "model", "setting", "existence, n = 40")
+    assert table.header == ("metric", "model", "setting", "existence, n\u00a0=\u00a040")
     names = ("clip", "alignment")
     assert table.rows == (("acc_r", *names, "50.0 [40.0, 60.0]"), ("p_c", *names, "–"), ("p_f", *names, "–"))
+    assert table.groups == [
+        ("acc_r", [(*names, "50.0 [40.0, 60.0]")]),
+        ("p_c", [(*names, "–")]),
+        ("p_f", [(*names, "–")]),
+    ]
     assert table.remarks == ("clip: not applicable: no probability",)
 
 
@@ -49,7 +54,7 @@ def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metri
         for metric in ("auroc", "acc_r")
     ]
     table = make_metrics_table(rows, "equations")
-    assert table.header == ("metric", "model", "setting", "one, n = 40", "two, n = 50–1,000")
+    assert table.header == ("metric", "model", "setting", "one, n\u00a0=\u00a040", "two, n\u00a0=\u00a050–1,000")
     assert [row[:2] for row in table.rows] == [
         ("acc_r", "clip"),
         ("acc_r", "ruler"),

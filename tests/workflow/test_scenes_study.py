@@ -48,7 +48,7 @@ def test_the_page_shows_sheet_sources_scores_and_what_was_built(results):
         assert text.lower() in page.lower(), text
     for table in ("funnel", "oracle", "audit"):
         _, _, section = page.partition(f'id="{table}"')
-        rows = section.partition("</section>")[0]
+        rows = section.partition("</details>")[0]
         assert all(f'<th scope="row">{instrument}</th>' in rows for instrument in INSTRUMENTS), table
 
 

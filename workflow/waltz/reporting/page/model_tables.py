@@ -86,6 +86,7 @@ def make_metrics_table(rows: Sequence[Row], profile: str) -> PlainTable:
         *_pivot_metrics(rows),
         tuple(list_reasons(rows)),
         profile,
+        is_grouped=True,
     )
 
 
@@ -100,6 +101,7 @@ def make_decoder_table(rows: Sequence[Row], profile: str) -> PlainTable:
         *_pivot_metrics(rows),
         tuple(list_reasons([row for row in rows if row["reason"] != NOT_APPLICABLE])),
         profile,
+        is_grouped=True,
     )
 
 
@@ -218,6 +220,7 @@ def make_share_table(rows: Sequence[Row], profile: str) -> PlainTable:
             for entry in row["missing"]
         ),
         profile,
+        is_grouped=True,
     )
 
 
@@ -242,6 +245,7 @@ def make_companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
             " among the items, in points.",
             ("number", "model", *columns),
             body,
+            is_grouped=True,
         )
     ]
 

@@ -33,6 +33,7 @@ class PlainTable:
         rows: Texts, as many in each row as in the header.
         remarks: Sentences below the table.
         profile: Fidelity profile of all its numbers; empty where there are several or none.
+        is_grouped: Whether the first column names groups of rows.
     """
 
     id: str
@@ -42,6 +43,15 @@ class PlainTable:
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...] = ()
     profile: str = ""
+    is_grouped: bool = False
+
+    @property
+    def groups(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """Rows by the name of their group, without it; all rows without a name if there are no groups."""
+        groups: dict[str, list[tuple[str, ...]]] = {}
+        for row in self.rows:
+            groups.setdefault(row[0] if self.is_grouped else "", []).append(row[self.is_grouped :])
+        return list(groups.items())
 
 
 def sort_rows(rows: Sequence[Row]) -> list[Row]:
@@ -89,7 +99,7 @@ def label_datasets(rows: Sequence[Row]) -> dict[str, str]:
     labels = {}
     for name, group in group_rows(rows, "dataset").items():
         counts = sorted(row["n"] for row in group if row["value"] is not None) or [0]
-        labels[name] = f"{name}, n = {counts[0]:,}" + (f"–{counts[-1]:,}" if counts[-1] > counts[0] else "")
+        labels[name] = f"{name}, n\u00a0=\u00a0{counts[0]:,}" + (f"–{counts[-1]:,}" if counts[-1] > counts[0] else "")
     return labels
 
 

@@ -115,15 +115,15 @@
   }
 
   function sortable(table) {
-    const body = table.tBodies[0], original = [...body.rows];
+    const bodies = [...table.tBodies].map(body => ({body, original: $$("tr:not(.group)", body)}));
     const value = cell => {
       if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
       const text = cell.textContent.trim(), number = text.replace(/,/g, "").replace(/−/g, "-").match(/^[+-]?\d+(\.\d+)?(e[+-]?\d+)?/);
       return number && cell.classList.contains("number") ? Number(number[0]) : text === "–" ? null : text;
     };
     $$("thead th", table).forEach((head, column) => sortButton(head, direction => {
-      const rows = direction === "none" ? original : [...original].sort((a, b) => compare(value(a.cells[column]), value(b.cells[column]), direction));
-      body.append(...rows);
+      bodies.forEach(({body, original}) => body.append(...(direction === "none" ? original
+        : [...original].sort((a, b) => compare(value(a.cells[column]), value(b.cells[column]), direction)))));
     }));
   }
 
@@ -298,10 +298,14 @@
       for (const section of $$("[data-filtered]")) {
         const other = section.dataset.profile && state.profile && section.dataset.profile !== state.profile;
         let rows = 0;
-        for (const row of $$("tbody tr", section)) {
-          const text = row.textContent.toLowerCase();
-          row.hidden = !state.terms.every(term => text.includes(term));
-          rows += !row.hidden;
+        for (const body of $$("tbody", section)) {
+          const members = $$("tr:not(.group)", body);
+          members.forEach(row => {
+            const text = `${body.dataset.group || ""} ${row.textContent}`.toLowerCase();
+            row.hidden = !state.terms.every(term => text.includes(term));
+          });
+          body.hidden = members.length > 0 && members.every(row => row.hidden);
+          rows += members.filter(row => !row.hidden).length;
         }
         section.hidden = Boolean(other) || Boolean(state.terms.length && !rows);
         if (!section.hidden) kept += rows;
