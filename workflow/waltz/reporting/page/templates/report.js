@@ -318,9 +318,10 @@
       const matching = [];
       for (const grid of grids) {
         const holder = holders.get(grid.id);
-        const found = grid.profiles.includes(state.profile) ? picked(laidOut(grid, state.profile)).groups.reduce((sum, group) => sum + group.rows.length, 0) : 0;
+        const layout = grid.layouts[state.profile], filtered = state.terms.length || state.verdict;
+        const found = layout && filtered ? picked(laidOut(grid, state.profile)).groups.reduce((sum, group) => sum + group.rows.length, 0) : layout?.rows.length;
         holder.hidden = !found;
-        rows += found;
+        rows += found || 0;
         if (found) matching.push(holder);
       }
       rows += filterPlain();
