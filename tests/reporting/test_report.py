@@ -373,6 +373,9 @@ def test_many_pictures_share_the_room(tmp_path, monkeypatch):
             sizes[number] = image.width
     assert sizes[1] == 900
     assert sizes[1] >= sizes[2] >= sizes[4] < 900
+    (tmp_path / "drawing.svg").write_text("<svg>" + " " * 30_000 + "</svg>")
+    _, picture = inline_figures([tmp_path / "drawing.svg", tmp_path / "one.png"])
+    assert len(picture) * 3 / 4 <= 10_000
 
 
 def test_a_large_drawing_is_replaced_by_its_picture(tmp_path):

@@ -50,6 +50,7 @@ class ModelFinding:
         t_shap: T-SHAP of captions in percent, mean over data sets.
         cc_shap: CC-SHAP of answers and their explanations, -1 to 1, mean over data sets.
         known_share: Share of text that a ruler is built with, in percent.
+        profile: Fidelity profile of its numbers.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ModelFinding:
     t_shap: Measure = NOT_MEASURED
     cc_shap: Measure = NOT_MEASURED
     known_share: float | None = None
+    profile: str = ""
 
     @property
     def side(self) -> str:
@@ -125,6 +127,7 @@ def summarize_models(
                 _average_setting(captions, [setting]),
                 _average_cc_shap(explained),
                 rulers.get(name),
+                profile,
             )
         )
     return sorted(findings, key=lambda finding: finding.kind == RULER)
