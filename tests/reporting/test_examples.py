@@ -13,7 +13,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, EVALUATION
-from waltz.reporting.page.examples import SIDE, open_thumbnails, read_examples
+from waltz.reporting.page.examples import compute_side, open_thumbnails, read_examples
 
 IDS = [f"existence:{number}" for number in range(40)]
 ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]
@@ -62,10 +62,15 @@ def test_images_are_small_and_a_missing_one_says_so(tmp_path):
     Image.new("RGB", (900, 600), "green").save(tmp_path / "1.png")
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         archive.write(tmp_path / "1.png", "deep/1.png")
-    with open_thumbnails({"existence": str(tmp_path / "images.zip")}) as picture:
+    with open_thumbnails({"existence": str(tmp_path / "images.zip")}, 240) as picture:
         uri, fault = picture("existence", "1.png")
         assert uri.startswith("data:image/webp;base64,")
         assert fault == ""
-        assert len(uri) < 30 * SIDE
+        assert len(uri) < 30 * 240
         assert picture("existence", "2.png") == (None, f"{tmp_path / 'images.zip'}: image '2.png': is missing")
         assert picture("e-snli", "1.png") == (None, "this study has no images of the data set")
+
+
+def test_few_images_are_large_and_many_are_small():
+    # 1.5 million bytes for 100 images of a tenth of a byte per pixel: 150,000 pixels each, 387 squared
+    assert [compute_side(images) for images in (0, 10, 100, 10_000)] == [640, 640, 387, 240]

@@ -41,8 +41,10 @@ CC_SHAPS = (
     *("role", "setting", "kind", "value", "standard_error", "t_shap_answer", "t_shap_explanation"),
     *("answer", "explanation", "reason", "seed"),
 )
-SIDE = 240
-"""Pixels of the longer side of an example's image."""
+SMALLEST_SIDE, LARGEST_SIDE = 240, 640
+"""Pixels of the longer side of an example's image, at least and at most."""
+IMAGES_BYTES, BYTES_PER_PIXEL = 1_500_000, 0.1
+"""Bytes of all examples' images, and of a pixel of a photograph."""
 RESULTS = ("evaluation", "attribution", "consistency", "cc_shap")
 """Kinds of results of a model on a data set."""
 ResultFiles = Mapping[str, Sequence[tuple[str, str, str]]]
@@ -104,7 +106,8 @@ def read_browser_data(
     """
     examples, runs = read_examples(items, files, n, seed)
     sizes = {name: len(rows) for name, rows in items.items()}
-    with open_thumbnails(images) as load_thumbnail:
+    shown = sum(bool(row.get("image")) for rows in examples.values() for row in rows)
+    with open_thumbnails(images, compute_side(shown)) as load_thumbnail:
         return make_browser_data(examples, runs, load_thumbnail, sizes, middle_square)
 
 
@@ -136,12 +139,19 @@ def read_examples(
     return {dataset: rows for dataset, rows in examples.items() if rows}, runs
 
 
+def compute_side(images: int) -> int:
+    """Compute the longer side of images in pixels: the fewer there are, the larger."""
+    side = math.isqrt(int(IMAGES_BYTES / BYTES_PER_PIXEL) // max(1, images))
+    return min(max(side, SMALLEST_SIDE), LARGEST_SIDE)
+
+
 @contextmanager
-def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
+def open_thumbnails(folders: Mapping[str, str], side: int) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
     """Yield a function that loads thumbnails by data set and name: a data URI, or None and the reason.
 
     Args:
         folders: Folder or archive of images by data set; other data sets have no images.
+        side: Largest number of pixels of a side.
     """
     with open_dataset_images(folders, folders.values()) as load_image:
 
@@ -149,7 +159,7 @@ def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str],
             if dataset not in folders:
                 return None, "this study has no images of the data set"
             try:
-                return inline_image(load_image(dataset, name), SIDE), ""
+                return inline_image(load_image(dataset, name), side), ""
             except UserError as error:
                 return None, str(error)
 
