@@ -137,7 +137,7 @@ def test_a_study_does_not_extend_itself(tmp_path):
 
 
 def test_a_misspelt_study_is_named_with_the_nearest():
-    with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'"):
+    with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'\?\); run: .* --config study=valse$"):
         find_study_files({"study": "vals"}, [], ROOT / "config")
 
 
