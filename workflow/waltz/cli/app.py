@@ -10,11 +10,13 @@ from typer.main import get_command
 from waltz import __version__
 
 COMMANDS = {
+    "eval": "Score models on foils: accuracy and T-SHAP by data set.",
     "explain": "Explain a model's score of an image and a text, or a decoder's answer and explanation.",
     "foil": "Print the foils of a text.",
     "models": "List the models that a study can name.",
     "tables": "Print the tables of a study that was run.",
     "report": "Print the path of a study's page, or open it.",
+    "status": "Print what of a study is done, runs, is skipped, or failed.",
     "compare": "Compare the tables of two runs cell by cell.",
     "people": "Let people validate a benchmark.",
     "regions": "Store regions of images for encoders that read them.",

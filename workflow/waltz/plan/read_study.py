@@ -73,6 +73,33 @@ def read_study(config: Mapping[str, Any]) -> Study:
     return study
 
 
+def read_study_file(file: Path) -> Study:
+    """Return the checked study of a file.
+
+    Raises:
+        UserError: The file is no study.
+    """
+    return read_study(load_yaml(file))
+
+
+def load_yaml(file: Path) -> dict[str, Any]:
+    """Return the keys of a YAML file.
+
+    Raises:
+        UserError: The file is missing, or holds no YAML, or no keys.
+    """
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read: {error.strerror}; check the path") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        fault = " ".join(str(error).split())
+        raise UserError(f"{file}: is no YAML ({fault}); correct it") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml")
+    return content
+
+
 def build_schema() -> str:
     """Return the JSON schema of study files as YAML, for editors and readers."""
     schema = _simplify(Study.model_json_schema())
