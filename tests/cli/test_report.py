@@ -29,6 +29,9 @@ def test_opens_the_page(tmp_path, page, monkeypatch):
 def test_a_study_without_page_says_how_to_get_one(tmp_path, page):
     result = CliRunner().invoke(app, ["report", "t", "--results", str(tmp_path)])
     assert result.exit_code == 1
+    assert result.output.endswith("no such page; there are s\n")
+    (tmp_path / "t" / "reporting").mkdir(parents=True)
+    result = CliRunner().invoke(app, ["report", "t", "--results", str(tmp_path)])
     assert result.output.endswith("no such page; run: snakemake --cores 2 --config study=t\n")
 
 

@@ -61,9 +61,9 @@ def _set(config, path, value):
         ("modells", {}, r"top level: unknown key 'modells' \(did you mean 'models'\?\)"),
         ("sources.valse.files.existence.sha265", "0", r"unknown key 'sha265' \(did you mean 'sha256'\?\)"),
         ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
-        ("seed", "7", r"seed: a valid integer expected \(got '7'\)"),
-        ("seed", 2**32, r"seed: less than or equal to 4294967295 expected \(got 4294967296\)"),
-        ("evaluation.sample", 0, r"evaluation.sample: greater than or equal to 1 expected \(got 0\)"),
+        ("seed", "7", r"seed: wrong value \(got '7', expected a valid integer\)"),
+        ("seed", 2**32, r"seed: wrong value \(got 4294967296, expected less than or equal to 4294967295\)"),
+        ("evaluation.sample", 0, r"evaluation.sample: wrong value \(got 0, expected greater than or equal to 1\)"),
         (
             "groups.valse",
             ["existense"],

@@ -24,6 +24,9 @@ COMMANDS = {
 }
 """Subcommands with their line in the help of `waltz`; each in the module of its name, as its Typer app `app`."""
 
+UsageError: Any = typer.BadParameter.__base__
+"""Error about an option or argument, of the click that typer uses."""
+
 
 class LazyCommand(TyperCommand):
     """Subcommand whose module is imported when it is called, and not for the help of `waltz`."""
@@ -36,7 +39,7 @@ class LazyCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """Group of the subcommands in `COMMANDS`."""
+    """Group of the subcommands in `COMMANDS`, which shows a wrong option or argument in one line."""
 
     def __init__(self, **attributes: Any) -> None:
         """Create the group with a command for each name, not yet imported."""
@@ -44,6 +47,15 @@ class LazyGroup(TyperGroup):
         self.commands = {
             name: LazyCommand(name, help=line, rich_markup_mode="markdown") for name, line in COMMANDS.items()
         }
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            command = error.ctx.command_path if error.ctx else "waltz"
+            typer.echo(f"waltz: {error.format_message().rstrip('.')}; see: {command} --help", err=True)
+            raise typer.Exit(2) from None
 
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ import typer
 
 from waltz.cli.checkout import find_checkout, start_snakemake
 from waltz.cli.output import create_console, report_errors, write_csv
-from waltz.core.errors import UserError, suggest_name
+from waltz.core.errors import UserError, find_closest
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def eval_command(
             raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
         rows = _read_results(checkout / "results" / name, attribute)
         _print_results(rows)
+        _print_warnings(checkout / "results" / name)
         if output:
             _write_results(output, rows)
 
@@ -95,7 +96,7 @@ def eval_command(
 def _check_options(on: str, profile: str, output: Path | None) -> None:
     """Refuse what can be seen to be wrong before anything is imported."""
     if profile not in ("equations", "published"):
-        hint = suggest_name(profile, ("equations", "published"))
+        hint = _ask_about(profile, ("equations", "published"))
         raise UserError(f"--profile: unknown profile (got {profile!r}, expected equations or published){hint}")
     if output and output.suffix not in (".csv", ".json"):
         raise UserError(f"--output {output}: unknown format (got {output.suffix!r}, expected .csv or .json)")
@@ -105,8 +106,13 @@ def _check_options(on: str, profile: str, output: Path | None) -> None:
         raise UserError(f"--on {on}: no such file; check the path")
     raise UserError(
         f"--on: unknown data (got {on!r}, expected valse, scenes, or a .csv, .json or .parquet file)"
-        f"{suggest_name(on, NAMED_DATA)}"
+        f"{_ask_about(on, NAMED_DATA)}"
     )
+
+
+def _ask_about(name: str, names: Sequence[str]) -> str:
+    closest = find_closest(name, names)
+    return f"; did you mean {closest!r}?" if closest else ""
 
 
 def _choose_device(device: str | None) -> dict[str, str]:
@@ -181,6 +187,8 @@ def _check_pairs(file: Path, images: Path | None) -> None:
         return
     with open_images(images) as source:
         for name in names:
+            if Path(name).is_absolute():
+                raise UserError(f"{file}: image {name!r}: the path is absolute; write it as below --images FOLDER")
             try:
                 find_image_path(source, name)
             except UserError as error:
@@ -240,6 +248,16 @@ def _print_results(rows: Sequence[Mapping[str, Any]]) -> None:
     typer.echo("accuracy: how often the caption scores higher than its foil (50 is chance); in brackets 95 % intervals")
     if attributed:
         typer.echo("T-SHAP: the text's share in the score of the caption; the rest is the image's")
+
+
+def _print_warnings(results: Path) -> None:
+    """Print what could not be scored or attributed, and why."""
+    from waltz.reporting.run_records import list_warnings, read_records
+
+    files = [file for stage in ("evaluation", "attribution") for file in sorted(results.glob(f"{stage}/*/*.run.json"))]
+    for record in read_records(files, results):
+        for kind, count, reasons in list_warnings(record):
+            typer.echo(f"{record.name}: {count} {kind}{f' ({reasons})' if reasons else ''}")
 
 
 def _format_measure(row: Mapping[str, Any], name: str) -> str:

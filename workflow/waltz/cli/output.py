@@ -51,12 +51,14 @@ def find_newest_study(results: Path) -> str:
 
 
 def suggest_run(study: str, results: Path) -> str:
-    """Return a hint at the study that a name was meant for, and the command that runs it."""
+    """Return the end of a message about a study without results: the study that is meant, and how to run it."""
     known = {path.stem for path in (results.parent / "config").glob("*.yaml")}
     known |= {path.parts[-2] for path in results.glob("*/reporting")}
-    closest = "" if study in known else find_closest(study, sorted(known))
-    hint = f" (did you mean {closest!r}?)" if closest else ""
-    return f"{hint}; run: snakemake --cores 2 --config study={closest or study}"
+    closest = study if study in known else find_closest(study, sorted(known))
+    if not closest:
+        return f"; there are {', '.join(sorted(known))}" if known else "; run: snakemake --cores 2"
+    hint = "" if closest == study else f" (did you mean {closest!r}?)"
+    return f"{hint}; run: snakemake --cores 2 --config study={closest}"
 
 
 def show_error(message: object) -> None:

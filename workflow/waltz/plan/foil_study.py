@@ -173,11 +173,11 @@ def write_study(file: Path, text: str) -> str:
         return "unchanged"
     digest, body = _split_body(old)
     if digest != _compute_digest(body):
-        raise UserError(f"{file}: was edited and differs from this command; run it with snakemake, or add --name NAME")
+        raise UserError(f"{file}: is not as `waltz eval` wrote it; run it with snakemake, or choose another --name")
     before, now = yaml.safe_load(body), yaml.safe_load(text)
     changed = [key for key in ("models", "sources", "scenes") if before.get(key) != now.get(key)]
     if changed:
-        raise UserError(f"{file}: holds other {' and '.join(changed)}; add --name NAME, or delete it")
+        raise UserError(f"{file}: holds other {' and '.join(changed)}; choose another --name, or delete it")
     write_text(file, text)
     return "replaced"
 

@@ -46,7 +46,7 @@ def find_study_files(config: Mapping[str, Any], configfiles: Sequence[object], f
         if file in files:
             raise UserError(f"{file}: extends: the study extends itself; name another one")
         files.insert(0, file)
-        name = yaml.safe_load(file.read_text(encoding="utf-8")).get("extends")
+        name = load_yaml(file).get("extends")
     return files
 
 
@@ -266,8 +266,8 @@ def _explain(error: ValidationError, config: Mapping[str, Any]) -> str:
         return f"{place}: {fault['input']!r} is not one of {', '.join(allowed)}{near}"
     if fault["type"] == "value_error":
         return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
-    expected = fault["msg"].removeprefix("Input should be ").removeprefix("Input should ")
-    return f"{place}: {expected} expected (got {fault['input']!r})"
+    expected = re.sub(r"^\w+ should (be )?", "", fault["msg"]).replace("match pattern", "a text of the form")
+    return f"{place}: wrong value (got {fault['input']!r}, expected {expected}); correct it"
 
 
 def _locate(fault: ErrorDetails, config: Mapping[str, Any]) -> tuple[list[str | int], type[BaseModel]]:
