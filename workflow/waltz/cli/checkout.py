@@ -20,7 +20,10 @@ def find_checkout() -> Path:
     for folder in (here, *here.parents, Path(waltz.__file__).resolve().parents[2]):
         if (folder / "Snakefile").is_file() and (folder / "workflow" / "waltz").is_dir():
             return folder
-    raise UserError(f"no checkout of waltz: {here} (its Snakefile is needed); run this in a clone of the repository")
+    raise UserError(
+        f"no checkout of waltz: {here} is in none, and waltz is not installed from one; run this in a clone of its"
+        " repository"
+    )
 
 
 def start_snakemake(

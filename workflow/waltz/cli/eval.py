@@ -66,12 +66,13 @@ def eval_command(
         checkout = find_checkout()
         from waltz.plan.foil_study import build_study, choose_model_names, render_study, write_study
 
-        specs = choose_model_names([_resolve_model(each, checkout) for each in model])
-        if attribute and all(spec.kind == "text" for spec in specs.values()):
+        specs = [_resolve_model(each, checkout) for each in model]
+        if attribute and all(spec.kind == "text" for spec in specs):
             raise UserError("--attribute: T-SHAP needs a model that reads images; leave it out, or name one")
-        data_name, data = _choose_data(on, images, list(specs.values()), checkout)
-        name = name or "-".join(["eval", *(each.replace(".", "-") for each in specs), data_name])
-        study = build_study(name, specs, data, profile=profile, limit=limit, attribute=attribute)
+        data_name, data = _choose_data(on, images, specs, checkout)
+        models = choose_model_names(specs, data.get("models", ()))
+        name = name or "-".join(["eval", *(each.replace(".", "-") for each in models), data_name])
+        study = build_study(name, models, data, profile=profile, limit=limit, attribute=attribute)
         _check_study(study, checkout)
         text = render_study(study, shlex.join(["waltz", *sys.argv[1:]]))
         file = checkout / "config" / f"{name}.yaml"
@@ -86,7 +87,7 @@ def eval_command(
             return
         if start_snakemake(arguments, checkout, variables).returncode:
             raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
-        rows = _read_results(checkout / "results" / name, attribute)
+        rows = _read_results(checkout / "results" / name, list(models), attribute)
         _print_results(rows)
         _print_warnings(checkout / "results" / name)
         if output:
@@ -207,8 +208,10 @@ def _check_study(study: Mapping[str, Any], checkout: Path) -> None:
             check_prompts(plan.models[model], plan.study.profiles)
 
 
-def _read_results(results: Path, attribute: bool) -> list[dict[str, Any]]:
+def _read_results(results: Path, models: Sequence[str], attribute: bool) -> list[dict[str, Any]]:
     """Return accuracy and T-SHAP of captions by model and data set, with intervals, in percent."""
+    from statistics import mean
+
     from waltz.core.files import parquet
     from waltz.core.schema import METRICS, SHARES
     from waltz.evaluation.metrics.summary import AVERAGE
@@ -222,11 +225,14 @@ def _read_results(results: Path, attribute: bool) -> list[dict[str, Any]]:
     accuracies = [row for row in metrics if row["metric"] == "acc_r" and row["setting"] in SETTINGS]
     if len({row["dataset"] for row in accuracies} - {AVERAGE}) == 1:
         accuracies = [row for row in accuracies if row["dataset"] != AVERAGE]
-    rows = []
-    for row in accuracies:
+    rows: list[dict[str, Any]] = []
+    for row in sorted(accuracies, key=lambda row: models.index(row["model"])):
         share = shares.get((row["model"], row["dataset"], row["setting"]), {})
         columns = {"model": row["model"], "dataset": row["dataset"], "items": row["n"]}
         rows.append({**columns, **_select_measure("accuracy", row), **_select_measure("t_shap", share)})
+        values = [each["t_shap"] for each in rows[:-1] if each["model"] == row["model"]]
+        if row["dataset"] == AVERAGE and values and None not in values:
+            rows[-1]["t_shap"] = mean(values)
     return rows
 
 
@@ -257,7 +263,8 @@ def _print_warnings(results: Path) -> None:
     files = [file for stage in ("evaluation", "attribution") for file in sorted(results.glob(f"{stage}/*/*.run.json"))]
     for record in read_records(files, results):
         for kind, count, reasons in list_warnings(record):
-            typer.echo(f"{record.name}: {count} {kind}{f' ({reasons})' if reasons else ''}")
+            if reasons:
+                typer.echo(f"{record.name}: {count} {kind} ({reasons})")
 
 
 def _format_measure(row: Mapping[str, Any], name: str) -> str:

@@ -137,9 +137,10 @@ def choose_model_names(specs: Sequence[ModelSpec], taken: Collection[str] = ()) 
         if spec in named.values():
             raise UserError(f"--model {spec.name}: is named twice; leave one out")
         parts = Path(spec.weights).parts
-        candidates = (_simplify("-".join(parts[-count:])) for count in range(1, len(parts) + 1))
+        candidates = [_simplify("-".join(parts[-count:])) for count in range(1, len(parts) + 1)]
+        candidates += [f"own-{candidates[0]}", f"model-{len(named) + 1}"]
         free = (name for name in candidates if name and name not in {*registry, *taken, *named})
-        named[spec.name if spec.name in registry else next(free, f"model-{len(named) + 1}")] = spec
+        named[spec.name if spec.name in registry else next(free)] = spec
     return named
 
 
