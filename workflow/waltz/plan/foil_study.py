@@ -18,8 +18,8 @@ SEED = 1520
 """Seed of the studies, as in those of the papers."""
 ATTRIBUTED = 100
 """Most items a data set that are attributed, as for the decoders of the thesis."""
-EVALUATIONS = 1000
-"""Most coalitions a text in profile `equations`, as in the thesis."""
+ESTIMATION = {"estimator": "auto", "evaluations": 1000, "standard_error": 0.02}
+"""Estimation of T-SHAP in profile `equations`, as in the study `thesis`."""
 ACCURACY_TABLES = ["thesis-3.4", "thesis-3.5"]
 T_SHAP_TABLES = ["thesis-4.2", "thesis-4.3"]
 DIGEST = re.compile(r"^# digest: (\w+)\n", re.MULTILINE)
@@ -66,8 +66,7 @@ def build_study(
             "models": attributed,
             "groups": list(data["groups"]),
             "sample": min(limit or ATTRIBUTED, ATTRIBUTED),
-            "estimator": "auto",
-            "evaluations": EVALUATIONS,
+            **ESTIMATION,
         }
         study["reporting"] |= {"tables": [*ACCURACY_TABLES, *T_SHAP_TABLES], "samples": 1}
     return study
