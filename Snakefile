@@ -37,7 +37,10 @@ if workflow.is_main_process:
 onstart:
     run_lock.hold_study(
         STUDY.study,
-        files=[str(FILE) for FILE in workflow.configfiles],
+        files=[
+            str(FILE)
+            for FILE in workflow.overwrite_configfiles or workflow.configfiles[-1:]
+        ],
         targets=sorted(workflow.dag_settings.targets),
     )
     # For its limit of jobs a second, Snakemake 9 sets a timer each time that it looks at the ready jobs, and looks again

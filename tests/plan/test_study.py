@@ -15,7 +15,7 @@ from waltz.core.files.downloads import find_local_copy
 from waltz.core.files.resources import RESOURCES
 from waltz.plan.plan import find_skipped, remove_skipped
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
-from waltz.plan.read_study import build_schema, find_study_files, read_study
+from waltz.plan.read_study import build_schema, find_study_files, read_study, read_study_files
 from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +42,16 @@ def test_every_study_is_valid_and_bears_its_files_name(file):
     study = read_study(config)
     assert study.study == file.stem
     assert study.to_dict() == config
+
+
+def test_files_are_merged_as_snakemake_merges_them(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("study: mine\nextends: scenes-large\nreporting: {tables: [thesis-3.4]}\nscenes: {count: 50}\n")
+    expected = load_study("scenes-large")
+    update_config(expected, yaml.safe_load(mine.read_text()))
+    assert read_study_files([mine], ROOT / "config").to_dict() == expected
+    large = ROOT / "config" / "scenes-large.yaml"
+    assert read_study_files([large], ROOT / "config").to_dict() == load_study("scenes-large")
 
 
 def _set(config, path, value):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 STUDY_SUFFIXES = (".yaml", ".yml")
+CONFIG = Path("config")
 RESULTS = Path("results")
 
 
@@ -35,40 +36,40 @@ def status_command(
     with report_errors(), chdir(find_checkout()):
         from waltz.core.run_lock import read_last_run
         from waltz.plan.plan import Plan
-        from waltz.plan.read_study import read_study_file
+        from waltz.plan.read_study import read_study_files
         from waltz.reporting.progress import find_progress
 
-        file = _find_file(study)
-        plan = Plan.from_study(read_study_file(file))
+        files = _find_files(study)
+        plan = Plan.from_study(read_study_files(files, CONFIG))
         name = plan.study.study
         run = read_last_run(name)
         targets = list(run.targets) if run else []
-        options = _name_study(name, file)
+        options = _name_study(name, files)
         summary = _read_summary([*options, "--summary", "--", *targets])
         progress = find_progress(summary, Path(plan.results), Path("logs") / name, run)
-        _print_run(f"{name} ({', '.join([str(file), *targets])})", progress, run)
+        _print_run(f"{name} ({', '.join([*map(str, files), *targets])})", progress, run)
         _print_progress(progress, plan.skipped)
         _print_advice(name, shlex.join(["snakemake", "--cores", "all", *options]), targets, progress, run)
 
 
-def _find_file(study: str | None) -> Path:
-    """Return the file of a study: one that is named, that of its last run, or that of its name."""
+def _find_files(study: str | None) -> list[Path]:
+    """Return the files of a study: one that is named, those of its last run, or that of its name."""
     from waltz.core.run_lock import find_last_study, read_last_run
 
     if study and Path(study).suffix in STUDY_SUFFIXES:
-        return Path(study)
+        return [Path(study)]
     name = study or find_last_study() or find_newest_study(RESULTS)
     run = read_last_run(name)
-    for file in map(Path, [*(run.files if run else ()), f"config/{name}.yaml"]):
-        if file.is_file():
-            return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    for files in ([Path(file) for file in run.files] if run else [], [CONFIG / f"{name}.yaml"]):
+        if files and all(file.is_file() for file in files):
+            return [file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file for file in files]
     raise UserError(f"study {name!r} has no file in config/ and was not run here{suggest_run(name, RESULTS)}")
 
 
-def _name_study(name: str, file: Path) -> list[str]:
+def _name_study(name: str, files: list[Path]) -> list[str]:
     """Return the options that name a study to Snakemake."""
-    is_named = file.resolve() == (Path("config") / f"{name}.yaml").resolve()
-    return ["--config", f"study={name}"] if is_named else ["--configfile", str(file)]
+    is_named = [file.resolve() for file in files] == [(CONFIG / f"{name}.yaml").resolve()]
+    return ["--config", f"study={name}"] if is_named else ["--configfile", *map(str, files)]
 
 
 def _read_summary(arguments: list[str]) -> str:

@@ -73,13 +73,31 @@ def read_study(config: Mapping[str, Any]) -> Study:
     return study
 
 
-def read_study_file(file: Path) -> Study:
-    """Return the checked study of a file.
+def read_study_files(files: Sequence[Path], folder: Path) -> Study:
+    """Return the checked study of files that are loaded over each other, and over the studies that they extend.
 
+    Args:
+        folder: Folder of the studies.
     Raises:
-        UserError: The file is no study.
+        UserError: The files are no study.
     """
-    return read_study(load_yaml(file))
+    given: dict[str, Any] = {}
+    for file in files:
+        _update(given, load_yaml(file))
+    config: dict[str, Any] = {}
+    for file in find_study_files(given, files, folder):
+        _update(config, load_yaml(file))
+    _update(config, given)
+    return read_study(config)
+
+
+def _update(config: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Change values as Snakemake does when it loads a second study: maps are merged, lists are replaced."""
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            _update(config[key], value)
+        else:
+            config[key] = value
 
 
 def load_yaml(file: Path) -> dict[str, Any]:
