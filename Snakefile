@@ -35,7 +35,14 @@ if workflow.is_main_process:
 
 
 onstart:
-    run_lock.hold_study(STUDY.study)
+    run_lock.hold_study(
+        STUDY.study,
+        files=[
+            str(FILE)
+            for FILE in workflow.overwrite_configfiles or workflow.configfiles[-1:]
+        ],
+        targets=sorted(workflow.dag_settings.targets),
+    )
     # For its limit of jobs a second, Snakemake 9 sets a timer each time that it looks at the ready jobs, and looks again
     # when one ends: dozens of times a second after some minutes. A run of 198 jobs spent 274 of its 900 s on that.
     if workflow.local_exec:

@@ -26,7 +26,7 @@ def build_plan():
             check_prompts(plan.models[model], plan.study.profiles)
         return plan
     except UserError as error:
-        raise WorkflowError(str(error)) from None
+        sys.exit(f"waltz: {error}")
 
 
 def code(script, *modules):

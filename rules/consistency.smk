@@ -183,7 +183,7 @@ rule consistency_part:
         metrics="<results>/consistency/metrics/{part}.parquet",
         correlations="<results>/consistency/correlations/{part}.parquet",
     log:
-        "<logs>/consistency_metrics/{part}.log",
+        "<logs>/consistency_part/{part}.log",
     wildcard_constraints:
         part=PLAN.build_pattern(PLAN.tested_parts),
     conda:

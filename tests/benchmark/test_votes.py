@@ -63,7 +63,7 @@ def test_alpha_that_is_undefined_says_why():
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("item_id,annotator\na,x\n", "column 'answer' is missing; it has item_id, annotator"),
+        ("item_id,annotator\na,x\n", r"column 'answer' is missing \(got item_id, annotator, expected"),
         (HEADER + "a,x,third,first\n", "line 2: answer 'third'"),
         (HEADER + "a,x,first,left\n", "line 2: caption_position 'left'"),
         (HEADER + "a,x,first,first\nz,x,first,first\n", "line 3: item 'z' is not in the data set"),

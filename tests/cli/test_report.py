@@ -29,4 +29,16 @@ def test_opens_the_page(tmp_path, page, monkeypatch):
 def test_a_study_without_page_says_how_to_get_one(tmp_path, page):
     result = CliRunner().invoke(app, ["report", "t", "--results", str(tmp_path)])
     assert result.exit_code == 1
+    assert result.output.endswith("no such page; there are s\n")
+    (tmp_path / "t" / "reporting").mkdir(parents=True)
+    result = CliRunner().invoke(app, ["report", "t", "--results", str(tmp_path)])
     assert result.output.endswith("no such page; run: snakemake --cores 2 --config study=t\n")
+
+
+@pytest.mark.parametrize("folder", ["results/scenes/reporting", "config/scenes.yaml"])
+def test_a_misspelt_study_is_named_with_the_closest_that_exists(tmp_path, folder):
+    (tmp_path / folder).mkdir(parents=True)
+    result = CliRunner().invoke(app, ["report", "scnes", "--results", str(tmp_path / "results")])
+    assert result.output.endswith(
+        "no such page (did you mean 'scenes'?); run: snakemake --cores 2 --config study=scenes\n"
+    )

@@ -15,7 +15,7 @@ from waltz.core.files.downloads import find_local_copy
 from waltz.core.files.resources import RESOURCES
 from waltz.plan.plan import find_skipped, remove_skipped
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
-from waltz.plan.read_study import build_schema, find_study_files, read_study
+from waltz.plan.read_study import build_schema, find_study_files, read_study, read_study_files
 from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,16 @@ def test_every_study_is_valid_and_bears_its_files_name(file):
     assert study.to_dict() == config
 
 
+def test_files_are_merged_as_snakemake_merges_them(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("study: mine\nextends: scenes-large\nreporting: {tables: [thesis-3.4]}\nscenes: {count: 50}\n")
+    expected = load_study("scenes-large")
+    update_config(expected, yaml.safe_load(mine.read_text()))
+    assert read_study_files([mine], ROOT / "config").to_dict() == expected
+    large = ROOT / "config" / "scenes-large.yaml"
+    assert read_study_files([large], ROOT / "config").to_dict() == load_study("scenes-large")
+
+
 def _set(config, path, value):
     changed = copy.deepcopy(config)
     *parents, last = path.split(".")
@@ -61,9 +71,9 @@ def _set(config, path, value):
         ("modells", {}, r"top level: unknown key 'modells' \(did you mean 'models'\?\)"),
         ("sources.valse.files.existence.sha265", "0", r"unknown key 'sha265' \(did you mean 'sha256'\?\)"),
         ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
-        ("seed", "7", r"seed: a valid integer expected \(got '7'\)"),
-        ("seed", 2**32, r"seed: less than or equal to 4294967295 expected \(got 4294967296\)"),
-        ("evaluation.sample", 0, r"evaluation.sample: greater than or equal to 1 expected \(got 0\)"),
+        ("seed", "7", r"seed: wrong value \(got '7', expected a valid integer\)"),
+        ("seed", 2**32, r"seed: wrong value \(got 4294967296, expected less than or equal to 4294967295\)"),
+        ("evaluation.sample", 0, r"evaluation.sample: wrong value \(got 0, expected greater than or equal to 1\)"),
         (
             "groups.valse",
             ["existense"],
@@ -137,7 +147,7 @@ def test_a_study_does_not_extend_itself(tmp_path):
 
 
 def test_a_misspelt_study_is_named_with_the_nearest():
-    with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'"):
+    with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'\?\); run: .* --config study=valse$"):
         find_study_files({"study": "vals"}, [], ROOT / "config")
 
 

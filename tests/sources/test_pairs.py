@@ -192,8 +192,8 @@ def test_ids_of_a_user_are_unchanged(tmp_path):
     ("rows", "fault"),
     [
         ([{"image": "a", "caption": "b"}], r"item 1: 'foil' is missing \(got image, caption\)"),
-        ([{"image": "a", "caption": " ", "foil": "c"}], "item 1: 'caption' is ' ', not a text"),
-        ([{"image": "a", "caption": 3, "foil": "c"}], "item 1: 'caption' is 3, not a text"),
+        ([{"image": "a", "caption": " ", "foil": "c"}], "item 1: 'caption' is no text \\(got ' '\\)"),
+        ([{"image": "a", "caption": 3, "foil": "c"}], "item 1: 'caption' is no text \\(got 3\\)"),
         ([{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2, "item 2: duplicate id '1'"),
         ([], "no pairs in the file"),
         (7, "the root is a whole number"),

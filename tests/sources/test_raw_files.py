@@ -182,8 +182,8 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: l
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"id\n1\n", "column 'text' is missing; it has id"),
-        (b"", "column 'text' is missing; it has nothing"),
+        (b"id\n1\n", "column 'text' is missing \\(got id, expected"),
+        (b"", "column 'text' is missing \\(got nothing, expected"),
         (b"id,text\n1\n", "line 2: 1 cells, not 2"),
         (b'id,text\n1,"open\n', "line 2: malformed CSV"),
         (b"id,text\n1,\xff\n", "line 2: not UTF-8 at byte 2"),

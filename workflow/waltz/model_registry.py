@@ -1,6 +1,5 @@
 """The registry of models: fields of its entries, local paths of their weights, and identifiers of their content."""
 
-import difflib
 import functools
 import hashlib
 import math
@@ -12,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
@@ -162,15 +161,13 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
     spec = replace(registry.get(name, ModelSpec(name)), **changes)
     if not spec.weights:
-        matches = difflib.get_close_matches(name, list(registry), n=1, cutoff=0.4)
-        hint = f" (did you mean {matches[0]!r}?)" if matches else ""
+        hint = suggest_name(name, registry)
         raise UserError(
             f"study file: models.{name}: not in the registry{hint}; name its weights, or see `waltz models`"
         )
     kinds = [*TEXT_KINDS, "vision", DETECTOR_KIND, *list_encoder_kinds()]
     if spec.kind not in kinds:
-        matches = difflib.get_close_matches(spec.kind, kinds, n=1, cutoff=0.4)
-        hint = f" (did you mean {matches[0]!r}?)" if matches else ""
+        hint = suggest_name(spec.kind, kinds)
         raise UserError(
             f"study file: models.{name}.kind: there is no kind {spec.kind!r}{hint}; there are {', '.join(kinds)}"
         )

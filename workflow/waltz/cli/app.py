@@ -10,17 +10,22 @@ from typer.main import get_command
 from waltz import __version__
 
 COMMANDS = {
+    "eval": "Score models on foils: accuracy and T-SHAP by data set.",
     "explain": "Explain a model's score of an image and a text, or a decoder's answer and explanation.",
     "foil": "Print the foils of a text.",
     "models": "List the models that a study can name.",
     "tables": "Print the tables of a study that was run.",
     "report": "Print the path of a study's page, or open it.",
+    "status": "Print what of a study is done, runs, is skipped, or failed.",
     "compare": "Compare the tables of two runs cell by cell.",
     "people": "Let people validate a benchmark.",
     "regions": "Store regions of images for encoders that read them.",
     "score": "Score prepared inputs with an original checkpoint.",
 }
 """Subcommands with their line in the help of `waltz`; each in the module of its name, as its Typer app `app`."""
+
+UsageError: Any = typer.BadParameter.__base__
+"""Error about an option or argument, of the click that typer uses."""
 
 
 class LazyCommand(TyperCommand):
@@ -34,7 +39,7 @@ class LazyCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """Group of the subcommands in `COMMANDS`."""
+    """Group of the subcommands in `COMMANDS`, which shows a wrong option or argument in one line."""
 
     def __init__(self, **attributes: Any) -> None:
         """Create the group with a command for each name, not yet imported."""
@@ -42,6 +47,15 @@ class LazyGroup(TyperGroup):
         self.commands = {
             name: LazyCommand(name, help=line, rich_markup_mode="markdown") for name, line in COMMANDS.items()
         }
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            command = error.ctx.command_path if error.ctx else "waltz"
+            typer.echo(f"waltz: {error.format_message().rstrip('.')}; see: {command} --help", err=True)
+            raise typer.Exit(2) from None
 
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from waltz.cli.output import report_errors
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -204,8 +204,6 @@ def _check_profile(name: str) -> "Profile":
     for known in ("published", "equations"):
         if name == known:
             return known
-    from waltz.models.resolve_name import suggest_name
-
     raise UserError(f"profile {name!r}{suggest_name(name, ('published', 'equations'))}; there are published, equations")
 
 

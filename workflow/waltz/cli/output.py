@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, find_closest
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ def find_newest_study(results: Path) -> str:
     if not built:
         raise UserError(f"{results}: no study has tables or a report yet; run: snakemake --cores 2")
     return max(built, key=lambda path: path.stat().st_mtime).parts[-3]
+
+
+def suggest_run(study: str, results: Path) -> str:
+    """Return the end of a message about a study without results: the study that is meant, and how to run it."""
+    known = {path.stem for path in (results.parent / "config").glob("*.yaml")}
+    known |= {path.parts[-2] for path in results.glob("*/reporting")}
+    closest = study if study in known else find_closest(study, sorted(known))
+    if not closest:
+        return f"; there are {', '.join(sorted(known))}" if known else "; run: snakemake --cores 2"
+    hint = "" if closest == study else f" (did you mean {closest!r}?)"
+    return f"{hint}; run: snakemake --cores 2 --config study={closest}"
 
 
 def show_error(message: object) -> None:

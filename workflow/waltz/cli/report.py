@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from waltz.cli.output import find_newest_study, report_errors
+from waltz.cli.output import find_newest_study, report_errors, suggest_run
 from waltz.core.errors import UserError
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -24,7 +24,7 @@ def report_command(
         study = study or find_newest_study(results)
         page = results / study / "reporting" / "report.html"
         if not page.is_file():
-            raise UserError(f"{page}: no such page; run: snakemake --cores 2 --config study={study}")
+            raise UserError(f"{page}: no such page{suggest_run(study, results)}")
     typer.echo(page)
     if show:
         typer.launch(page.resolve().as_uri())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console, find_newest_study, report_errors
-from waltz.core.errors import UserError
+from waltz.cli.output import create_console, find_newest_study, report_errors, suggest_run
+from waltz.core.errors import UserError, find_closest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,9 +59,7 @@ def read_tables(results: Path, study: str) -> dict[str, list[Cell]]:
     folder = results / study / "reporting" / "tables"
     tables = {name: read_cells([file]) for name in TABLES if (file := folder / f"{name}.csv").is_file()}
     if not tables:
-        close = _find_close(study, [path.parts[-3] for path in sorted(results.glob("*/reporting/tables"))])
-        advice = f" (did you mean {close!r}?)" if close else ""
-        raise UserError(f"{folder} holds no tables{advice}; run: snakemake --cores 2 --config study={close or study}")
+        raise UserError(f"{folder} holds no tables{suggest_run(study, results)}")
     return tables
 
 
@@ -70,7 +67,7 @@ def _choose_table(name: str, tables: Sequence[str]) -> str:
     """Return the table of an id, given in full or without the name of its paper."""
     matches = [table for table in tables if name == table or table.endswith(f"-{name}")]
     if len(matches) != 1:
-        close = _find_close(name, tables)
+        close = find_closest(name, tables)
         advice = f" (it fits {' and '.join(matches)})" if matches else f" (did you mean {close!r}?)" if close else ""
         raise UserError(f"{name}: no such table{advice}; `waltz tables` lists them")
     return matches[0]
@@ -173,9 +170,3 @@ def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None
     for names, row in table_grid.rows:
         table.add_row(" ".join(names), *("" if marked is None else format_cell(marked.cell, is_full) for marked in row))
     create_console().print(table)
-
-
-def _find_close(name: str, names: Sequence[str]) -> str:
-    """Return the name most like another one, or nothing."""
-    close = [match for match in difflib.get_close_matches(name, names, n=2, cutoff=0.5) if match != name]
-    return close[0] if close else ""

@@ -1,6 +1,8 @@
-"""The exception for mistakes that a user can correct."""
+"""The exception for mistakes that a user can correct, and hints at the name that was meant."""
 
+import difflib
 import errno
+from collections.abc import Iterable
 
 SYSTEM_ERRORS = {
     errno.ENOSPC: "no space is left; make room and run again",
@@ -39,3 +41,15 @@ def convert_to_user_error(error: Exception) -> UserError | None:
 def get_first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its type where it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def find_closest(name: str, names: Iterable[str]) -> str:
+    """Return the name most like a misspelt one, or an empty text if none is."""
+    close = [match for match in difflib.get_close_matches(name, list(names), n=2, cutoff=0.5) if match != name]
+    return close[0] if close else ""
+
+
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return a hint at the closest known name, or an empty text."""
+    closest = find_closest(name, names)
+    return f" (did you mean {closest!r}?)" if closest else ""

@@ -19,13 +19,13 @@ from waltz.attribution.mm_shap import Attribution, attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, suggest_name
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.resolve_name import resolve_encoder, suggest_name
+from waltz.models.resolve_name import resolve_encoder
 from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours
 from waltz.sources.images import ImageSource, load_image

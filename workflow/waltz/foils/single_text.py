@@ -1,9 +1,8 @@
 """Candidates of a single text, for those instruments that need nothing but the text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, suggest_name
 from waltz.foils.candidates import Outcome, Refusal
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
@@ -24,8 +23,7 @@ def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[st
             asleep? yes." for coreference.
     """
     if instrument not in INSTRUMENTS:
-        close = get_close_matches(instrument, INSTRUMENTS, n=1, cutoff=0.5)
-        nearest = f" (did you mean {close[0]!r}?)" if close else ""
+        nearest = suggest_name(instrument, INSTRUMENTS)
         raise UserError(f"no instrument is called {instrument!r}{nearest}; there are {', '.join(INSTRUMENTS)}")
     if instrument not in BUILDERS:
         raise UserError(

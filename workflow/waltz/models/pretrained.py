@@ -144,9 +144,13 @@ def load_pretrained(
     except (*LOADING_ERRORS, RuntimeError) as error:
         if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
             raise
+        advice = (
+            "check the files, or copy the folder again"
+            if Path(spec.weights).exists()
+            else "check the network, or put the files into the hub cache"
+        )
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; check the"
-            " network, or put the files into the hub cache"
+            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; {advice}"
         ) from error
     _check_loading_report(spec, network, report, head)
     return network, processor

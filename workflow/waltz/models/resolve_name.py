@@ -1,8 +1,6 @@
 """Encoders and decoders by user input: a registered name, a folder, or a hub id."""
 
-import difflib
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, get_first_line, suggest_name
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
@@ -89,12 +87,6 @@ def _detect_decoder_kind(config: Any) -> str | None:
         if architectures & {names, *(names if isinstance(names, (tuple, list)) else ())}:
             return kind
     return None
-
-
-def suggest_name(name: str, names: Iterable[str]) -> str:
-    """Return a hint at the closest known name, or an empty text."""
-    matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f" (did you mean {matches[0]!r}?)" if matches and matches[0] != name else ""
 
 
 def _find_masked_token(weights: str, options: dict[str, Any]) -> str:

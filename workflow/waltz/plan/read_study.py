@@ -1,6 +1,5 @@
 """Reading and checking of study files; a fault names its key and the nearest known key."""
 
-import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, find_closest, suggest_name
 from waltz.instruments import INSTRUMENTS
 from waltz.plan.raw_files import find_owners, list_files
 from waltz.plan.study import (
@@ -47,14 +46,16 @@ def find_study_files(config: Mapping[str, Any], configfiles: Sequence[object], f
         if file in files:
             raise UserError(f"{file}: extends: the study extends itself; name another one")
         files.insert(0, file)
-        name = yaml.safe_load(file.read_text(encoding="utf-8")).get("extends")
+        name = load_yaml(file).get("extends")
     return files
 
 
 def _find_study(name: str, folder: Path) -> Path:
     studies = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in studies:
-        raise UserError(f"study {name!r} is not in {folder}/{_suggest(name, studies)}; there are {', '.join(studies)}")
+        closest = find_closest(name, studies)
+        advice = f"run: snakemake --cores 2 --config study={closest}" if closest else f"there are {', '.join(studies)}"
+        raise UserError(f"study {name!r} is not in {folder}/{suggest_name(name, studies)}; {advice}")
     return folder / f"{name}.yaml"
 
 
@@ -70,6 +71,51 @@ def read_study(config: Mapping[str, Any]) -> Study:
         raise UserError(f"study file: {_explain(error, config)}") from None
     check_references(study)
     return study
+
+
+def read_study_files(files: Sequence[Path], folder: Path) -> Study:
+    """Return the checked study of files that are loaded over each other, and over the studies that they extend.
+
+    Args:
+        folder: Folder of the studies.
+    Raises:
+        UserError: The files are no study.
+    """
+    given: dict[str, Any] = {}
+    for file in files:
+        _update(given, load_yaml(file))
+    config: dict[str, Any] = {}
+    for file in find_study_files(given, files, folder):
+        _update(config, load_yaml(file))
+    _update(config, given)
+    return read_study(config)
+
+
+def _update(config: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Change values as Snakemake does when it loads a second study: maps are merged, lists are replaced."""
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            _update(config[key], value)
+        else:
+            config[key] = value
+
+
+def load_yaml(file: Path) -> dict[str, Any]:
+    """Return the keys of a YAML file.
+
+    Raises:
+        UserError: The file is missing, or holds no YAML, or no keys.
+    """
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read: {error.strerror}; check the path") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        fault = " ".join(str(error).split())
+        raise UserError(f"{file}: is no YAML ({fault}); correct it") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml")
+    return content
 
 
 def build_schema() -> str:
@@ -150,7 +196,7 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
         for name in names:
             if name not in options:
                 have = f"there are {', '.join(sorted(options))}" if options else "there are none"
-                raise UserError(f"study file: {place}: nothing is called {name!r}{_suggest(name, options)}; {have}")
+                raise UserError(f"study file: {place}: nothing is called {name!r}{suggest_name(name, options)}; {have}")
 
 
 def _check_instruments(study: Study) -> None:
@@ -194,7 +240,7 @@ def _check_groups(study: Study) -> None:
 def _check_source(study: Study, place: str, source: str, *formats: str) -> None:
     """Refuse a source that does not exist or has a format other than the expected ones."""
     if source not in study.sources:
-        raise UserError(f"{place}.source: no source is called {source!r}{_suggest(source, study.sources)}")
+        raise UserError(f"{place}.source: no source is called {source!r}{suggest_name(source, study.sources)}")
     form = study.sources[source].format
     if form not in formats:
         raise UserError(f"{place}.source: {source} is in format {form}, this is made from {' or '.join(formats)}")
@@ -214,7 +260,7 @@ def _check_probes(study: Study) -> None:
     if study.filters is None:
         raise UserError("study file: filters is missing: cv_probes chooses the most grammatical captions")
     if entry.repair is not None and entry.repair not in study.models:
-        near = _suggest(entry.repair, study.models)
+        near = suggest_name(entry.repair, study.models)
         raise UserError(f"{place}.repair: no model is called {entry.repair!r}{near}; name it under models")
 
 
@@ -227,18 +273,19 @@ def _explain(error: ValidationError, config: Mapping[str, Any]) -> str:
         *parents, unknown = path
         place, known_keys = ".".join(map(str, parents)) or "top level", list(section.model_fields)
         return (
-            f"{place}: unknown key {unknown!r}{_suggest(str(unknown), known_keys)}; known keys: {', '.join(known_keys)}"
+            f"{place}: unknown key {unknown!r}{suggest_name(str(unknown), known_keys)};"
+            f" known keys: {', '.join(known_keys)}"
         )
     if fault["type"] == "missing":
         return f"{place}: required key {str(fault['loc'][-1])!r} is missing"
     if fault["type"] == "literal_error":
         allowed = re.findall(r"'([^']*)'", str(fault.get("ctx", {}).get("expected", "")))
-        near = _suggest(str(fault["input"]), allowed)
+        near = suggest_name(str(fault["input"]), allowed)
         return f"{place}: {fault['input']!r} is not one of {', '.join(allowed)}{near}"
     if fault["type"] == "value_error":
         return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
-    expected = fault["msg"].removeprefix("Input should be ").removeprefix("Input should ")
-    return f"{place}: {expected} expected (got {fault['input']!r})"
+    expected = re.sub(r"^\w+ should (be )?", "", fault["msg"]).replace("match pattern", "a text of the form")
+    return f"{place}: wrong value (got {fault['input']!r}, expected {expected}); correct it"
 
 
 def _locate(fault: ErrorDetails, config: Mapping[str, Any]) -> tuple[list[str | int], type[BaseModel]]:
@@ -279,8 +326,3 @@ def _simplify(schema: Any) -> Any:
         del simple["anyOf"]
         return {**options[0], **simple}
     return simple
-
-
-def _suggest(name: str, options: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, list(options), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""

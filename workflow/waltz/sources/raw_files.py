@@ -119,7 +119,10 @@ def read_csv_records(
             header = list(columns) or next(reader, [])
             missing = [name for name in required if name not in header]
             if missing:
-                raise UserError(f"{path}: column {missing[0]!r} is missing; it has {', '.join(header) or 'nothing'}")
+                raise UserError(
+                    f"{path}: column {missing[0]!r} is missing (got {', '.join(header) or 'nothing'},"
+                    f" expected {', '.join(required)}); name it in the first line"
+                )
             for cells in reader:
                 if len(cells) != len(header):
                     raise UserError(

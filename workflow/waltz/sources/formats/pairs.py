@@ -151,7 +151,7 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
             if name == "id" and isinstance(value, int):
                 continue
             if not isinstance(value, str) or not value.strip():
-                raise UserError(f"{path}: item {position}: {name!r} is {value!r}, not a text")
+                raise UserError(f"{path}: item {position}: {name!r} is no text (got {value!r}); write one")
         item_id = str(record.get("id", position))
         if item_id in seen_ids:
             raise UserError(f"{path}: item {position}: duplicate id {item_id!r}")

@@ -1,0 +1,116 @@
+"""The command `waltz eval`: the study that it shows, and wrong inputs; tests/workflow runs it."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+from typer.testing import CliRunner
+
+from waltz.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+CLIP = ROOT / "resources" / "scenes" / "models" / "clip"
+HEADER = "image,caption,foil\n"
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A folder with pairs and their images, from which the command is called in a checkout."""
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
+    (tmp_path / "zoo.csv").write_text(f"{HEADER}a.png,a dog,a cat\n")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["eval", *map(str, arguments), "--dry-run"], catch_exceptions=False)
+
+
+def test_a_dry_run_shows_the_study_and_the_command_and_writes_nothing(data):
+    result = run("--model", CLIP, "--on", data / "zoo.csv", "--images", data / "photos", "--limit", 3, "--cores", 2)
+    study = yaml.safe_load(result.stdout)
+    assert study["models"]["clip"]["weights"] == "resources/scenes/models/clip"
+    assert study["sources"]["own"]["files"] == {"zoo": {"path": str(data / "zoo.csv")}}
+    assert study["sources"]["own"]["images"] == {"path": str(data / "photos")}
+    assert study["evaluation"]["sample"] == 3
+    assert "command: snakemake --cores 2 --config study=eval-clip-zoo -- metrics\n" in result.stderr
+    assert not (ROOT / "config" / "eval-clip-zoo.yaml").exists()
+
+
+def test_images_are_looked_for_next_to_the_file(data):
+    Image.new("RGB", (8, 8)).save(data / "a.png")
+    study = yaml.safe_load(run("--model", "ruler-50", "--on", data / "zoo.csv").stdout)
+    assert study["sources"]["own"]["images"] == {"path": str(data)}
+
+
+def test_a_language_model_needs_no_images(data):
+    study = yaml.safe_load(run("--model", "gpt2", "--on", data / "zoo.csv").stdout)
+    assert "images" not in study["sources"]["own"]
+    assert "images" not in yaml.safe_load(run("--model", "gpt2", "--on", "valse").stdout)["sources"]["valse"]
+
+
+def test_a_device_is_a_variable_of_the_command(data):
+    assert (
+        "command: CUDA_VISIBLE_DEVICES= snakemake " in run("--model", "gpt2", "--on", "valse", "--device", "cpu").stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
+        (["--model", "bert-base-cased", "--on", "scenes"], "bert-base-cased: is of kind masked"),
+        (["--model", "lxmert-vqa", "--on", "scenes"], "--model lxmert-vqa: answers questions and scores no texts"),
+        (["--model", "ruler-50", "--on", "vals"], "--on: unknown data (got 'vals', expected valse, scenes, or a"),
+        (["--model", "ruler-50", "--on", "vals"], "; did you mean 'valse'?"),
+        (["--model", "ruler-50", "--on", "valse"], "--images is missing: ruler-50 reads images"),
+        (["--model", "ruler-50", "--on", "no.csv"], "--on no.csv: no such file"),
+        (["--model", "ruler-50", "--on", "scenes", "--images", "no"], "--images no: no such folder or archive"),
+        (["--model", "ruler-50", "--on", "scenes", "--profile", "publishd"], "; did you mean 'published'?"),
+        (["--model", "ruler-50", "--on", "scenes", "--device", "gpu"], "--device: unknown device (got 'gpu', expected"),
+        (["--model", "ruler-50", "--on", "scenes", "--output", "x.txt"], "--output x.txt: unknown format (got '.txt'"),
+        (["--model", "ruler-50", "--on", "scenes", "--name", "My Run"], "study: wrong value (got 'My Run', expected"),
+        (["--model", "gpt2", "--on", "valse", "--attribute"], "--attribute: T-SHAP needs a model that reads images"),
+        (["--model", "ruler-50", "--on", "scenes", "--limit", "0"], "Invalid value for '--limit'"),
+        (["--on", "valse"], "Missing option '--model'; see: "),
+    ],
+)
+def test_wrong_options_are_one_line(data, arguments, fault):
+    result = run(*arguments)
+    assert result.exit_code in (1, 2)
+    assert fault in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (
+            "image,caption\na.png,a dog\n",
+            "column 'foil' is missing (got image, caption, expected image, caption, foil)",
+        ),
+        (f"{HEADER}a.png,,a cat\n", "item 1: 'caption' is no text (got '')"),
+        (f"{HEADER}b.png,a dog,a cat\n", "image 'b.png': is missing; name images by their paths below --images"),
+        (f"{HEADER}/x/a.png,a dog,a cat\n", "image '/x/a.png': the path is absolute"),
+        (HEADER, "no pairs in the file"),
+        ("image;caption;foil\n", "column 'image' is missing (got image;caption;foil"),
+        (f"{HEADER}a.png,a dog\n", "line 2: 2 cells, not 3"),
+    ],
+)
+def test_faults_in_the_pairs_are_one_line(data, content, fault):
+    (data / "zoo.csv").write_text(content)
+    result = run("--model", "ruler-50", "--on", data / "zoo.csv", "--images", data / "photos")
+    assert result.exit_code == 1
+    assert f"{data / 'zoo.csv'}: " in result.output
+    assert fault in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_outside_of_a_checkout_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("waltz.__file__", str(tmp_path / "site-packages" / "waltz" / "__init__.py"))
+    result = run("--model", "ruler-50", "--on", "scenes")
+    assert result.output.startswith(f"waltz: no checkout of waltz: {tmp_path} is in none")
+    assert len(result.output.splitlines()) == 1

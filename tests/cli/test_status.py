@@ -1,0 +1,98 @@
+"""The command `waltz status` on a made-up checkout, with a stand-in for Snakemake; tests/workflow runs the real one."""
+
+import subprocess
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from waltz.cli.app import app
+from waltz.core import run_lock
+
+HEAD = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan\n"
+DONE = "results/mine/benchmark/zoo.parquet\t-\titems\t-\tok\tno update\n"
+MISSING = "results/mine/evaluation/clip/foils.parquet\t-\talign\t-\tmissing\tupdate pending\n"
+STUDY = {
+    "study": "mine",
+    "seed": 1,
+    "profiles": ["equations"],
+    "sources": {"own": {"format": "pairs", "files": {"zoo": {"path": "zoo.csv"}}}},
+    "benchmark": {"valid_votes": 1},
+    "models": {"ruler-50": {}, "lxmert": {"regions": "nowhere.npz"}},
+    "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
+}
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    (tmp_path / "workflow" / "waltz").mkdir(parents=True)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "Snakefile").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def snakemake(monkeypatch):
+    """Calls of Snakemake, which lists one file that is done and one that is missing."""
+    calls = []
+
+    def start(arguments, checkout, *_, **__):
+        calls.append(arguments)
+        return subprocess.CompletedProcess(arguments, 0, HEAD + DONE + MISSING, "")
+
+    monkeypatch.setattr("waltz.cli.status.start_snakemake", start)
+    return calls
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["status", *arguments], catch_exceptions=False)
+
+
+def write_study(file):
+    file.write_text(yaml.safe_dump(STUDY))
+
+
+def test_a_study_that_failed_is_shown_with_its_reasons_and_the_next_command(checkout, snakemake):
+    write_study(checkout / "config" / "mine.yaml")
+    log = checkout / "logs" / "mine" / "align" / "clip" / "foils.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("2026-01-02 03:04:05,678 ERROR waltz: no weights\n")
+    lines = run("mine").output.splitlines()
+    assert lines[0] == "study mine (config/mine.yaml): not run yet"
+    assert "failed   align clip/foils: no weights (logs/mine/align/clip/foils.log)" in lines
+    assert any(line.startswith("skipped  lxmert: not run: there are no regions") for line in lines)
+    assert lines[-1] == "next     snakemake --cores all --config study=mine"
+    assert snakemake == [["--config", "study=mine", "--summary", "--"]]
+
+
+def test_the_study_that_was_run_last_is_shown_with_its_file_and_targets(checkout, snakemake, monkeypatch):
+    write_study(checkout / "own.yaml")
+    monkeypatch.setattr(run_lock, "_locks", [])
+    run_lock.hold_study("mine", files=[str(checkout / "own.yaml")], targets=["metrics"])
+    assert run().output.startswith("study mine (own.yaml, metrics): running (process ")
+    run_lock._locks[0].release()
+    output = run().output
+    assert output.startswith("study mine (own.yaml, metrics): not done; its last run ended (process ")
+    assert output.endswith("next     snakemake --cores all --configfile own.yaml -- metrics\n")
+    assert snakemake[-1] == ["--configfile", "own.yaml", "--summary", "--", "metrics"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["mne"], "study 'mne' has no file in config/ and was not run here (did you mean 'mine'?); run: "),
+        (["no.yaml"], "no.yaml: cannot be read: No such file or directory"),
+        (["broken.yaml"], "broken.yaml: is no YAML (while parsing"),
+        (["list.yaml"], "list.yaml: holds no keys (got list)"),
+        ([], "results: no study has tables or a report yet"),
+    ],
+)
+def test_wrong_studies_are_one_line(checkout, arguments, fault):
+    write_study(checkout / "config" / "mine.yaml")
+    (checkout / "broken.yaml").write_text("a: [")
+    (checkout / "list.yaml").write_text("[]")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert fault in result.output
+    assert len(result.output.splitlines()) == 1
