@@ -12,7 +12,8 @@ HERE = Path(workflow.basedir)
 LIBRARY = str(HERE / "workflow")
 sys.path.insert(0, LIBRARY)
 os.environ.update(  # `snakemake --lint` takes an assignment for a variable that the user has to set
-    PYTHONPATH=os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")])
+    PYTHONPATH=os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")]),
+    HF_HUB_DISABLE_PROGRESS_BARS="1",  # bars of jobs, below the one of the run
 )
 
 
