@@ -139,6 +139,11 @@ def test_a_study_that_extends_another_needs_its_own_name():
         find_study_files({"extends": "scenes"}, ["mine.yaml"], ROOT / "config")
 
 
+def test_a_misspelt_base_is_named_with_the_nearest():
+    with pytest.raises(UserError, match=r"study 'scnes' .*did you mean 'scenes'.*; set extends: scenes"):
+        find_study_files({"study": "mine", "extends": "scnes"}, ["mine.yaml"], ROOT / "config")
+
+
 def test_a_study_does_not_extend_itself(tmp_path):
     for name, base in (("a", "b"), ("b", "a")):
         (tmp_path / f"{name}.yaml").write_text(f"extends: {base}\n")

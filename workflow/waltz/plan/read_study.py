@@ -42,7 +42,9 @@ def find_study_files(config: Mapping[str, Any], configfiles: Sequence[object], f
     name = config.get("extends") if configfiles else config.get("study", DEFAULT)
     files: list[Path] = []
     while name is not None:
-        file = _find_study(str(name), folder)
+        is_base = bool(files) or bool(configfiles)
+        advice = "set extends: {}" if is_base else "run: snakemake --cores 2 --config study={}"
+        file = _find_study(str(name), folder, advice)
         if file in files:
             raise UserError(f"{file}: extends: the study extends itself; name another one")
         files.insert(0, file)
@@ -50,11 +52,12 @@ def find_study_files(config: Mapping[str, Any], configfiles: Sequence[object], f
     return files
 
 
-def _find_study(name: str, folder: Path) -> Path:
+def _find_study(name: str, folder: Path, advice: str) -> Path:
+    """Return the file of a study; `advice` is what to do with the name that was meant."""
     studies = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in studies:
         closest = find_closest(name, studies)
-        advice = f"run: snakemake --cores 2 --config study={closest}" if closest else f"there are {', '.join(studies)}"
+        advice = advice.format(closest) if closest else f"there are {', '.join(studies)}"
         raise UserError(f"study {name!r} is not in {folder}/{suggest_name(name, studies)}; {advice}")
     return folder / f"{name}.yaml"
 
