@@ -3,8 +3,11 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -65,6 +68,20 @@ def test_a_run_gives_tables_figures_and_a_page(tiny_run):
     assert [record["dataset"] for record in records] == ["relations", "existence", "own-counting"]
     record = records[0]
     assert (record["rows_in"], record["rows_out"], record["device"]) == (len(captions), 4 * len(captions), "cpu")
+
+
+def test_the_readmes_commands_about_a_run_show_it(tiny_run):
+    block = re.search(r"```bash\n(waltz .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    commands = [line.partition("#")[0].split() for line in block.splitlines()]
+    assert [command[1] for command in commands] == ["report", "tables", "status"]
+    for name, *arguments in commands:
+        program = [sys.executable, "-c", "from waltz.cli.app import app; app()"]
+        environment = tiny_run.environment(PYTHONPATH=str(tiny_run.folder / "workflow"))
+        result = subprocess.run(
+            [*program, *arguments], cwd=tiny_run.folder, env=environment, capture_output=True, text=True
+        )
+        assert result.returncode == 0, f"{name} {arguments}: {result.stderr}"
+        assert "tiny" in result.stdout
 
 
 def test_a_run_shows_progress_and_ends_with_its_page(tiny_run, tmp_path):
