@@ -186,7 +186,7 @@ def test_coalitions_have_the_values_of_single_passes(load, kind):
     masks = np.random.default_rng(1).random((24, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
     values = game.values([masks])[0][:, 0]
-    assert game.readings == len({mask[:4].tobytes() for mask in masks}) < 24
+    assert game.text_count == len({mask[:4].tobytes() for mask in masks}) < 24
     for mask, value in zip(masks, values, strict=True):
         features = image.clone()
         features[0, 1:][~torch.from_numpy(mask[4:]), :WIDTH] = 0
