@@ -19,6 +19,9 @@ def test_it_has_the_headline_the_page_and_the_first_reasons(tmp_path, capsys):
     assert "model-3" not in output
 
 
-def test_it_is_silent_about_a_study_without_tables(tmp_path, capsys):
+def test_it_is_silent_about_a_study_without_cells(tmp_path, capsys):
+    (tmp_path / "small" / "reporting" / "tables").mkdir(parents=True)
+    (tmp_path / "small" / "reporting" / "tables" / "thesis-4.2.csv").write_text(format_csv([]))
+    print_run_summary("small", {}, tmp_path)
     print_run_summary("small", {}, tmp_path)
     assert capsys.readouterr().err == ""

@@ -20,10 +20,10 @@ def print_run_summary(study: str, skipped: Mapping[str, str], results: Path = Pa
         results: Folder of results.
     """
     folder = results / study / "reporting"
-    if not any((folder / "tables").glob("*.csv")):
+    tables = read_tables(results, study) if any((folder / "tables").glob("*.csv")) else {}
+    if not any(tables.values()):
         return
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    tables = read_tables(results, study)
     print_headline(tables, choose_profile(None, tables, study), console)
     page = folder / "report.html"
     if page.is_file():
