@@ -1,4 +1,4 @@
-"""TODO"""
+"""The registry of models: its entries, its faults, and what studies may change."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""TODO"""
+"""Run records of jobs, their logs, and the errors that they show in one line."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""TODO"""
+"""Downloads: retries, checksums, mirrors, archives and the lock file of what was fetched."""
 
 import hashlib
 import http.server
