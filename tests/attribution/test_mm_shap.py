@@ -13,13 +13,12 @@ from waltz.attribution.companions import compute_companion_measures
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.mm_shap import build_ablation_masks, compute_ablated_values
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.summary import build_ablated_rows, build_share_rows
+from waltz.attribution.summary import build_ablated_rows, build_ablation_rows, build_share_rows
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_items
-from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
@@ -183,18 +182,19 @@ def test_rows_of_the_evaluation_layout():
     assert all(row["probability"] is None for row in ablated_rows([1, 0], [1, 0]))
 
 
-def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_texts_that_are_alike_once_masked_tie_and_are_wrong(profile):
     values = compute_ablated_values(coalitions(0.5, "equations", ["b b", "b a"]))
-    rows = ablated_rows([text for _, text, _ in values], [image for *_, image in values], profile="equations")
+    common = {"item_id": "one", "image": "one.png", "profile": profile, "setting": "alignment", "error": None}
+    common |= {"explained": "logit"}
+    rows = [
+        {**common, "role": role, "without_text": [text], "without_image": [image]}
+        for role, (_, text, image) in zip(("caption", "foil"), values, strict=True)
+    ]
     how = Resampling(resamples=10, confidence=0.95, seed=0)
-    ranked = {
-        setting: compute_pair_metrics(
-            pair_scores([row for row in rows if row["setting"] == setting], "equations"), "d", how
-        )["acc_r"]
-        for setting in ("without text", "without image")
-    }
-    assert ranked["without text"].value == 0
-    assert ranked["without image"].value == 100
+    metrics = {(row["setting"], row["metric"]): row["value"] for row in build_ablation_rows("m", "d", rows, how)}
+    assert (metrics["without text", "acc_r"], metrics["without text", "ties"]) == (0, 100)
+    assert (metrics["without image", "acc_r"], metrics["without image", "ties"]) == (100, 0)
 
 
 def test_a_single_text_is_a_match_or_not():

@@ -20,6 +20,7 @@ from waltz.evaluation.decoder_rows import (
     generate_chains_of_thought,
     score_labels,
 )
+from waltz.evaluation.metrics.comparisons import COMPARED_METRICS
 from waltz.evaluation.metrics.pair_metrics import METRICS
 from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
 from waltz.evaluation.prompting.decoder_outputs import DecoderOutput, DecoderSession
@@ -192,7 +193,9 @@ def test_a_decoders_single_answers_are_compared_with_an_encoders_judgements():
     rows = rows_of(scripted(knows), "equations")
     encoder = [{**row, "setting": "alignment"} for row in rows if row["setting"] == "single"]
     comparisons = build_comparison_rows({("decoder", "d"): rows, ("encoder", "d"): encoder}, ["equations"], HOW)
-    assert {row["metric"]: (row["difference"], row["n"]) for row in comparisons} == dict.fromkeys(METRICS, (0, 4))
+    assert {row["metric"]: (row["difference"], row["n"]) for row in comparisons} == dict.fromkeys(
+        COMPARED_METRICS, (0, 4)
+    )
 
 
 def test_pairwise_answers_of_two_decoders_are_compared_item_by_item():

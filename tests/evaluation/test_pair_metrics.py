@@ -53,7 +53,8 @@ def test_every_metric_of_four_items_worked_by_hand():
     assert metrics["p_f"] == 50
     assert metrics["acc"] == 62.5
     assert metrics["min_pc_pf"] == 50
-    assert metrics["acc_r"] == 75  # the last is a tie
+    assert metrics["acc_r"] == 100  # the last is a tie, which equation 3.1 of the thesis counts as right
+    assert metrics["ties"] == 25
     # of 16 pairs: 2 beats 1, -2, -3, 1 (4); -1 beats -2, -3 (2); 3 beats 4; 1 beats -2, -3 and ties with two (3)
     assert metrics["auroc"] == pytest.approx(100 * 13 / 16)
 
@@ -61,7 +62,16 @@ def test_every_metric_of_four_items_worked_by_hand():
 @pytest.mark.parametrize(("profile", "p_c", "p_f"), [("published", 100, 0), ("equations", 0, 0)])
 def test_a_probability_of_one_half_matches_in_published_and_is_wrong_in_equations(profile, p_c, p_f):
     metrics = values([(0.0, 0.0)], profile)
-    assert (metrics["p_c"], metrics["p_f"], metrics["acc_r"], metrics["auroc"]) == (p_c, p_f, 0, 50)
+    assert (metrics["p_c"], metrics["p_f"], metrics["auroc"]) == (p_c, p_f, 50)
+
+
+def test_a_tie_is_right_by_equation_3_1_and_wrong_in_the_released_code():
+    # phi(i, f) <= phi(i, c) holds for the first and the last two of four items, phi(i, f) < phi(i, c) for the first
+    logits = [(2.0, 1.0), (-1.0, 1.0), (0.5, 0.5), (-3.0, -3.0)]
+    equations, published = values(logits), values(logits, profile="published")
+    assert (equations["acc_r"], published["acc_r"]) == (75, 25)
+    assert equations["ties"] == published["ties"] == 50
+    assert equations["auroc"] == published["auroc"]
 
 
 def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
@@ -85,9 +95,11 @@ def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
 
 
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
-    for sampled in compute_pair_metrics(pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).values():
-        assert (sampled.value, sampled.ci_low, sampled.ci_high) == (100, None, None)
-    metrics = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
+    for metric, sampled in compute_pair_metrics(pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).items():
+        assert (sampled.value, sampled.ci_low, sampled.ci_high) == (0 if metric == "ties" else 100, None, None)
+    metrics = compute_pair_metrics(
+        pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"), "d", HOW
+    )
     apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
     ends = {metric: (metrics[metric].ci_low, metrics[metric].ci_high) for metric in ("acc_r", "auroc")}
     assert ends["acc_r"] == pytest.approx((0, apart))
@@ -110,8 +122,8 @@ def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
 
 
 def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
-    metrics = values([(-np.inf, -np.inf), (1.0, -np.inf)], with_probability=False)
-    assert (metrics["acc_r"], metrics["auroc"]) == (50, 75)
+    metrics = values([(-np.inf, -np.inf), (1.0, -np.inf)], "published", with_probability=False)
+    assert (metrics["acc_r"], metrics["ties"], metrics["auroc"]) == (50, 50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
         pair_scores(rows_of([(1.0, np.nan)]), "equations")
 

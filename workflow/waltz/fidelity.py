@@ -33,6 +33,7 @@ class Fidelity:
         samples_text: Whether text is drawn by the model's own generation settings; else the likeliest token is taken.
         match_by: What decides whether a text matches, and ranks texts: the `probability` (single precision, at least
             0.5) or the `logit`.
+        tied_pair_is_right: Whether a caption that scores as high as its foil is right in acc_r (thesis, Eq. 3.1).
         perplexity: `strided` windows with the released code's sum, or the `mean` over tokens.
         open_answers: Open answers are the same if one is a `substring` of the other, or by their `words`.
         annotators: Whether the accuracy of an open answer counts the annotators who gave it.
@@ -72,6 +73,7 @@ class Fidelity:
     tied_labels: Literal["first", "tie"]
     samples_text: bool
     match_by: Literal["probability", "logit"]
+    tied_pair_is_right: bool
     perplexity: Literal["strided", "mean"]
     open_answers: Literal["substring", "words"]
     annotators: bool
@@ -108,6 +110,7 @@ PUBLISHED = Fidelity(
     tied_labels="first",
     samples_text=True,
     match_by="probability",
+    tied_pair_is_right=False,
     perplexity="strided",
     open_answers="substring",
     annotators=False,
@@ -145,6 +148,7 @@ EQUATIONS = Fidelity(
     tied_labels="tie",
     samples_text=False,
     match_by="logit",
+    tied_pair_is_right=True,
     perplexity="mean",
     open_answers="words",
     annotators=True,

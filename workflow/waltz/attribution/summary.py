@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,8 @@ def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], how: Resa
                 for ablated_row in build_ablated_rows(row):
                     masked.setdefault(ablated_row["setting"], []).append(ablated_row)
         for setting, ablated_rows in masked.items():
-            for metric, measure in compute_pair_metrics(pair_scores(ablated_rows, profile), dataset, how).items():
+            scored = replace(pair_scores(ablated_rows, profile), tie_is_right=False)
+            for metric, measure in compute_pair_metrics(scored, dataset, how).items():
                 metric_row = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
                 metric_row["setting"] = setting + _get_setting_suffix(rows)
                 metric_rows.append({**metric_row, **vars(measure)})
@@ -91,7 +92,7 @@ def build_ablated_rows(row: Row) -> list[dict[str, Any]]:
     """Build rows of the evaluation layout from an attribution: the scores without the text and without the image.
 
     The metrics of whole inputs apply to them. A caption and a foil of equal length are the same once their texts are
-    masked: they tie, which is wrong in acc_r.
+    masked: they tie, which is wrong in acc_r in both profiles, since a model that sees no text prefers neither.
     """
     ablated_rows = []
     for masked in ("text", "image"):

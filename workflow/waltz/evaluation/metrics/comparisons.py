@@ -27,20 +27,22 @@ from waltz.evaluation.metrics.pair_metrics import (
 )
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
-TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for metric in METRICS}
+COMPARED_METRICS = tuple(metric for metric in METRICS if metric != "ties")
+"""Metrics in which one model can be better than another."""
+TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for metric in COMPARED_METRICS}
 """The test of each metric."""
 
 Draws = dict[str, tuple[float, np.ndarray]]
 
 
 def compare_models(
-    scores: Mapping[tuple[str, str], ScoredPairs], resampling: Resampling, metrics: Sequence[str] = METRICS
+    scores: Mapping[tuple[str, str], ScoredPairs], resampling: Resampling, metrics: Sequence[str] = COMPARED_METRICS
 ) -> list[dict[str, Any]]:
     """Compare each pair of models on each data set that both were run on, in each metric.
 
     Args:
         scores: Scored items of one profile, by model and data set, in order.
-        metrics: Some of `METRICS`.
+        metrics: Some of `COMPARED_METRICS`.
     Returns:
         Rows of dataset, metric, model_a, model_b, test (`McNemar` or `bootstrap`), difference (a minus b, in percentage
         points) with ci_low and ci_high, p of no difference, p_holm (after Holm's correction over the table), n (items
@@ -135,7 +137,7 @@ def _compare(
 def _correct_by_metric(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows with Holm's correction of each metric's p-values."""
     corrected: dict[int, float] = {}
-    for metric in METRICS:
+    for metric in COMPARED_METRICS:
         indices = [index for index, row in enumerate(compared) if row["metric"] == metric and row["p"] is not None]
         corrected |= dict(zip(indices, correct_by_holm([compared[index]["p"] for index in indices]), strict=True))
     return [{**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)]

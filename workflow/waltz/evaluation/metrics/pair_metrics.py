@@ -27,7 +27,7 @@ from waltz.evaluation.settings import FOILS
 from waltz.fidelity import get_fidelity
 
 NOT_APPLICABLE = "not applicable: the model has no probability of a match"
-METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
+METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc", "ties")
 """Metrics of `compute_pair_metrics`."""
 MOST_WEIGHTS = 2_000_000
 """Most weights that AUROC holds in memory: 16 MB."""
@@ -45,6 +45,7 @@ class ScoredPairs:
         right: Whether the model predicts a match for each caption and a mismatch for each foil, bool of shape
             (items, 2); None for a score without a probability of a match.
         unscored: Number of items skipped because one of their texts has no score.
+        tie_is_right: Whether a caption that scores as high as its foil is right in acc_r.
     """
 
     items: tuple[str, ...]
@@ -53,6 +54,7 @@ class ScoredPairs:
     foil: np.ndarray
     right: np.ndarray | None
     unscored: int = 0
+    tie_is_right: bool = False
 
     def take(self, positions: Sequence[int]) -> "ScoredPairs":
         """Return the items at some positions, in this order."""
@@ -64,6 +66,7 @@ class ScoredPairs:
             self.foil[index],
             None if self.right is None else self.right[index],
             self.unscored,
+            self.tie_is_right,
         )
 
 
@@ -105,6 +108,7 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
         numbers[:, 1],
         np.array(right, dtype=bool) if right else None,
         len(texts_by_item) - len(items),
+        get_fidelity(profile).tied_pair_is_right,
     )
 
 
@@ -134,7 +138,8 @@ def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
 def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling) -> dict[str, Measure]:
     """Compute all metrics of one data set, in percent, on the same resamples of its images.
 
-    - acc_r: share of items whose caption ranks strictly above its foil; a tie is wrong.
+    - acc_r: share of items whose caption ranks above its foil; `scored` says whether a tie is right.
+    - ties: share of items whose caption and foil rank equally.
     - p_c: share of captions predicted as a match; p_f: share of foils predicted as a mismatch.
     - acc: mean of p_c and p_f. min_pc_pf: the smaller of the two, in each resample.
     - auroc: share of all (caption, foil) of the data set whose the caption ranks above the foil, ties counting half.
@@ -142,7 +147,8 @@ def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling
     Args:
         label: Name of the data set, which separates its draws from others'.
     Source:
-        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.4 and 4.4.
+        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.5.4, where Eq. 3.1 counts a tie as right and divides
+        by |C| + |F|, a misprint for the number of pairs.
     """
     if not scored.items:
         return dict.fromkeys(METRICS, Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"))
@@ -159,7 +165,7 @@ def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling
 def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str, tuple[float, np.ndarray]]:
     """Return value and draws, in percent, of each metric that the scores define; see `compute_pair_metrics`."""
     values_and_draws = {}
-    for metric in ("acc_r",) if scored.right is None else ("acc_r", "acc", "p_c", "p_f"):
+    for metric in ("acc_r", "ties") if scored.right is None else ("acc_r", "ties", "acc", "p_c", "p_f"):
         values = 100 * compute_hits(scored, metric)
         values_and_draws[metric] = (float(np.mean(values)), resamples.compute_means(values))
     if scored.right is not None:
@@ -171,14 +177,17 @@ def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str,
 
 
 def compute_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
-    """Return 1 for each item that is right under acc_r, p_c or p_f; under acc the share of its right texts.
+    """Return 1 for each item that is right under acc_r, p_c or p_f, or tied; under acc the share of its right texts.
 
     Returns:
         float64 of shape (items,).
     """
-    if metric == "acc_r":
-        is_above: np.ndarray = (scored.caption > scored.foil).astype(np.float64)
-        return is_above
+    if metric in ("acc_r", "ties"):
+        is_tied = scored.caption == scored.foil
+        is_above = scored.caption > scored.foil
+        is_hit = is_tied if metric == "ties" else is_above | is_tied if scored.tie_is_right else is_above
+        ranking_hits: np.ndarray = is_hit.astype(np.float64)
+        return ranking_hits
     assert scored.right is not None, NOT_APPLICABLE
     right = scored.right.astype(np.float64)
     item_hits: np.ndarray = {"acc": right.mean(axis=1), "p_c": right[:, 0], "p_f": right[:, 1]}[metric]

@@ -5,7 +5,7 @@ from typing import Any
 
 from waltz.core.intervals import Measure, Resampling
 from waltz.evaluation.metrics import cv_probes
-from waltz.evaluation.metrics.comparisons import compare_models
+from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
     average_measures,
@@ -100,7 +100,7 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
             scored = {
                 key: (pair_choices if is_choice else pair_scores)(rows, profile) for key, rows in rows_by_run.items()
             }
-            compared = compare_models(scored, resampling, ("acc_r",) if is_choice else METRICS)
+            compared = compare_models(scored, resampling, ("acc_r",) if is_choice else COMPARED_METRICS)
             comparisons += [{"profile": profile, "setting": setting, **row} for row in compared]
     return comparisons
 

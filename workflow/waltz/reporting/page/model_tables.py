@@ -8,6 +8,7 @@ from waltz.core.schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.settings import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.fidelity import get_fidelity
 from waltz.reporting.page.plain_tables import (
     HEADINGS,
     PlainTable,
@@ -81,8 +82,10 @@ def make_metrics_table(rows: Sequence[Row], profile: str) -> PlainTable:
     return PlainTable(
         f"metrics-{profile}",
         f"Accuracy on captions and foils, profile {profile}",
-        "Percent, with intervals over images. acc_r: the caption scores above its foil. p_c, p_f: captions accepted"
-        " as a match, foils rejected; acc is their mean. AUROC: over all captions and foils of the data set.",
+        "Percent, with intervals over images. acc_r: the caption scores above its foil"
+        f" ({'or as high' if get_fidelity(profile).tied_pair_is_right else 'a tie is wrong'}; ties: items whose two"
+        " scores are equal). p_c, p_f: captions accepted as a match, foils rejected; acc is their mean. AUROC: over all"
+        " captions and foils of the data set.",
         *_pivot_metrics(rows),
         tuple(list_reasons(rows)),
         profile,

@@ -13,6 +13,7 @@ HEADINGS = {
     "p_f": "p_f",
     "min_pc_pf": "min(p_c, p_f)",
     "auroc": "AUROC",
+    "ties": "ties",
 }
 """Headings of the metrics of captions and foils."""
 SMALLEST_N, WIDEST = 30, 0.25
