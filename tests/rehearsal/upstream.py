@@ -101,8 +101,7 @@ def annotation(form: str, name: str, url: str) -> bytes:
         edition = name.removeprefix("coco-")
         return _json(annotations.build_captions(world(), SEED, edition))
     if form == "gqa":
-        kind = "balanced" if "balanced" in f"{name} {url}" else "all"
-        return written()[f"gqa/testdev_{kind}_questions.json"].encode()
+        return written()[f"gqa/{urldefrag(url).fragment}"].encode()
     if form == "e-snli-lines":
         return _lines(name)
     if form == "bbh":

@@ -176,8 +176,8 @@ def test_vqa_v2() -> None:
 
 def test_gqa_balanced_is_part_of_all() -> None:
     entries, balanced = (
-        read_document("gqa/testdev_all_questions.json"),
-        read_document("gqa/testdev_balanced_questions.json"),
+        read_document("gqa/val_all_questions.json"),
+        read_document("gqa/val_balanced_questions.json"),
     )
     assert 0 < len(balanced) < len(entries)
     assert balanced == {key: entry for key, entry in entries.items() if entry["isBalanced"]}
@@ -261,7 +261,7 @@ ENTRIES = {
             "annotations": "vqa/v2_mscoco_val2014_annotations.json",
         },
     ),
-    "gqa": ("gqa", {"testdev": "gqa/testdev_all_questions.json"}),
+    "gqa": ("gqa", {"val": "gqa/val_all_questions.json"}),
     "e-snli": ("e-snli", {"test": "esnli/esnli_test.csv"}),
     "comve": ("comve", {"sentences": "comve/subtaskA_test_data.csv", "answers": "comve/subtaskA_gold_answers.csv"}),
 }
@@ -317,7 +317,7 @@ def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
     assert [row["foil"] for row in rows["foil-it"] if row["rejected"] is None] == foils
     answers = json.loads(texts["vqa/v2_mscoco_val2014_annotations.json"])["annotations"]
     assert [row["answer"] for row in rows["vqa"]] == [entry["multiple_choice_answer"] for entry in answers]
-    questions = json.loads(texts["gqa/testdev_all_questions.json"])
+    questions = json.loads(texts["gqa/val_all_questions.json"])
     assert {row["source_id"]: row["answer"] for row in rows["gqa"]} == {
         key: entry["answer"] for key, entry in questions.items()
     }

@@ -36,8 +36,8 @@ def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
         "visdial/visdial_1.0_val.json": tasks.build_visdial(graphs, seed, "val2018"),
         "vqa/v2_OpenEnded_mscoco_val2014_questions.json": vqa_questions,
         "vqa/v2_mscoco_val2014_annotations.json": vqa_annotations,
-        "gqa/testdev_all_questions.json": gqa_all,
-        "gqa/testdev_balanced_questions.json": gqa_balanced,
+        "gqa/val_all_questions.json": gqa_all,
+        "gqa/val_balanced_questions.json": gqa_balanced,
     }
     for split in annotations.SWIG_SPLITS:
         documents[f"swig/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=True)

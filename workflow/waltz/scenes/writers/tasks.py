@@ -157,7 +157,7 @@ def name_gqa(number: int) -> str:
 
 
 def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
-    """Build `testdev_all_questions.json` and `testdev_balanced_questions.json`."""
+    """Build `val_all_questions.json` and `val_balanced_questions.json`."""
     questions = [entry for entry in _draw_numbered_questions(graphs, seed, "gqa") if entry[2].kind != "number"]
     most = max(2, len(questions) // BALANCED)
     answers: Counter[str] = Counter()
