@@ -36,6 +36,22 @@ def test_every_registered_model_is_complete():
 
 
 @pytest.mark.parametrize(
+    ("model", "commit", "branch"),
+    [
+        ("bakllava", "f038f156966ff4d24078b260e9e9761fd480d325", "vicuna-mistral-bakllava-models"),
+        ("llava-next-mistral", "a1d521368f8d353afa4da2ed2bb1bf646ef1ff5f", "vicuna-mistral-bakllava-models"),
+        ("llava-next-vicuna", "0524afe4453163103dcefe78eb0a58b3f6424eac", "vicuna-mistral-bakllava-models"),
+        ("mplug-owl3", "eff25bcdc02ff1b513c25f376d761ec1ab6dfa1b", "main"),
+    ],
+)
+def test_a_vl_decoder_has_the_commit_of_the_branch_of_cc_shap_vlm_that_runs_it(model, commit, branch):
+    """Branch main pins later commits of the three LLaVA models, whose processors its own code cannot run."""
+    spec = load_registry()[model]
+    assert spec.revision == commit
+    assert f"branch {branch}" in spec.note
+
+
+@pytest.mark.parametrize(
     ("spec", "gb"),
     [
         (ModelSpec("a", parameters=10**9), 9),

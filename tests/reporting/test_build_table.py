@@ -256,6 +256,21 @@ def test_a_model_has_the_name_of_the_paper_and_a_new_one_its_own():
     assert not [key for key in cells if key[1] in ("reader", "gpt2-large")]
 
 
+@pytest.mark.parametrize("table", ["thesis-3.4", "thesis-A.1"])
+def test_12_in_1_is_read_through_its_alignment_head(table):
+    """Thesis 3.5.1 and VALSE's appendix D name that head; the retrieval head has no p_c and p_f at all."""
+    numbers = {
+        ("evaluation", "min_pc_pf", model, "existence", "alignment"): Number(Measure(value, 100))
+        for model, value in (("vilbert-12in1", 1.0), ("vilbert-12in1-itm", 85.0))
+    }
+    models = {"vilbert-12in1": ENCODER, "vilbert-12in1-itm": ENCODER}
+    study = StudyFacts(models, True, 0.95, {})
+    cells = build_cells(TABLES[table], "published", numbers, read_paper_table(table), study)
+    by_key = {get_key(cell)[:3]: cell for cell in cells}
+    assert by_key["min_pc_pf", "vilbert-12in1", "existence"].value == 85.0
+    assert by_key["min_pc_pf", "vilbert-12in1 (ours)", "existence"].value == 1.0
+
+
 def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
     cell = {get_key(cell)[:3]: cell for cell in _pairwise()}["acc_r", "mine", "average"]
     assert cell.value == pytest.approx(65)

@@ -24,6 +24,8 @@ CV_PROBES_ALIASES = {
     "albef": ("albef", "albef-mscoco"),
 }
 """Encoders of CV-Probes, which does not say which checkpoint of ALBEF it took."""
+TWELVE_IN_ONE_ALIASES = {"vilbert-12in1": ("vilbert-12in1-itm",)}
+"""The papers use the alignment head of 12-in-1 (thesis 3.5.1, VALSE appendix D); `vilbert-12in1` is its retrieval head."""
 GPT_ALIASES = {"gpt1": ("gpt1",), "gpt2": ("gpt2-large",)}
 """GPT1 and GPT2 of the VALSE tables; the GPT2 of Table 5.2 is the small one."""
 LXMERT_ANSWERING = {"lxmert": ("lxmert-vqa", "lxmert-gqa")}
@@ -140,10 +142,14 @@ PAIRWISE = Declaration(
     title="Pairwise ranking accuracy on VALSE",
     sources=locate_numbers("evaluation", ("acc_r", "acc", "min_pc_pf", "auroc"), *TEXT_SETTINGS),
     model_kinds=(ENCODER, LANGUAGE),
-    model_aliases={**CLIP_ALIASES, **GPT_ALIASES},
+    model_aliases={**CLIP_ALIASES, **TWELVE_IN_ONE_ALIASES, **GPT_ALIASES},
     known_reasons=NOT_REPRODUCIBLE,
     adds_own_datasets=True,
-    notes=("A language model's score of a text is minus its log perplexity; it sees no image.", AVERAGED),
+    notes=(
+        "A language model's score of a text is minus its log perplexity; it sees no image.",
+        "12-in-1 is read through its alignment head, as the papers state; its retrieval head has a row of its own.",
+        AVERAGED,
+    ),
 )
 ALL_METRICS = replace(
     PAIRWISE,
