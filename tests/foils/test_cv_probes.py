@@ -13,11 +13,13 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import (
+    REPAIR_PROMPT,
     VERBS,
     FilledAbstract,
     build_condition_rows,
     build_contextual_captions,
     fill_abstract,
+    fill_roles,
     find_verb_span,
     list_forms,
     read_scene_captions,
@@ -67,7 +69,7 @@ def test_the_verbs_are_those_in_print(shared_data: Path) -> None:
 def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
     assert baptizing() == FilledAbstract(
         "x_1.jpg#0",
-        "priest baptizes baby with hand at church",
+        "an priest baptizes a baby in a with a hand at a church",
         "A priest baptizes a baby with a hand in a church.",
         "A priest baptizes a baby.",
     )
@@ -83,7 +85,7 @@ def test_a_frame_without_agent_gives_none() -> None:
     ("answer", "expected"),
     [
         (
-            ' "A priest baptizes a baby in a church with his hands."\nWords: more',
+            'Here are the sentences:\n1. "A priest baptizes a baby in a church with his hands."\n2. More',
             ("A priest baptizes a baby in a church with his hands.", "model"),
         ),
         (
@@ -104,8 +106,22 @@ def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, s
         return answer
 
     assert repair_caption(baptizing(), SWIG["baptizing"], generate) == expected
-    assert "Words: priest baptizes baby with hand at church\n" in requests[0]
-    assert 'keep the verb "baptizes"' in requests[0]
+    assert requests == [f"{REPAIR_PROMPT}an priest baptizes a baby in a with a hand at a church"]
+
+
+def test_a_model_repairs_what_the_paper_gave_it_with_the_papers_prompt(shared_data: Path) -> None:
+    paper = " ".join((shared_data.parent / "papers" / "cv-probes.txt").read_text().split())
+    begging = frame(
+        "begging",
+        "the AGENT is begging the GIVER for ITEM in PLACE.",
+        agent="woman",
+        giver=None,
+        item="money",
+        place="street",
+    )
+    assert fill_roles(begging) == "the woman is begging the for money in street."
+    assert fill_roles(begging).rstrip(".") in paper  # table 8
+    assert " ".join(REPAIR_PROMPT.split()) in paper  # table 9
 
 
 def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
@@ -225,18 +241,36 @@ def test_each_plain_caption_gives_three_conditions_and_the_contextual_one() -> N
         ("-img-cap", "q", "A man waits.", True),
     ]
     assert len({row["item_id"] for row in rows}) == 7
-    assert {slice_span(row["caption"], row["verb_span"]) for row in rows if row["verb_span"]} == {"votes"}
+    verbs = [slice_span(row["caption"], row["verb_span"]) for row in rows]
+    assert verbs == ["votes", "stands", "votes", "stands", "waits", "votes", "waits"]
+
+
+def find_verb(caption: str, name: str) -> str | None:
+    span = find_verb_span(next(parse([caption])), SWIG[name])
+    return None if span is None else slice_span(caption, span)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(VERBS), st.lists(st.sampled_from(["A", "man,", "  ", "crowd"]), max_size=4), st.data())
 def test_a_verbs_span_holds_one_of_its_forms(name: str, before: list[str], data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(sorted(list_forms(SWIG[name]))))
-    text = " ".join([*before, form]) + "."
-    span = find_verb_span(text, SWIG[name])
+    assert find_verb(" ".join([*before, form]) + ".", name) == form
+
+
+@pytest.mark.parametrize(
+    ("caption", "name", "start"),
+    [("A coach coaches a team.", "coaching", 8), ("The guards guard a car.", "guarding", 11)],
+)
+def test_the_span_is_the_verbs_and_not_the_same_nouns(caption: str, name: str, start: int) -> None:
+    span = find_verb_span(next(parse([caption])), SWIG[name])
     assert span is not None
-    assert slice_span(text, span) == form
-    assert find_verb_span(" ".join(before), SWIG[name]) is None
+    assert span["start"] == start
+
+
+def test_a_caption_without_the_contextual_verb_has_its_own() -> None:
+    assert find_verb("A woman holds a cup.", "begging") == "holds"
+    assert find_verb("A woman beggs for money.", "begging") == "beggs"  # so in the paper's table 8
+    assert find_verb("a big crowd", "begging") is None
 
 
 def test_descriptions_must_be_complete(tmp_path: Path) -> None:

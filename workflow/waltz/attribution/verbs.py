@@ -48,7 +48,8 @@ def compute_verb_values(
     pieces = find_verb_pieces(spans, verb)
     verb_values: dict[str, Any] = {"verb_shap": None, "verb_share": None, "pieces": None, "reason": None}
     if not pieces:
-        return verb_values | {"reason": "the caption has no verb" if verb is None else "no token stands for the verb"}
+        reason = "no verb is found in the caption" if verb is None else "no token stands for the verb"
+        return verb_values | {"reason": reason}
     text = np.abs(values[: len(spans)]).sum()
     verb_values |= {"verb_shap": float(values[pieces].sum()), "pieces": len(pieces)}
     if not text:

@@ -1,8 +1,8 @@
 """CV-Probes: contextual captions, which name a context-dependent action, plain ones, and the four conditions.
 
 The abstract of the verb is filled with each of the three annotations of an imSitu image and repaired, by rule or by a
-language model with a prompt of our own (the paper's is not in its text). People write the plain captions. Of the four
-conditions only a plain image with a contextual caption is no match. Source: CV-Probes, arXiv 2409.01389.
+language model with the paper's prompt. People write the plain captions. Of the four conditions only a plain image with
+a contextual caption is no match. Source: CV-Probes, arXiv 2409.01389.
 """
 
 import re
@@ -19,9 +19,10 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import Refusal
+from waltz.foils.english.main_verbs import find_main_verb, find_subjects
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb, read_verbs
-from waltz.foils.swig import Filler, RolePosition, inflect_present, order_frame, render_complement
+from waltz.foils.swig import ROLE, Filler, RolePosition, inflect_present, order_frame, render_complement
 from waltz.sources.raw_files import join_lines, read_field, read_object_entries, read_strings
 
 VERBS = (
@@ -35,14 +36,15 @@ VERBS = (
 IMAGES_PER_VERB = 5
 
 REPAIR_PROMPT = """\
-The words below were put together by a program. Write them as one correct English sentence in the present tense.
-Correct articles, number and prepositions, and change nothing else; keep the verb "{verb}".
-
-Words: the woman baptizes baby with water at outdoors
-Sentence: A woman baptizes a baby with water outdoors.
-
-Words: {words}
-Sentence:"""
+Fix grammatical mistakes in the following sentences according to the following rules:
+Do not change the meaning of the sentence.
+Do not change the words in the sentence.
+Add or remove only articles or prepositions if necessary. Change all sentences to present simple tense. \
+Begin all sentences with indefinite article. Here are the sentences:
+"""
+"""The prompt of appendix A.2, table 9; the sentence follows it."""
+LIST_SIGN = re.compile(r"^(?:\d+[.)]|[-*•])\s+")
+"""Number or sign before a sentence of a list."""
 
 MAY_CHANGE = frozenset({
     "a", "an", "the", "some", "his", "her", "its", "their", "another", "is", "are", "and", "about", "against", "along",
@@ -51,7 +53,6 @@ MAY_CHANGE = frozenset({
 })  # fmt: skip
 """Words that a repair may add, remove or change."""
 
-SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
 COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
 WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
 WITHIN_NOUN = frozenset({"det", "nummod", "compound", "poss", "case", "predet", "quantmod"})
@@ -71,7 +72,8 @@ class FilledAbstract:
 
     Attributes:
         source_id: The annotation.
-        words: The abstract with its roles replaced and nothing else changed, for a language model to repair.
+        words: The abstract with its roles replaced, those that nobody fills by nothing, for a language model to repair:
+            "the woman is begging the for money in street" (appendix A.1, table 8).
         caption: The same repaired by rule.
         simplified: Subject, verb and the role that follows the verb.
     """
@@ -179,20 +181,33 @@ def build_contextual_captions(
 
 
 def fill_abstract(frame: Mapping[str, Any]) -> FilledAbstract | Refusal:
-    """Return the abstract of a frame's verb filled with its annotation; roles without filler go with their words."""
+    """Return the abstract of a frame's verb filled with its annotation.
+
+    In the captions, roles without filler go with their words.
+    """
     ordered = order_frame(frame)
     if isinstance(ordered, Refusal):
         return ordered
     start = [ordered.agent.subject, inflect_present(ordered.verb.base, ordered.agent.plural)]
     parts = [_render_part(ordered.agent, position, filler) for position, filler in ordered.complements]
     core = [part for (position, _), part in zip(ordered.complements, parts, strict=True) if position.role != "place"]
-    words = [word for position, filler in ordered.complements for word in (position.words, filler.noun)]
     return FilledAbstract(
         frame["source_id"],
-        " ".join(word for word in (ordered.agent.noun, ordered.verb_form, *words) if word),
+        fill_roles(frame),
         _join_sentence(start + parts),
         _join_sentence(start + core[:1]),
     )
+
+
+def fill_roles(frame: Mapping[str, Any]) -> str:
+    """Return the abstract of a frame with each role replaced by its noun, or by nothing where nobody fills it."""
+    nouns = {entry["role"]: entry["gloss"] or "" for entry in frame["roles"]}
+    text = re.sub(
+        r"[\w-]+",
+        lambda word: nouns.get(word[0].lower(), "") if ROLE.fullmatch(word[0]) else word[0],
+        frame["abstract"],
+    )
+    return " ".join(text.split())
 
 
 def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
@@ -209,18 +224,19 @@ def _join_sentence(parts: Iterable[str]) -> str:
 def repair_caption(filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
     """Return a filled abstract repaired by a language model, or by rule where its answer changes more than it may.
 
-    The answer must have a form of the verb and otherwise the same words, up to their number and `MAY_CHANGE`: small
-    models copy the prompt's example.
+    A line of the answer counts that has a form of the verb and otherwise the same words, up to their number and
+    `MAY_CHANGE`: models add words, explain, or copy the request.
 
     Returns:
         The caption, and `model` or `rule`, whichever repaired it.
     """
-    answer = generate(REPAIR_PROMPT.format(verb=inflect_present(verb.base, False), words=filled.words)).strip()
-    line = answer.splitlines()[0].strip().strip('"').strip() if answer else ""
-    words = set(_split_words(line))
-    if not words & list_forms(verb) or _list_content_words(line, verb) != _list_content_words(filled.words, verb):
-        return filled.caption, "rule"
-    return (line if line.endswith(".") else f"{line}."), "model"
+    for line in generate(f"{REPAIR_PROMPT}{filled.words}").splitlines():
+        sentence = LIST_SIGN.sub("", line.strip()).strip('"').strip()
+        sentence = sentence if sentence.endswith(".") else f"{sentence}."
+        words = set(_split_words(sentence))
+        if words & list_forms(verb) and _list_content_words(sentence, verb) == _list_content_words(filled.words, verb):
+            return f"{sentence[:1].upper()}{sentence[1:]}", "model"
+    return filled.caption, "rule"
 
 
 def _split_words(text: str) -> list[str]:
@@ -297,10 +313,10 @@ def simplify_caption(doc: Doc) -> str | Refusal:
 
     Where there is no object, the first phrase with a preposition is used ("A boy is in the snow.").
     """
-    root = next((token for token in doc if token.dep_ == "ROOT"), None)
-    if root is None or root.pos_ not in ("VERB", "AUX"):
+    root = find_main_verb(doc)
+    if root is None:
         return Refusal("no main verb is found")
-    subjects = [child for child in root.children if child.dep_ in SUBJECTS]
+    subjects = find_subjects(root)
     if not subjects:
         return Refusal("no subject is found")
     tokens = {token for subject in subjects for token in _collect_noun(subject)} | {root}
@@ -364,6 +380,9 @@ def build_condition_rows(
             numbers.setdefault(("+img-cap", image, row["caption"]), number)
             numbers.setdefault(("-img+cap", row["plain_image"], caption), number)
             numbers.setdefault(("-img-cap", row["plain_image"], row["caption"]), number)
+        texts = dict.fromkeys(text for _, _, text in numbers)
+        verb = read_verbs()[context["verb"]]
+        verb_spans = {text: find_verb_span(doc, verb) for text, doc in zip(texts, parse(texts), strict=True)}
         rows += [
             {
                 "item_id": f"cv-probes:{form}:{condition}:{image}:{number}",
@@ -374,7 +393,7 @@ def build_condition_rows(
                 "image_kind": CONDITIONS[condition][0],
                 "caption": text,
                 "caption_kind": CONDITIONS[condition][1],
-                "verb_span": find_verb_span(text, read_verbs()[context["verb"]]),
+                "verb_span": verb_spans[text],
                 "match": condition != "-img+cap",
                 "group": image,
             }
@@ -383,12 +402,14 @@ def build_condition_rows(
     return rows
 
 
-def find_verb_span(caption: str, verb: Verb) -> Span | None:
-    """Return the span of a form of the contextual verb; None where a caption has none, as every plain caption."""
+def find_verb_span(caption: Doc, verb: Verb) -> Span | None:
+    """Return the span of a caption's verb: of the contextual verb where it has a form of it, else of its main verb.
+
+    Where several words have such a form ("A coach coaches a team."), the main verb is preferred. None where no verb is
+    found.
+    """
+    main_verb = find_main_verb(caption)
     forms = list_forms(verb)
-    for match in re.finditer(r"[^ ]+", caption):
-        word = match[0].strip(".,;:!?")
-        if word.lower() in forms:
-            start = match.start() + match[0].index(word)
-            return Span(start=start, end=start + len(word))
-    return None
+    contextual = [token for token in caption if token.lower_ in forms]
+    token = contextual[0] if contextual and main_verb not in contextual else main_verb
+    return None if token is None else Span(start=token.idx, end=token.idx + len(token))
