@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import waltz
-from waltz.cli.app import COMMANDS, app
+from waltz.cli.app import COMMANDS, LazyCommand, app
 
 HEAVY = ("inflect", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "spacy", "torch", "transformers")
 
@@ -36,9 +38,23 @@ print(*(set({HEAVY}) & set(sys.modules)))
     assert run.stdout.split() == []
 
 
-def test_help_keeps_square_brackets():
-    output = CliRunner().invoke(app, ["explain", "--help"], env={"COLUMNS": "200"}).output
-    assert "hub id[@revision]" in output
+def find_commands(command, path=()):
+    """Return each command below one with its path, imported as for its own help."""
+    if path and isinstance(command, LazyCommand):
+        command = get_command(import_module(f"waltz.cli.{path[-1]}").app)
+    below = [
+        found for name, each in getattr(command, "commands", {}).items() for found in find_commands(each, (*path, name))
+    ]
+    return [(path, command), *below]
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in find_commands(get_command(app))]
+)
+def test_help_shows_each_text_in_full(path, command):
+    output = CliRunner().invoke(app, [*path, "--help"], terminal_width=200).output
+    texts = [command.help, *(getattr(parameter, "help", None) for parameter in command.params)]
+    assert [text for text in texts if text and "".join(text.split()) not in "".join(output.split())] == []
 
 
 def test_version():
@@ -49,3 +65,13 @@ def test_unknown_command_names_the_closest():
     result = CliRunner().invoke(app, ["modls"])
     assert result.exit_code == 2
     assert "'models'" in result.output
+
+
+def test_unknown_option_is_one_line():
+    result = CliRunner().invoke(app, ["--nope"], prog_name="waltz")
+    assert (result.exit_code, result.output) == (2, "waltz: No such option: --nope; see: waltz --help\n")
+
+
+@pytest.mark.parametrize("path", [[], ["people"]])
+def test_a_group_without_a_command_shows_its_help(path):
+    assert CliRunner().invoke(app, path).output == CliRunner().invoke(app, [*path, "--help"]).output

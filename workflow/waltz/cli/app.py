@@ -1,6 +1,8 @@
 """The command `waltz`; the module of a subcommand is imported when the subcommand is called."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ from waltz import __version__
 
 COMMANDS = {
     "eval": "Score models on foils: accuracy and T-SHAP by data set.",
-    "explain": "Explain a model's score of an image and a text, or a decoder's answer and explanation.",
+    "explain": "Explain what a model's score, answer or explanation rests on.",
     "foil": "Print the foils of a text.",
     "models": "List the models that a study can name.",
     "tables": "Print the tables of a study that was run.",
@@ -39,29 +41,42 @@ class LazyCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """Group of the subcommands in `COMMANDS`, which shows a wrong option or argument in one line."""
+    """Group of the subcommands in `COMMANDS`."""
 
     def __init__(self, **attributes: Any) -> None:
         """Create the group with a command for each name, not yet imported."""
         super().__init__(**attributes)
-        self.commands = {
-            name: LazyCommand(name, help=line, rich_markup_mode="markdown") for name, line in COMMANDS.items()
-        }
+        self.commands = {name: LazyCommand(name, help=line, rich_markup_mode=None) for name, line in COMMANDS.items()}
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of `waltz` itself."""
+        with show_usage_errors():
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand."""
-        try:
+        with show_usage_errors():
             return super().invoke(ctx)
-        except UsageError as error:
-            command = error.ctx.command_path if error.ctx else "waltz"
-            typer.echo(f"waltz: {error.format_message().rstrip('.')}; see: {command} --help", err=True)
-            raise typer.Exit(2) from None
+
+
+@contextmanager
+def show_usage_errors() -> Iterator[None]:
+    """Show a wrong option or argument in one line, and exit with status 2."""
+    try:
+        yield
+    except UsageError as error:
+        message = error.format_message()
+        if "\n" in message:  # the help of a group that is called without a subcommand
+            raise
+        command = error.ctx.command_path if error.ctx else "waltz"
+        typer.echo(f"waltz: {message.rstrip('.')}; see: {command} --help", err=True)
+        raise typer.Exit(2) from None
 
 
 app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
     help="Measure how much vision, and how much text, a vision-language model uses.",
     epilog="A study is run with snakemake: snakemake --cores 8 --config study=valse",
 )

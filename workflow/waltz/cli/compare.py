@@ -13,7 +13,7 @@ from waltz.cli.output import create_console, report_errors, write_csv
 if TYPE_CHECKING:
     from waltz.reporting.compare_runs import Change, Run
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 KEY_COLUMNS = ("metric", "model", "dataset", "setting")
 
 

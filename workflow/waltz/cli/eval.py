@@ -21,7 +21,7 @@ from waltz.core.files.atomic import write_text
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 PAIR_FORMATS = (".csv", ".json", ".parquet")
 NAMED_DATA = ("valse", "scenes")
 SETTINGS = ("alignment", "perplexity", "pairwise")

@@ -29,17 +29,12 @@ PUBLISHED = frozenset({"max_evals", "mask_id", "keep_ids", "family"})
 """Options that only its profile `published` has."""
 NEW_TOKENS = 40
 """Most tokens of an explanation where nobody says how many."""
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIGURE_FORMATS = (".svg", ".png")
 COMMON_OPTIONS = ("model", "profile", "seed", "as_json", "figure")
 """Options of every model."""
 ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations"})
 """Options of an encoder besides those of every model."""
-ENCODERS, DECODERS, READY_PROMPTS = (
-    "Encoders, and decoders that see",
-    "Decoders",
-    "Decoders, ready prompts",
-)
 
 
 @app.command()
@@ -61,42 +56,35 @@ def explain_command(
     figure: Annotated[
         Path | None, typer.Option(help="Write a figure here: .svg or .png, or both if there is no suffix.")
     ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="A text of the image, or the caption of a pair.", rich_help_panel=ENCODERS)
-    ] = None,
-    foil: Annotated[str | None, typer.Option(help="The other text of a pair.", rich_help_panel=ENCODERS)] = None,
-    question: Annotated[str | None, typer.Option(help="A question, or @FILE.", rich_help_panel=DECODERS)] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Its answers to choose from, such as A,B.", rich_help_panel=DECODERS)
-    ] = None,
+    text: Annotated[str | None, typer.Option(help="A text of the image, or the caption of a pair.")] = None,
+    foil: Annotated[str | None, typer.Option(help="The other text of a pair.")] = None,
+    question: Annotated[str | None, typer.Option(help="A question, or @FILE.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Its answers to choose from, such as A,B.")] = None,
     explanation: Annotated[
         str | None,
-        typer.Option(help="post-hoc, or cot: the chain of thought.", show_default="post-hoc", rich_help_panel=DECODERS),
+        typer.Option(help="post-hoc, or cot: the chain of thought.", show_default="post-hoc"),
     ] = None,
     family: Annotated[
         str | None,
-        typer.Option(help="Family of the published prompts, such as llama2-chat.", rich_help_panel=DECODERS),
+        typer.Option(help="Family of the published prompts, such as llama2-chat."),
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option(help="File of other prompts, as in waltz/resources/prompts.", rich_help_panel=DECODERS),
+        typer.Option(help="File of other prompts, as in waltz/resources/prompts."),
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(help="Most tokens of the explanation.", show_default=str(NEW_TOKENS), rich_help_panel=DECODERS),
+        typer.Option(help="Most tokens of the explanation.", show_default=str(NEW_TOKENS)),
     ] = None,
     permutations: Annotated[
         int | None,
-        typer.Option(
-            help="Permutations, each with its reverse (equations).", show_default="4", rich_help_panel=DECODERS
-        ),
+        typer.Option(help="Permutations, each with its reverse (equations).", show_default="4"),
     ] = None,
     value: Annotated[
         str | None,
         typer.Option(
             help="What is explained of a token: log-probability, probability, logit, log-odds (equations).",
             show_default="log-probability",
-            rich_help_panel=DECODERS,
         ),
     ] = None,
     max_evals: Annotated[
@@ -104,44 +92,41 @@ def explain_command(
         typer.Option(
             help="Most evaluations for a prompt with an image: the first of these that is large enough (published).",
             show_default="600,700,800,900",
-            rich_help_panel=DECODERS,
         ),
     ] = None,
     prompt_answer: Annotated[
         str | None,
-        typer.Option(help="Prompt for the answer, or @FILE; <image> in it.", rich_help_panel=READY_PROMPTS),
+        typer.Option(help="Prompt for the answer, or @FILE; <image> in it."),
     ] = None,
-    suffix_answer: Annotated[
-        str | None, typer.Option(help="The end of it that asks for the answer.", rich_help_panel=READY_PROMPTS)
-    ] = None,
-    prompt_explanation: Annotated[
-        str | None, typer.Option(help="Prompt for the explanation, or @FILE.", rich_help_panel=READY_PROMPTS)
-    ] = None,
+    suffix_answer: Annotated[str | None, typer.Option(help="The end of it that asks for the answer.")] = None,
+    prompt_explanation: Annotated[str | None, typer.Option(help="Prompt for the explanation, or @FILE.")] = None,
     suffix_explanation: Annotated[
         str | None,
-        typer.Option(help="The end of it that asks for the explanation.", rich_help_panel=READY_PROMPTS),
+        typer.Option(help="The end of it that asks for the explanation."),
     ] = None,
     greedy_target: Annotated[
         bool | None,
         typer.Option(
             "--greedy-target",
             help="Explain the likeliest tokens, where the released code draws them.",
-            rich_help_panel=READY_PROMPTS,
         ),
     ] = None,
     mask_id: Annotated[
         int | None,
-        typer.Option(help="Id of a masked token in a prompt with an image (published).", rich_help_panel=READY_PROMPTS),
+        typer.Option(help="Id of a masked token in a prompt with an image (published)."),
     ] = None,
     keep_ids: Annotated[
         str | None,
         typer.Option(
             help="Ids never masked with an image, such as 1,32000 (published).",
-            rich_help_panel=READY_PROMPTS,
         ),
     ] = None,
 ) -> None:
-    """Explain how much each text token and image patch contributes to a model's score, or answer and explanation."""
+    """Explain how much each text token and image patch contributes to a model's score, or answer and explanation.
+
+    An encoder takes --image and --text. A decoder takes --question, or ready prompts in the options from
+    --prompt-answer on.
+    """
     options = {
         name: option for name, option in context.params.items() if option is not None and name not in COMMON_OPTIONS
     }

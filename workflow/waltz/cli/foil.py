@@ -14,7 +14,7 @@ from waltz.core.text_diff import Span, slice_span
 if TYPE_CHECKING:
     from waltz.foils.candidates import Candidate
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
 """Fields of a candidate in JSON."""
 

@@ -11,7 +11,7 @@ from waltz.cli.output import create_console
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

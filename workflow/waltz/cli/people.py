@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from waltz.core.schema import Layout
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", help="Let people validate a benchmark."
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Let people validate a benchmark."
 )
 
-Items = Annotated[
-    Path, typer.Option(help="Parquet file of a benchmark, results/<study>/benchmark/<instrument>.parquet.")
-]
+Items = Annotated[Path, typer.Option(help="Parquet file of an instrument in results/<study>/benchmark.")]
 Platform = Annotated[str, typer.Option(help="One of mturk, label-studio, doccano.")]
 Folder = Annotated[Path, typer.Option(help="Folder for the task files.")]
 ImagePrefix = Annotated[str, typer.Option(help="Text before an image's name in its URL, including the final /.")]

@@ -9,7 +9,7 @@ import typer
 from waltz.cli.output import report_errors, show_error
 from waltz.core.errors import UserError
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

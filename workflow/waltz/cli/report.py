@@ -8,7 +8,7 @@ import typer
 from waltz.cli.output import find_newest_study, report_errors, suggest_run
 from waltz.core.errors import UserError
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KINDS = ("albef", "vilbert", "vilbert-12in1")
 """Kinds of original checkpoints."""
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waltz.core.run_lock import StudyRun
     from waltz.reporting.progress import Progress
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 STUDY_SUFFIXES = (".yaml", ".yml")
 CONFIG = Path("config")
 RESULTS = Path("results")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waltz.reporting.tables.cells import Cell
     from waltz.reporting.tables.declaration import Declaration
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 HEADLINES = ("thesis-4.2", "thesis-4.3", "thesis-3.4", "thesis-C.25", "thesis-5.5")
 """Tables of which the first that has averages over data sets is shown below the list of tables."""
