@@ -97,9 +97,7 @@ def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
     for metric, sampled in compute_pair_metrics(pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).items():
         assert (sampled.value, sampled.ci_low, sampled.ci_high) == (0 if metric == "ties" else 100, None, None)
-    metrics = compute_pair_metrics(
-        pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"), "d", HOW
-    )
+    metrics = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"), "d", HOW)
     apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
     ends = {metric: (metrics[metric].ci_low, metrics[metric].ci_high) for metric in ("acc_r", "auroc")}
     assert ends["acc_r"] == pytest.approx((0, apart))

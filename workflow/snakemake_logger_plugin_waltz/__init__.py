@@ -1,0 +1,53 @@
+"""Logger of a run on a terminal: progress with the time left, and one line for an option that Snakemake cannot read.
+
+Snakemake finds loggers by the prefix of their module; profiles/default names this one.
+"""
+
+from logging import LogRecord
+from pathlib import Path
+
+from rich.progress import TimeRemainingColumn
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_logger_plugin_rich import LogHandler as RichLogHandler
+
+from waltz.core.errors import UserError
+
+
+class LogHandler(RichLogHandler):  # type: ignore[misc]
+    """Logger of snakemake-logger-plugin-rich with the additions of this module."""
+
+    def __post_init__(self) -> None:
+        """Add a column to the progress bars."""
+        super().__post_init__()
+        self.progress.columns = (*self.progress.columns, TimeRemainingColumn(compact=True))
+
+    def emit(self, record: LogRecord) -> None:
+        """Show a record; instead of the traceback of an option, show what is wrong with it."""
+        if getattr(record, "event", None) == LogEvent.ERROR:
+            try:
+                check_options()
+            except UserError as error:
+                record.msg, record.args = f"waltz: {error}", None
+        super().emit(record)
+
+
+def check_options() -> None:
+    """Refuse what Snakemake reads before the Snakefile, and shows a traceback for.
+
+    Raises:
+        UserError: A file of `--configfile` is no study, or an entry of `--config` is no key with a value.
+    """
+    from snakemake.cli import get_argument_parser
+
+    from waltz.plan.read_study import load_yaml
+
+    options = get_argument_parser().parse_args()
+    for file in options.configfile or ():
+        load_yaml(Path(file))
+    for entry in options.config or ():
+        name, sign, _ = entry.partition("=")
+        if not sign or not name.isidentifier():
+            raise UserError(
+                f"--config: no key with a value (got {entry!r}, expected KEY=VALUE);"
+                " run: snakemake --cores 2 --config study=scenes"
+            )
