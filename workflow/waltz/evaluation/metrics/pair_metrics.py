@@ -147,8 +147,8 @@ def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling
     Args:
         label: Name of the data set, which separates its draws from others'.
     Source:
-        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.5.4, where Eq. 3.1 counts a tie as right and divides
-        by |C| + |F|, a misprint for the number of pairs.
+        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.5.4, where Eq. 3.1 counts a tie as right and
+        divides by |C| + |F|, a misprint for the number of pairs.
     """
     if not scored.items:
         return dict.fromkeys(METRICS, Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"))

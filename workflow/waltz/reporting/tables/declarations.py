@@ -25,7 +25,8 @@ CV_PROBES_ALIASES = {
 }
 """Encoders of CV-Probes, which does not say which checkpoint of ALBEF it took."""
 TWELVE_IN_ONE_ALIASES = {"vilbert-12in1": ("vilbert-12in1-itm",)}
-"""The papers use the alignment head of 12-in-1 (thesis 3.5.1, VALSE appendix D); `vilbert-12in1` is its retrieval head."""
+"""The papers use the alignment head of 12-in-1 (thesis 3.5.1, VALSE appendix D); `vilbert-12in1` is its retrieval
+head."""
 GPT_ALIASES = {"gpt1": ("gpt1",), "gpt2": ("gpt2-large",)}
 """GPT1 and GPT2 of the VALSE tables; the GPT2 of Table 5.2 is the small one."""
 LXMERT_ANSWERING = {"lxmert": ("lxmert-vqa", "lxmert-gqa")}
