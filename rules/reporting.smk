@@ -84,7 +84,7 @@ rule reproduction:
 
 
 rule frequency_figures:
-    """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4)."""
+    """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4; VALSE paper 1, 3, 4)."""
     input:
         frequencies=rules.validation_statistics.output.frequencies,
         style="workflow/waltz/reporting/figures/waltz.mplstyle",
@@ -136,6 +136,7 @@ rule charts:
         "../envs/environment.yaml"
     params:
         charts=[(chart.id, profile) for chart, profile in REPORT.charts],
+        sizes=REPORT.language_model_sizes,
         code=code("charts.py"),
     script:
         "../workflow/scripts/charts.py"

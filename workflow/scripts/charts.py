@@ -12,4 +12,4 @@ with log_job(snakemake.log[0]):
     cells = read_cells(snakemake.input.tables)
     charts = {chart.id: chart for chart in CHARTS}
     for (name, profile), *files in zip(params.charts, output.svg, output.png, strict=True):
-        save_figure(draw_chart(charts[name], cells, profile), files)
+        save_figure(draw_chart(charts[name], cells, profile, params.sizes), files)

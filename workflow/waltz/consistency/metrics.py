@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,9 @@ CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
 """Metric of CC-SHAP by setting."""
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns next to CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
-AVERAGE, RESCALED = "average", "rescaled_average"
+AVERAGE = "average"
+RESCALED_AVERAGES = ("rescaled_average", "rescaled_tests", "rescaled_cc_shap")
+"""Averages over data sets of tests and CC-SHAP, of the tests alone, and of CC-SHAP alone (thesis C.1)."""
 EDIT_GROUPS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
 """Prefixes of the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
 SIGNED: Bounds = (-1.0, 1.0)
@@ -74,7 +76,7 @@ def build_metric_rows(runs: Runs, how: Resampling, pooled_dataset: str = "all") 
     Args:
         pooled_dataset: Name of the data set that stands for the edited items of all these data sets.
     Returns:
-        Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1),
+        Rows of the layout `METRICS`; data set `average` holds a model's `RESCALED_AVERAGES` over its data sets (C.1),
         `pooled_dataset` the shifts with edits over the items of all its data sets, where there are several.
     Raises:
         UserError: A data set was prompted in two settings.
@@ -100,8 +102,10 @@ def build_metric_rows(runs: Runs, how: Resampling, pooled_dataset: str = "all") 
             pooled = [row for rows in parts_of_edited for row in rows]
             metric_rows += [{**names, **row} for row in _summarize_edits(pooled, pooled_dataset, how)]
     for (model, profile), cells in parts.items():
-        names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
-        metric_rows.append({**names, **vars(_compute_rescaled_average(cells, how))})
+        names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": ""}
+        for metric in RESCALED_AVERAGES:
+            measure = _compute_rescaled_average(select_rescaled(cells, metric), how)
+            metric_rows.append({**names, "metric": metric, **vars(measure)})
     return metric_rows
 
 
@@ -213,6 +217,20 @@ def _measure_shifts(rows: Sequence[Row], label: str, how: Resampling) -> dict[st
         mean = compute_mean_over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else claim.difference
         measures[column] = mean
     return measures
+
+
+T = TypeVar("T")
+
+
+def select_rescaled(cells: Mapping[tuple[str, str], T], average: str) -> dict[tuple[str, str], T]:
+    """Return the measures, by data set and measure, that one of `RESCALED_AVERAGES` is over."""
+    scores = CC_SHAP_METRICS.values()
+    measured = {
+        "rescaled_average": (*SETTING_OF_TEST, *scores),
+        "rescaled_tests": (*SETTING_OF_TEST,),
+        "rescaled_cc_shap": (*scores,),
+    }[average]
+    return {key: cell for key, cell in cells.items() if key[1] in measured}
 
 
 def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:

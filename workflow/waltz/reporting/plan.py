@@ -6,14 +6,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from waltz.model_registry import load_registry
 from waltz.plan.plan import Plan, Run
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
-FREQUENCIES = "thesis 3.1, A.1, A.3, A.4"
-"""Published figures of word frequencies; the thesis does not map them to instruments."""
+FREQUENCY_FIGURES = {
+    ("pronoun", "coreference-standard"): "thesis A.1, VALSE paper 1",
+    ("pronoun", "coreference-clean"): "thesis A.1, VALSE paper 1",
+    ("lexical", "counting-small"): "thesis 3.1, A.3, VALSE paper 3",
+    **{
+        ("lexical", name): "thesis A.3, VALSE paper 3"
+        for name in ("existence", "counting-balanced", "counting-adversarial", "relations")
+    },
+    **{("lexical", name): "thesis A.4, VALSE paper 4" for name in ("plurality", "action-replacement", "foil-it")},
+}
+"""Published figures of word frequencies by kind and data set; other data sets are in none of them."""
+NOT_PUBLISHED = "not in the papers"
 FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
 """Kinds of numbers by the kind that the same runs are checked under."""
 SAMPLE_TITLES = {
@@ -24,13 +35,13 @@ SAMPLE_TITLES = {
 }
 """Titles of the folders of sample figures."""
 SAMPLE_FIGURES = {
-    ("samples", "encoder"): "thesis 4.1, B.1 to B.10",
-    ("explanations", "language"): "thesis C.5, C.6, C.9, C.10",
-    ("explanations", "vision"): "thesis 5.6, C.26, C.28, C.30, C.32",
-    ("edits", "language"): "thesis 5.3, 5.4, C.13 to C.22",
-    ("edits", "vision"): "as thesis 5.3 and 5.4",
-    ("traces", "language"): "thesis C.7, C.8, C.11, C.12, C.23, C.24",
-    ("traces", "vision"): "thesis C.27, C.29, C.31, C.33",
+    ("samples", "encoder"): "thesis figures 4.1, B.1 to B.10; MM-SHAP paper 1 to 11",
+    ("explanations", "language"): "thesis tables C.5, C.6, C.9, C.10",
+    ("explanations", "vision"): "thesis tables 5.6, C.26, C.28, C.30, C.32; decoders paper 4, 6, 8, 10",
+    ("edits", "language"): "thesis tables 5.3, 5.4, C.13 to C.22",
+    ("edits", "vision"): "like thesis tables 5.3 and 5.4",
+    ("traces", "language"): "thesis tables C.7, C.8, C.11, C.12, C.23, C.24",
+    ("traces", "vision"): "thesis tables C.27, C.29, C.31, C.33; decoders paper 5, 7, 9, 11",
 }
 """Published figures and tables of single samples, by folder and kind of model."""
 
@@ -194,9 +205,15 @@ class ReportingPlan:
 
     @cached_property
     def charts(self) -> list[tuple[Chart, str]]:
-        """Charts of the study's tables, in each profile."""
-        charts = [chart for chart in CHARTS if set(chart.tables) & set(self.tables)]
+        """Charts whose first table the study has, in each profile."""
+        charts = [chart for chart in CHARTS if chart.tables[0] in self.tables]
         return [(chart, profile) for chart in charts for profile in self.plan.study.profiles]
+
+    @cached_property
+    def language_model_sizes(self) -> dict[str, int]:
+        """Number of parameters of each language model of the study and the registry, 0 if unknown."""
+        specs = {**load_registry(), **self.plan.models.resolved}
+        return {name: spec.parameters for name, spec in specs.items() if spec.kind == "text"}
 
     def list_frequency_files(self, form: str) -> list[str]:
         """Return the figures of word frequencies as `svg` or `png`."""
@@ -215,7 +232,8 @@ class ReportingPlan:
     def list_frequency_labels(self) -> list[dict[str, str]]:
         """Return the labels of the figures of word frequencies in Snakemake's report."""
         return [
-            {"figure": FREQUENCIES, "data set": dataset, "what": title} for dataset, _, title in self.frequency_figures
+            {"figure": FREQUENCY_FIGURES.get((kind, dataset), NOT_PUBLISHED), "data set": dataset, "what": title}
+            for dataset, kind, title in self.frequency_figures
         ]
 
     def list_chart_labels(self) -> list[dict[str, str]]:
@@ -229,7 +247,7 @@ class ReportingPlan:
             f"{kind}-{dataset}": (
                 f"{dataset}: {title} in captions and in foils, before and after validation",
                 "Words exchanged in captions and foils",
-                FREQUENCIES,
+                FREQUENCY_FIGURES.get((kind, dataset), ""),
             )
             for dataset, kind, title in self.frequency_figures
         }

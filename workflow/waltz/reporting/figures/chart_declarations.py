@@ -1,33 +1,55 @@
-"""Declarations of charts: which cells of which tables each one shows.
+"""Declarations of charts: which cells of which tables each one shows, arranged as in the paper's figure.
 
-The papers show most of these figures without numbers; the declarations follow their captions and the tables with the
-same numbers (waltz/resources/published/README.md).
+The papers show these figures without numbers. The declarations follow their captions and the text about them, and take
+the tables with the same numbers; docs/reference/figures.md compares each chart with its figure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from waltz.consistency.metrics import RESCALED_AVERAGES
 from waltz.instruments import INSTRUMENTS
-from waltz.reporting.tables.declaration import AVERAGE
+from waltz.reporting.tables.declaration import AVERAGE, get_style
 from waltz.reporting.tables.declarations import CC_SHAPS, COT_TESTS, POST_HOC_TESTS
+
+PERCENT = "percent"
+CC_SHAP_UNIT = "CC-SHAP, -1 to 1"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cells of a chart that share a panel, a row or a series.
+
+    Attributes:
+        label: Name of the panel, row or series in the chart.
+        where: Values that a cell may have, by field of `Cell`; fields that are not named may have any.
+        unit: Unit of the numbers, on the axis of a panel.
+    """
+
+    label: str
+    where: Mapping[str, tuple[str, ...]]
+    unit: str = PERCENT
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart, by the fields of table cells.
+    """One chart of table cells; a cell is shown where it belongs to one of the panels, rows and series.
 
     Attributes:
         id: Id of the paper's figure.
         title: One line that says what the chart shows.
-        tables: Ids of the tables whose cells it shows.
-        panels: Fields that name a panel.
-        rows: Field whose values are the rows of each panel.
-        series: Field whose values have a marker and a colour each.
-        selection: By field, the values that are shown, in order; all values of other fields are shown.
-        unit: Unit of the axis.
-        units: Units of single metrics that differ from it; panels of one unit share their axis.
-        over_seeds: Whether cells show numbers over seeds: with deviations instead of intervals, and the number of each
-            seed.
+        tables: Ids of the tables whose cells it shows. Our number of a point is that of the first one that has it; a
+            study without the first one has no such chart.
+        panels: The panels, in order; those without cells are not drawn.
+        rows: The rows of each panel, or the field that names them.
+        series: The series, each with a marker and a colour, or the field that names them.
+        kind: `points` with a row for each model or data set; `trends` over the models' sizes, with lines of a linear
+            regression; `counts` as bars.
+        derived: Cells to compute from other cells first, keys of `chart_cells.DERIVED_CELLS`.
+        hidden_models: Models of the papers that the figure leaves out.
+        over_seeds: Whether numbers are shown with their deviation over seeds instead of an interval, and with the
+            number of each seed.
         further_figures: Ids of further paper figures that it corresponds to.
         note: Remark that a reader needs.
     """
@@ -35,14 +57,14 @@ class Chart:
     id: str
     title: str
     tables: tuple[str, ...]
-    panels: tuple[str, ...] = ("metric",)
-    rows: str = "dataset"
-    series: str = "model"
-    selection: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unit: str = "percent"
-    units: Mapping[str, str] = field(default_factory=dict)
+    panels: tuple[Part, ...]
+    rows: tuple[Part, ...] | str
+    series: tuple[Part, ...] | str
+    kind: Literal["points", "trends", "counts"] = "points"
+    derived: tuple[str, ...] = ()
+    hidden_models: tuple[str, ...] = ()
     over_seeds: bool = False
-    further_figures: tuple[str, ...] = ()
+    further_figures: tuple[str, ...] = field(default=())
     note: str = ""
 
     @property
@@ -51,124 +73,204 @@ class Chart:
         return ", ".join(name.replace("-", " ") for name in (self.id, *self.further_figures))
 
 
-T_SHAPS = ("t_shap", "t_shap_r", "t_shap_c", "t_shap_f")
-TESTS = (*POST_HOC_TESTS, *COT_TESTS)
-CC_SHAP_UNIT = "CC-SHAP, -1 to 1"
-VALSE = (*INSTRUMENTS, AVERAGE)
-VISION_TASKS = ("vqa", "gqa", "gqa-balanced", "mscoco")
+def select(label: str, unit: str = PERCENT, **where: str | tuple[str, ...]) -> Part:
+    """Return the part of a chart whose cells have the given values of fields."""
+    values = {name: (value,) if isinstance(value, str) else value for name, value in where.items()}
+    return Part(label, values, unit)
 
-TESTS_BY_DATASET = Chart(
+
+def select_metrics(metrics: tuple[str, ...], unit: str = PERCENT) -> tuple[Part, ...]:
+    """Return one part for each metric, under its heading in the tables."""
+    return tuple(select(get_style(metric).heading, unit, metric=metric) for metric in metrics)
+
+
+TESTS = (*POST_HOC_TESTS, *COT_TESTS)
+TESTS_WITH_IMAGES = ("counterfactual_edits", *COT_TESTS)
+ACCURACIES = (
+    select("accuracy", metric=("accuracy", "acc_r"), setting="post-hoc"),
+    select("accuracy after a chain of thought", metric=("accuracy_cot", "acc_r_cot")),
+)
+T_SHAP_OF_ANSWERS = select("T-SHAP of the answer", metric="t_shap_prediction", setting="post-hoc")
+T_SHAPS = (
+    T_SHAP_OF_ANSWERS,
+    select("T-SHAP of the post-hoc explanation", metric="t_shap_explanation", setting="post-hoc"),
+    select("T-SHAP of the chain of thought", metric="t_shap_explanation", setting="cot"),
+)
+VQA, GQA, GQA_BALANCED, MSCOCO = (
+    select(label, dataset=name)
+    for label, name in (("VQA", "vqa"), ("GQA", "gqa"), ("GQA balanced", "gqa-balanced"), ("MSCOCO", "mscoco"))
+)
+VALSE_ROWS = tuple(select(name, dataset=name) for name in (*INSTRUMENTS, AVERAGE))
+SEED_ROWS = (
+    select("existence (choice between caption and foil)", dataset="existence"),
+    select("VQA (generated answer)", dataset=("vqa", "vqa-decoders")),
+)
+PAIRWISE_PANELS = tuple(
+    replace(part, where={**part.where, "dataset": (AVERAGE,)}) for part in select_metrics(("acc_r", "acc"))
+)
+
+ACCURACY_AND_T_SHAP = Chart(
     "thesis-5.2",
-    "VL decoders: self-consistency tests by data set",
+    "VL decoders: accuracy and share of text in answers and explanations",
     ("thesis-C.25", "thesis-5.5"),
-    panels=("dataset",),
-    rows="metric",
-    selection={"dataset": (AVERAGE, *VISION_TASKS), "metric": TESTS},
-    note="“average” is that of VALSE's pieces.",
+    panels=(select("VALSE, average", dataset=AVERAGE), VQA, MSCOCO, GQA, GQA_BALANCED),
+    rows="model",
+    series=(*ACCURACIES, *T_SHAPS),
+    note="Accuracy on VALSE and MSCOCO is acc_r.",
 )
 CC_SHAP_ON_VALSE = Chart(
     "thesis-5.3",
-    "VL decoders: CC-SHAP on VALSE",
+    "VL decoders on VALSE: CC-SHAP and counterfactual edits",
     ("thesis-C.25",),
-    selection={"metric": CC_SHAPS, "dataset": VALSE},
-    unit=CC_SHAP_UNIT,
+    panels=(*select_metrics(CC_SHAPS, CC_SHAP_UNIT), *select_metrics(("counterfactual_edits",), "percent consistent")),
+    rows=VALSE_ROWS,
+    series="model",
 )
 CHARTS = (
     Chart(
         "thesis-3.2",
         "Accuracy on captions and foils, averages over VALSE",
         ("thesis-3.4", "thesis-3.5"),
+        panels=PAIRWISE_PANELS,
         rows="model",
-        series="table",
-        selection={"metric": ("acc_r", "acc"), "dataset": (AVERAGE,)},
+        series=(
+            select("encoders and language models", table="thesis-3.4"),
+            select("VL decoders", table="thesis-3.5"),
+        ),
     ),
     Chart(
         "thesis-4.4",
-        "Accuracy and share of text of answers",
+        "VL decoders: accuracy and share of text in answers",
         ("thesis-5.5",),
-        selection={
-            "metric": ("accuracy", "t_shap_prediction"),
-            "setting": ("post-hoc",),
-            "dataset": VISION_TASKS,
-        },
+        panels=(VQA, GQA, GQA_BALANCED, MSCOCO),
+        rows="model",
+        series=(ACCURACIES[0], T_SHAP_OF_ANSWERS),
+        note="Accuracy on MSCOCO is acc_r.",
     ),
     Chart(
         "thesis-4.5",
-        "Accuracy and share of text, averages over VALSE",
+        "Encoders and VL decoders: accuracy and share of text, averages over VALSE",
         ("thesis-4.2", "thesis-4.3"),
+        panels=(
+            *PAIRWISE_PANELS,
+            select("T-SHAP_r (caption and foil together)", metric="t_shap_r", dataset=AVERAGE),
+            select("T-SHAP_c (caption alone)", metric="t_shap_c", dataset=AVERAGE),
+        ),
         rows="model",
-        series="table",
-        selection={"metric": ("acc_r", "acc", *T_SHAPS), "dataset": (AVERAGE,)},
+        series=(select("encoders", table="thesis-4.2"), select("VL decoders", table="thesis-4.3")),
+        derived=("acc",),
+        note="Encoders read one text at a time, so they have no T-SHAP_r.",
     ),
     Chart(
         "thesis-4.6",
-        "Share of text of decoders' answers, pairwise and with one text",
+        "VL decoders: accuracy and share of text by kind of prompt, averages over VALSE",
         ("thesis-4.3",),
-        selection={"metric": T_SHAPS, "dataset": VALSE},
+        panels=(
+            select("caption and foil together (acc_r, T-SHAP_r)", metric=("acc_r", "t_shap_r"), dataset=AVERAGE),
+            select("caption alone (p_c, T-SHAP_c)", metric=("p_c", "t_shap_c"), dataset=AVERAGE),
+            select("foil alone (p_f, T-SHAP_f)", metric=("p_f", "t_shap_f"), dataset=AVERAGE),
+            select("acc, mean of p_c and p_f", metric="acc", dataset=AVERAGE),
+        ),
+        rows="model",
+        series=(
+            select("accuracy", metric=("acc_r", "p_c", "p_f", "acc")),
+            select("T-SHAP", metric=("t_shap_r", "t_shap_c", "t_shap_f")),
+        ),
+        derived=("acc",),
     ),
-    TESTS_BY_DATASET,
+    ACCURACY_AND_T_SHAP,
     CC_SHAP_ON_VALSE,
     Chart(
         "thesis-C.1",
-        "Language models: average over tests and CC-SHAP of all text tasks",
+        "Language models: self-consistency averaged over the text tasks",
         ("thesis-C.1",),
+        panels=(Part("average, CC-SHAP rescaled from -1…1 to 0…100", {}, "0 to 100"),),
         rows="model",
-        series="metric",
+        series=select_metrics(RESCALED_AVERAGES),
     ),
     Chart(
         "thesis-C.2",
-        "Language models: tests and CC-SHAP on ComVE over seeds",
-        ("seeds-texts",),
+        "Language models on ComVE: accuracy, CC-SHAP and tests over seeds",
+        ("seeds-texts", "thesis-5.2"),
+        panels=tuple(
+            replace(part, where={**part.where, "dataset": ("comve",)})
+            for part in (
+                *ACCURACIES,
+                *select_metrics(CC_SHAPS, CC_SHAP_UNIT),
+                *select_metrics(TESTS, "percent consistent"),
+            )
+        ),
         rows="model",
-        series="dataset",
-        selection={"dataset": ("comve",), "metric": (*TESTS, *CC_SHAPS)},
-        units=dict.fromkeys(CC_SHAPS, CC_SHAP_UNIT),
+        series=(select("ComVE", dataset="comve"),),
         over_seeds=True,
     ),
     Chart(
         "thesis-C.3",
-        "Language models: CC-SHAP by data set",
+        "Language models: accuracy and self-consistency over model size",
         ("thesis-5.2", "thesis-C.2"),
+        panels=(
+            select("accuracy, average over all text tasks", metric=("accuracy", "accuracy_cot"), dataset=AVERAGE),
+            *select_metrics(CC_SHAPS, CC_SHAP_UNIT),
+            *select_metrics(TESTS, "percent consistent"),
+        ),
         rows="model",
-        series="dataset",
-        selection={"metric": CC_SHAPS},
-        unit=CC_SHAP_UNIT,
+        series=(
+            select("accuracy", metric="accuracy"),
+            select("accuracy after a chain of thought", metric="accuracy_cot"),
+            select("e-SNLI", table="thesis-5.2", dataset="e-snli"),
+            select("disambiguation QA", table="thesis-5.2", dataset="disambiguation-qa"),
+            select("ComVE", table="thesis-5.2", dataset="comve"),
+        ),
+        kind="trends",
+        derived=("accuracy over tasks",),
+        hidden_models=("llama2-7b", "llama2-13b", "mistral-7b", "falcon-7b", "falcon-40b", "gpt2"),
+        note="Of the thesis's models, those with chat tuning, as in its figure.",
     ),
     Chart(
         "thesis-C.3-bars",
-        "Correlation of each test with CC-SHAP",
+        "Language models: how often each test correlates with CC-SHAP",
         ("thesis-C.3",),
-        rows="model",
-        series="dataset",
-        selection={"metric": TESTS},
-        unit="point-biserial correlation × 100",
+        panels=(Part("over all models and text tasks", {}, "number of correlations"),),
+        rows=select_metrics(TESTS),
+        series=(
+            select("correlation × 100 of 10 or more", setting="high"),
+            select("correlation × 100 of −10 or less", setting="low"),
+        ),
+        kind="counts",
+        derived=("counts of correlations",),
+        note="Correlations that are illegible in the thesis's table are not counted.",
     ),
     Chart(
         "thesis-C.4",
-        "VL decoders: tests and CC-SHAP over seeds",
-        ("seeds-images",),
-        selection={"metric": (*TESTS, *CC_SHAPS)},
-        units=dict.fromkeys(CC_SHAPS, CC_SHAP_UNIT),
+        "VL decoders: accuracy and share of text over seeds",
+        ("seeds-images", "thesis-C.25", "thesis-5.5"),
+        panels=(*ACCURACIES, *T_SHAPS),
+        rows=SEED_ROWS,
+        series="model",
         over_seeds=True,
         further_figures=("decoders-paper-figure-7",),
     ),
     Chart(
         "thesis-C.5",
-        "VL decoders: T-SHAP of answers and explanations over seeds",
-        ("seeds-images",),
-        panels=("metric", "setting"),
-        selection={"metric": ("t_shap_prediction", "t_shap_explanation")},
+        "VL decoders: CC-SHAP and tests over seeds",
+        ("seeds-images", "thesis-C.25", "thesis-5.5"),
+        panels=(*select_metrics(CC_SHAPS, CC_SHAP_UNIT), *select_metrics(TESTS_WITH_IMAGES, "percent consistent")),
+        rows=SEED_ROWS,
+        series="model",
         over_seeds=True,
         further_figures=("decoders-paper-figure-8",),
     ),
     Chart(
         "decoders-paper-figure-1",
-        "Accuracy of decoders on captions and foils, averages over VALSE",
-        ("decoders-paper-1",),
+        "Accuracy of encoders and VL decoders on captions and foils, averages over VALSE",
+        ("decoders-paper-1", "thesis-3.4"),
+        panels=PAIRWISE_PANELS,
         rows="model",
-        series="table",
-        selection={"metric": ("acc_r", "acc", "p_c", "p_f"), "dataset": (AVERAGE,)},
+        series=(
+            select("encoders and language models", table="thesis-3.4"),
+            select("VL decoders", table="decoders-paper-1"),
+        ),
     ),
-    replace(TESTS_BY_DATASET, id="decoders-paper-figure-4", tables=("decoders-paper-3", "decoders-paper-2"), note=""),
+    replace(ACCURACY_AND_T_SHAP, id="decoders-paper-figure-4", tables=("decoders-paper-3", "decoders-paper-2")),
     replace(CC_SHAP_ON_VALSE, id="decoders-paper-figure-5", tables=("decoders-paper-3",)),
 )

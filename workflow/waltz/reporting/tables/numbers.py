@@ -1,5 +1,6 @@
 """Our numbers by the places that declarations name: read from result files, or derived from other numbers."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.t_shap import classify_skew
-from waltz.consistency.metrics import CC_SHAP_METRICS, SETTING_OF_TEST, compute_rescaled_average
+from waltz.consistency.metrics import (
+    CC_SHAP_METRICS,
+    RESCALED_AVERAGES,
+    SETTING_OF_TEST,
+    compute_rescaled_average,
+    select_rescaled,
+)
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.schema import BENCHMARK, CONDITIONS, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
@@ -330,8 +337,8 @@ def _describe_skew(inputs: _Inputs) -> Numbers:
 def _rescale_averages(inputs: _Inputs) -> Numbers:
     """Average tests and CC-SHAP over the paper's data sets; over the study's own where it is not compared (C.1)."""
     derived: Numbers = {}
-    for model in inputs.study.models:
-        average = inputs.numbers.get(("consistency", "rescaled_average", model, AVERAGE, ""))
+    for model, metric in itertools.product(inputs.study.models, RESCALED_AVERAGES):
+        average = inputs.numbers.get(("consistency", metric, model, AVERAGE, ""))
         if average is None:
             continue
         datasets = {place[3] for place in inputs.numbers if place[0] == "consistency" and place[2] == model} - {AVERAGE}
@@ -339,7 +346,7 @@ def _rescale_averages(inputs: _Inputs) -> Numbers:
         if inputs.study.compared and (missing or len(datasets) > len(TEXT_TASKS)):
             reason = f"not averaged: {len(missing)} of {len(TEXT_TASKS)} data sets were not run"
             average = Number(Measure(None, average.measure.n, reason=reason))
-        derived[DERIVED, "rescaled_average", model, "", ""] = average
+        derived[DERIVED, metric, model, "", ""] = average
     return derived
 
 
@@ -392,7 +399,7 @@ DERIVED_NUMBERS: dict[str, Callable[[_Inputs], Numbers]] = {
 
 
 def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
-    """Compute the averages of figure C.1, one per model, from the paper's tables 5.2 and C.2."""
+    """Compute the averages of figure C.1, three per model, from the paper's tables 5.2 and C.2."""
     derived = {}
     for model in dict.fromkeys(key[1] for key in paper_values if key[1] != RANDOM):
         cells = {
@@ -400,8 +407,9 @@ def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
             for key, cell in paper_values.items()
             if key[1] == model and (key[0] in SETTING_OF_TEST or key[0] in CC_SHAP_METRICS.values())
         }
-        value = compute_rescaled_average(cells, tuple(CC_SHAP_METRICS.values())).value
-        key = ("rescaled_average", model, "", "")
         note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
-        derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)
+        for metric in RESCALED_AVERAGES:
+            value = compute_rescaled_average(select_rescaled(cells, metric), tuple(CC_SHAP_METRICS.values())).value
+            key = (metric, model, "", "")
+            derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)
     return derived
