@@ -3,6 +3,7 @@ import os
 import sys
 from pathlib import Path
 
+from snakemake.script import PythonScript
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -48,6 +49,8 @@ onstart:
     # when one ends: dozens of times a second after some minutes. A run of 198 jobs spent 274 of its 900 s on that.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
+        if sum(1 for JOB in workflow.dag.needrun_jobs()) >= job_server.LEAST_JOBS:
+            job_server.start_job_server(PythonScript)
 
 
 onsuccess:

@@ -3,7 +3,7 @@
 import sys
 
 from waltz.cli.run_summary import print_run_summary
-from waltz.core import run_lock
+from waltz.core import job_server, run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import check_prompts
