@@ -1,0 +1,137 @@
+"""CPU and wall seconds of each rule's jobs in a run, and how many of them are imports.
+
+Usage: python benchmarks/jobs.py [--keep FOLDER] [--modules RULE] [ARGUMENT OF SNAKEMAKE ...]
+
+Runs Snakemake (by default `snakemake --cores 2`, so the default study) in a copy of the checkout's files, where no
+result exists yet. Every Python process notes its CPU seconds (user and system, all threads) when it starts, before and
+after each import that no other import caused, and at its end. CPU seconds hardly depend on what else the machine does;
+wall seconds are meant for an idle one. `--modules` lists the imports of one rule's jobs.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+CHECKOUT = Path(__file__).parents[1]
+SNAKEMAKE = "(Snakemake itself)"
+TIMER = """
+import _frozen_importlib, atexit, json, os, sys, threading, time
+
+start, imports, depth, main = time.time(), {}, threading.local(), None
+find_and_load = _frozen_importlib._find_and_load
+
+def time_import(name, import_):
+    global main
+    main = getattr(sys.modules["__main__"], "snakemake", main)
+    if getattr(depth, "inside", False):
+        return find_and_load(name, import_)
+    depth.inside, before = True, time.thread_time()
+    try:
+        return find_and_load(name, import_)
+    finally:
+        depth.inside = False
+        imports[name] = imports.get(name, 0.0) + time.thread_time() - before
+
+def write_times():
+    rule = getattr(main, "rule", None)
+    if not rule and any("multiprocessing.forkserver" in word for word in sys.orig_argv):
+        rule = "(job server)"
+    elif not rule and "snakemake.cli" in sys.modules:
+        rule = "(Snakemake itself)"
+    if rule:
+        times = {"rule": rule, "log": list(getattr(main, "log", [])),
+                 "cpu": time.process_time(), "wall": time.time() - start, "imports": imports}
+        with open(os.path.join(os.environ["JOB_TIMES"], f"{os.getpid()}.json"), "w") as file:
+            json.dump(times, file)
+
+def begin_job():
+    global start
+    start = time.time()
+    imports.clear()
+
+_frozen_importlib._find_and_load = time_import
+os.register_at_fork(after_in_child=begin_job)
+atexit.register(write_times)
+"""
+
+
+def run_snakemake(folder: Path, arguments: list[str]) -> tuple[list[dict[str, Any]], float]:
+    """Run Snakemake in a copy of the checkout below `folder`; return the times of each process, and wall seconds."""
+    copy, times = folder / "checkout", folder / "times"
+    times.mkdir()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(CHECKOUT / name, copy / name)
+    (folder / "timer").mkdir()
+    (folder / "timer" / "sitecustomize.py").write_text(TIMER)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(folder / "timer"), str(copy / "workflow")]),
+        "JOB_TIMES": str(times),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a checkout has the bytecode of its modules after the first jobs
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "snakemake", *arguments], cwd=copy, env=environment, check=True)
+    seconds = time.perf_counter() - start
+    return [json.loads(file.read_text()) for file in sorted(times.glob("*.json"))], seconds
+
+
+def format_rules(jobs: list[dict[str, Any]]) -> list[str]:
+    """Return a Markdown table with a row for each rule, by CPU seconds, and one for all jobs."""
+    rules: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for job in jobs:
+        rules[job["rule"]].append(job)
+    lines = ["| rule | jobs | wall s | CPU s | of these imports |", "|---|---|---|---|---|"]
+    for rule in sorted(rules, key=lambda name: -sum(job["cpu"] for job in rules[name])):
+        lines.append(format_row(rule, rules[rule]))
+    return [*lines, format_row("all jobs", [job for job in jobs if job["rule"] != SNAKEMAKE])]
+
+
+def format_row(name: str, jobs: list[dict[str, Any]]) -> str:
+    """Return a row of the table of rules."""
+    cpu = sum(job["cpu"] for job in jobs)
+    imports = sum(sum(job["imports"].values()) for job in jobs)
+    wall = sum(job["wall"] for job in jobs)
+    return f"| {name} | {len(jobs)} | {wall:.1f} | {cpu:.1f} | {imports:.1f} ({100 * imports / cpu:.0f} %) |"
+
+
+def list_modules(jobs: list[dict[str, Any]]) -> list[str]:
+    """Return the imports of jobs that took longest, with their CPU seconds."""
+    seconds: Counter[str] = Counter()
+    for job in jobs:
+        seconds.update(job["imports"])
+    return [f"{value:8.2f} {module}" for module, value in seconds.most_common(20)]
+
+
+def main() -> None:
+    """Print the table of rules."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, help="new folder that keeps the run")
+    parser.add_argument("--modules", metavar="RULE", help="also list the imports of this rule's jobs")
+    options, arguments = parser.parse_known_args()
+    with TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        jobs, seconds = run_snakemake(folder.resolve(), arguments or ["--cores", "2"])
+    print(*format_rules(jobs), sep="\n")
+    print(f"\n{seconds:.0f} wall seconds on {os.cpu_count()} cores")
+    if options.modules:
+        print(*list_modules([job for job in jobs if job["rule"] == options.modules]), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
