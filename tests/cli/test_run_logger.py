@@ -38,6 +38,14 @@ def test_right_options_are_no_fault(monkeypatch):
     check_options()
 
 
+def test_the_logger_imports_nothing_of_waltz():
+    # Snakemake imports it before the Snakefile, which says from which checkout to import waltz
+    program = "import sys, snakemake_logger_plugin_waltz; print([n for n in sys.modules if n.split('.')[0] == 'waltz'])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout == "[]\n"
+
+
 def test_a_missing_study_file_is_one_line():
     command = [sys.executable, "-m", "snakemake", "--dry-run", "--configfile", "no.yaml"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}

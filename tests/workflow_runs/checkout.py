@@ -145,7 +145,9 @@ def copy_workflow(folder: Path, *others: str) -> None:
         else:
             shutil.copy2(source, folder / part)
     profile = folder / "profiles/default/config.yaml"
-    profile.write_text(profile.read_text().replace("logger: rich\n", ""))
+    text, count = re.subn(r"^logger: .*\n", "", profile.read_text(), flags=re.M)
+    assert count == 1
+    profile.write_text(text)
 
 
 def checkout(folder: Path, model: Path) -> Checkout:

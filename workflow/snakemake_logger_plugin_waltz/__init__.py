@@ -1,6 +1,7 @@
 """Logger of a run on a terminal: progress with the time left, and one line for an option that Snakemake cannot read.
 
-Snakemake finds loggers by the prefix of their module; profiles/default names this one.
+Snakemake finds loggers by the prefix of their module; profiles/default names this one. Snakemake imports it before the
+Snakefile says from which checkout to import waltz, so that this module imports nothing of waltz when it is imported.
 """
 
 from logging import LogRecord
@@ -9,8 +10,6 @@ from pathlib import Path
 from rich.progress import TimeRemainingColumn
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_rich import LogHandler as RichLogHandler
-
-from waltz.core.errors import UserError
 
 
 class LogHandler(RichLogHandler):  # type: ignore[misc]
@@ -24,6 +23,8 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
     def emit(self, record: LogRecord) -> None:
         """Show a record; instead of the traceback of an option, show what is wrong with it."""
         if getattr(record, "event", None) == LogEvent.ERROR:
+            from waltz.core.errors import UserError
+
             try:
                 check_options()
             except UserError as error:
@@ -39,6 +40,7 @@ def check_options() -> None:
     """
     from snakemake.cli import get_argument_parser
 
+    from waltz.core.errors import UserError
     from waltz.plan.read_study import load_yaml
 
     options = get_argument_parser().parse_args()
