@@ -47,10 +47,10 @@ def start_job_server(script_class: Any) -> threading.Event:
             environment or more than one thread of its own (libraries read the number when they are imported), or uses a
             GPU (CUDA does not outlive a fork).
     Returns:
-        Event that is set when the server is ready; never where the system cannot fork a server.
+        Event that is set when the server is ready; never on systems other than Linux.
     """
     ready = threading.Event()
-    if "forkserver" not in multiprocessing.get_all_start_methods():
+    if sys.platform != "linux":  # elsewhere, libraries of the system do not outlive a fork
         return ready
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
