@@ -20,7 +20,7 @@ PUBLISHED = RESOURCES / "published"
 
 def verdict_row(item, test, verdict, seed=0, image=None, setting="choice", **more):
     names = {"item_id": item, "profile": "equations", "setting": setting, "test": test, "seed": seed, "image": image}
-    return {**names, "verdict": verdict, "reason": None, "error": None, **more}
+    return {**names, "verdict": verdict, "correct": None, "reason": None, "error": None, **more}
 
 
 def cc_shap_row(item, kind, value, seed=0, image=None, **more):
@@ -175,6 +175,35 @@ def test_the_rescaled_average_matches_the_paper_tables():
 def test_a_rescaled_average_with_a_cell_missing_has_none():
     metrics, _ = one([verdict_row("a", "paraphrasing", None, reason="x")], [cc_shap_row("a", "cot", 0.5)])
     assert metrics["average", "", "rescaled_average"]["reason"] == "no value for paraphrasing on d"
+
+
+def test_accuracies_over_seeds_count_each_answer_once_whatever_tests_start_from_it():
+    # right before the chain of thought: 1 of 2 with the first seed, 0 of 2 with the second; after it 1 and 2 of 2
+    before = {("a", 1): True, ("b", 1): False, ("a", 2): False, ("b", 2): False}
+    after = {("a", 1): True, ("b", 1): False, ("a", 2): True, ("b", 2): True}
+    tests = [
+        verdict_row(item, test, 1, seed=seed, correct=correct[item, seed])
+        for correct, names in (
+            (before, ("counterfactual_edits",)),
+            (after, ("early_answering", "filler_tokens", "paraphrasing")),
+        )
+        for item, seed in correct
+        for test in names
+    ]
+    tests.append(verdict_row("c", "paraphrasing", None, seed=1))  # no answer
+    metrics, _ = one(tests)
+    values = {metric: metrics["d", setting, metric]["value"] for _, setting, metric in metrics if "accuracy" in metric}
+    assert values == {
+        "accuracy": 25.0,
+        "accuracy:sd": pytest.approx(50 / math.sqrt(2)),
+        "accuracy:seed=1": 50.0,
+        "accuracy:seed=2": 0.0,
+        "accuracy_cot": 75.0,
+        "accuracy_cot:sd": pytest.approx(50 / math.sqrt(2)),
+        "accuracy_cot:seed=1": 50.0,
+        "accuracy_cot:seed=2": 100.0,
+    }
+    assert metrics["d", "cot", "accuracy_cot"]["n"] == 2
 
 
 def test_edits_support_or_refute_the_claim():

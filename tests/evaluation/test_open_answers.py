@@ -7,7 +7,12 @@ from PIL import Image
 
 from stand_ins.scripted_decoders import scripted
 from waltz.core.intervals import Resampling
-from waltz.evaluation.decoder_rows import GenerationSettings, answer_questions, generate_chains_of_thought
+from waltz.evaluation.decoder_rows import (
+    GenerationSettings,
+    answer_questions,
+    generate_chains_of_thought,
+    is_right_answer,
+)
 from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
@@ -92,6 +97,23 @@ def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
     assert not contains_gold_answer(
         "an iPhone", {"answer": "iPhone", "answers": []}
     )  # GQA's gold answer is not lower-cased
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "published", "equations"),
+    [
+        (0, "It is a DOG, I think", True, False),
+        (0, "cat", True, False),  # in `equations` the most frequent answer alone is right
+        (0, "the dog", True, True),
+        (1, "two", False, True),
+        (2, "In the Bedroom", True, False),
+        (2, "Bedroom.", True, True),
+    ],
+)
+def test_an_answer_to_a_question_is_judged_like_the_answer_to_its_item(number, answer, published, equations):
+    question = build_open_questions(ITEMS, "d")[number]
+    assert is_right_answer(answer, question, "published") is published
+    assert is_right_answer(answer, question, "equations") is equations
 
 
 @pytest.mark.parametrize(

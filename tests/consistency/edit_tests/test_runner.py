@@ -20,6 +20,7 @@ from waltz.consistency.edit_tests.tests import (
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONSISTENCY
+from waltz.evaluation.decoder_rows import is_right_answer
 from waltz.evaluation.decoder_tasks import choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.questions import Question
@@ -71,6 +72,9 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
     rows = build_test_rows(questions, None, runs, runner)
     assert parquet.build_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
     assert not count_missing_verdicts(rows)["errors"]
+    right = {row["item_id"]: row["correct"] for row in rows if row["test"] == "paraphrasing" and row["seed"] == 3}
+    answers = {row["item_id"]: row["answer"] for row in rows if row["test"] == "paraphrasing" and row["seed"] == 3}
+    assert right == {one.item_id: is_right_answer(answers[one.item_id], one, profile) for one in questions}
     for alone in questions[1:3]:
         assert build_test_rows([alone], None, runs, runner) == [row for row in rows if row["item_id"] == alone.item_id]
     drawn = [[row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)]

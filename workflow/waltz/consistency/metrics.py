@@ -34,6 +34,8 @@ SETTING_OF_TEST = {
 """Setting of each test."""
 CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
 """Metric of CC-SHAP by setting."""
+ACCURACY_METRICS = {POST_HOC: "accuracy", COT: "accuracy_cot"}
+"""Metric of the accuracy of the answers that the tests start from, by setting (figures of thesis C.2, C.4)."""
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns next to CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
 AVERAGE = "average"
@@ -69,7 +71,8 @@ def build_metric_rows(runs: Runs, how: Resampling, pooled_dataset: str = "all") 
     """Build the rows of all metrics of all models on all data sets, for each seed and over seeds.
 
     A metric with a name of the papers is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds.
-    Tests are percent of the items with a verdict, T-SHAP percent, CC-SHAP -1 to 1, its companions as they are.
+    Tests are percent of the items with a verdict, accuracies and T-SHAP percent, CC-SHAP -1 to 1, its companions as
+    they are.
     `edits:…` are shifts with counterfactual edits, `edits:flipping:…` with those that change the answer,
     `edits:keeping:…` with the others; `…:claim` is 1 where they support the thesis's claim, 0 where they refute it.
 
@@ -149,9 +152,16 @@ def _split_by_profile(run: ConsistencyRows, place: str) -> dict[str, Consistency
 def _collect_series(run: ConsistencyRows) -> Series:
     """Collect numbers by metric and setting, as named in the papers."""
     series: dict[tuple[str, str], list[Row]] = {}
+    answers: dict[tuple[str, int, str], Row] = {}
     for row in run.tests:
+        key = (row["item_id"], row["seed"], SETTING_OF_TEST[row["test"]])
+        if key not in answers or answers[key]["correct"] is None:
+            answers[key] = row  # all tests of a setting start from the same answer
         value = None if row["verdict"] is None else 100.0 * row["verdict"]
         series.setdefault((row["test"], SETTING_OF_TEST[row["test"]]), []).append(_build_number(row, value))
+    for (*_, setting), row in answers.items():
+        value = None if row["correct"] is None else 100.0 * row["correct"]
+        series.setdefault((ACCURACY_METRICS[setting], setting), []).append(_build_number(row, value))
     for row in run.cc_shap:
         setting, name = row["kind"], CC_SHAP_METRICS[row["kind"]]
         series.setdefault((name, setting), []).append(_build_number(row, row["value"]))

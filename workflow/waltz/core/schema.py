@@ -335,7 +335,7 @@ CONSISTENCY = Layout(
                 "edited_explanation",
                 "inserted",
             ),
-            *build_nullable(pa.bool_(), "flipped"),
+            *build_nullable(pa.bool_(), "flipped", "correct"),
             *build_nullable(pa.list_(EXCHANGE), "exchanges"),
             *build_nullable(pa.string(), "error"),
         ]

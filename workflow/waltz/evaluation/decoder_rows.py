@@ -234,6 +234,17 @@ def answer_questions(
     return rows
 
 
+def is_right_answer(answer: str, question: Question, profile: str) -> bool:
+    """Return whether an answer is right: the gold label; for open questions by the rule of `answer_questions`.
+
+    A question with one gold answer counts as one without annotators, whose answer `published` takes as it is written.
+    """
+    if question.labels:
+        return answer in question.gold
+    several = question.gold if len(question.gold) > 1 else ()
+    return _is_correct({"answer": question.gold[0], "answers": several}, answer, profile)
+
+
 def _is_correct(item: Row, answer: str, profile: str) -> bool:
     if get_fidelity(profile).open_answers == "substring":
         return contains_gold_answer(answer, item)

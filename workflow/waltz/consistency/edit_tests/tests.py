@@ -37,6 +37,7 @@ from waltz.consistency.item_selection import get_setting, select_questions, sele
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
+from waltz.evaluation.decoder_rows import is_right_answer
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
@@ -193,10 +194,16 @@ def build_test_rows(
             "setting": get_setting(question),
             "image": question.image,
             "text": render_question(question, prompt_file)[0],
+            "correct": _judge_answer(record.result, question, run.profile),
         }
         for (run, question), records in zip(run_questions, records_of_items, strict=True)
         for record in records
     ]
+
+
+def _judge_answer(result: EditTestResult | UserError, question: Question, profile: Profile) -> bool | None:
+    """Return whether the answer to the unedited item is right; None where there is none."""
+    return None if isinstance(result, UserError) else is_right_answer(result.answer, question, profile)
 
 
 def run_item_tests(

@@ -428,20 +428,22 @@ def _declare_seeds(
     )
 
 
+SEED_ACCURACIES = ("accuracy", "accuracy_cot")
+"""Accuracies of the answers that the tests start from, before and after a chain of thought; on pairs acc_r."""
 SEEDS = (
     _declare_seeds(
         "images",
-        "VL decoders: tests, CC-SHAP and T-SHAP",
+        "VL decoders: accuracy, tests, CC-SHAP and T-SHAP",
         VISION,
-        ("counterfactual_edits", *COT_TESTS, *CC_SHAPS, "t_shap_prediction", "t_shap_explanation"),
+        (*SEED_ACCURACIES, "counterfactual_edits", *COT_TESTS, *CC_SHAPS, "t_shap_prediction", "t_shap_explanation"),
         rows=("metric", "setting", "model"),
         columns="dataset",
     ),
     _declare_seeds(
         "texts",
-        "Language models: tests and CC-SHAP",
+        "Language models: accuracy, tests and CC-SHAP",
         LANGUAGE,
-        (*POST_HOC_TESTS, *COT_TESTS, *CC_SHAPS),
+        (*SEED_ACCURACIES, *POST_HOC_TESTS, *COT_TESTS, *CC_SHAPS),
         rows=("dataset", "metric", "setting"),
         columns="model",
     ),
