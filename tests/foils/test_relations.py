@@ -1,5 +1,8 @@
 """Captions whose prepositions are exchanged."""
 
+import json
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,26 +49,38 @@ def test_attested_sequences_are_counted_and_ordered():
     assert list(count_attested(results).items()) == [("off", 2), ("from", 1), ("off from", 1)]
 
 
-def test_proposals_stay_in_order_with_the_reason_of_refusal():
+def test_the_best_attested_proposal_of_each_length_is_used_and_the_others_say_why():
     slot = slots_of(BOAT)[0]
-    scores = {"In": -0.5, "off": -0.7, "amid": -0.9, " out  of ": -1.0}
-    proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]
-    results = list(build_relation_foils(BOAT, slot, proposals, {"in", "off", "out of"}))
-    assert [candidate.foil for candidate in results] == [
-        "A boat pushes in from the shore.",
-        "A boat pushes off from the shore.",
-        "A boat pushes amid from the shore.",
-        "A boat pushes out of from the shore.",
+    phrases = ["off", "In", "out of", "amid", "on", " up  on "]
+    proposals = [Proposal(phrase, tuple(phrase.split()), -float(rank), rank) for rank, phrase in enumerate(phrases)]
+    results = list(build_relation_foils(BOAT, slot, proposals, {"in", "off", "on", "out of", "up on"}))
+    assert [(candidate.foil, candidate.rejected) for candidate in results] == [
+        ("A boat pushes off from the shore.", "the same words"),
+        ("A boat pushes in from the shore.", None),
+        ("A boat pushes out of from the shore.", None),
+        ("A boat pushes amid from the shore.", "not attested in the captions"),
+        ("A boat pushes on from the shore.", "a better proposal of as many tokens is used"),
+        ("A boat pushes up on from the shore.", "a better proposal of as many tokens is used"),
     ]
-    assert [candidate.rejected for candidate in results] == [
-        None,
-        "the same words",
-        "not attested in the captions",
-        None,
-    ]
-    assert [candidate.proposal_rank for candidate in results] == [0, 1, 2, 3]
-    assert [candidate.proposal_score for candidate in results] == [-0.5, -0.7, -0.9, -1.0]
-    assert (results[0].caption_phrases, results[0].foil_phrases, results[0].direction) == (("off",), ("in",), "off>in")
+    assert [candidate.proposal_rank for candidate in results] == [0, 1, 2, 3, 4, 5]
+    assert [candidate.proposal_score for candidate in results] == [0, -1, -2, -3, -4, -5]
+    used = results[1]
+    assert (used.caption_phrases, used.foil_phrases, used.direction) == (("off",), ("in",), "off>in")
+
+
+def test_released_foils_exchange_whole_runs_of_prepositions_and_parts_of_them(shared_data):
+    items = json.loads((shared_data / "valse" / "relations.json").read_text()).values()
+    kinds = Counter()
+    for item, doc in zip(items, parse_captions(item["caption"] for item in items), strict=True):
+        slots = list(find_slots(doc))
+        words = [slot.span for slot in slots if slot.text == item["classes"].lower()]
+        is_part = [any(_contains(slot.span, span) for slot in slots) for span in words]
+        kinds["none" if not words else "part" if all(is_part) else "whole"] += 1
+    assert kinds == {"whole": 543, "part": 71}
+
+
+def _contains(outer: Span, inner: Span) -> bool:
+    return outer != inner and outer["start"] <= inner["start"] and inner["end"] <= outer["end"]
 
 
 def test_a_preposition_at_the_start_keeps_its_capital():

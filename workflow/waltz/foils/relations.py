@@ -1,7 +1,7 @@
 """Relations: prepositions of a COCO caption exchanged for others that its captions use (thesis 3.3, A.1).
 
-A slot is a sequence of consecutive prepositions, or a part of one. A proposal of a masked language model for a slot is
-used where the same captions attest it.
+A slot is a sequence of consecutive prepositions, or a part of one. A masked language model proposes spans of one to
+three tokens for it; of each length, the best that the same captions attest is used.
 """
 
 from collections import Counter
@@ -35,6 +35,7 @@ PLACES = {
 NO_PREPOSITION = "the caption has no preposition"
 NOT_ATTESTED = "not attested in the captions"
 SAME_WORDS = "the same words"
+NOT_BEST = "a better proposal of as many tokens is used"
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,26 @@ def build_relation_foils(
 ) -> Iterator[Candidate]:
     """Yield the foils that proposals for one slot of a caption give, in the order of the proposals.
 
-    The direction of a candidate is the kind of exchange, as "on>under". It is rejected where the proposal is not among
-    the attested sequences, or has the words of the caption.
+    The direction of a candidate is the kind of exchange, as "on>under". Of each number of tokens, the best proposal is
+    used that is among the attested sequences and differs from the words of the caption; the others are rejected.
+
+    Args:
+        proposals: Those of one slot, best first.
+    Source:
+        Thesis A.1.4: "in each case retaining only the best prediction out of the top k which matches".
     """
+    used_lengths: set[int] = set()
     for proposal in proposals:
         candidate = _exchange(caption, slot, " ".join(proposal.phrase.lower().split()))
-        reason = None if candidate.foil_phrases[0] in sequences else NOT_ATTESTED
+        length, reason = len(proposal.pieces), None
         if candidate.foil_phrases == candidate.caption_phrases:
             reason = SAME_WORDS
+        elif candidate.foil_phrases[0] not in sequences:
+            reason = NOT_ATTESTED
+        elif length in used_lengths:
+            reason = NOT_BEST
+        else:
+            used_lengths.add(length)
         yield replace(candidate, proposal_rank=proposal.rank, proposal_score=proposal.score, rejected=reason)
 
 
