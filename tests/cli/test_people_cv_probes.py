@@ -56,6 +56,10 @@ def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
     assert result.exit_code == 0, result.output
     tasks = tmp_path / "out" / "write-captions.jsonl"
     assert sorted(verb for verb in ("vote", "buy", "voting") if f"“{verb}”" in tasks.read_text()) == ["buy", "vote"]
+    assert sorted(caption for caption in ("A man votes.", "A man buys a hat.") if caption in tasks.read_text()) == [
+        "A man buys a hat.",
+        "A man votes.",
+    ]
     answer(tasks, tmp_path / "done", lambda task: ["A man, in a hall, waits."] if "vote" in task["text"] else [])
     captions_file = tmp_path / "written.csv"
     result = waltz("import-captions", tmp_path / "done", "--captions", captions, "--output", captions_file)

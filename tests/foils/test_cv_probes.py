@@ -167,7 +167,7 @@ def test_the_review_drops_contextual_verbs() -> None:
     captions = {
         "A man talks to two women.": None,
         "a man talks to two  women": "written before for this image",
-        "A woman Trains two children.": "uses a synonym of the contextual verb",
+        "A woman Trains two children.": None,  # no contextual verb, although WordNet has it as a synonym
         "People are educated in a room.": "uses the contextual verb",
         "A man is buying a book.": "uses another contextual verb",
         "A man sits in a race car.": None,

@@ -1,10 +1,13 @@
 """Data, splits and checkpoints of the thesis study, compared with what papers and released configurations state."""
 
+import json
 from pathlib import Path
 from urllib.parse import urldefrag
 
 import pytest
 import yaml
+
+from waltz.instruments import INSTRUMENTS
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -21,3 +24,20 @@ def test_gqa_is_its_validation_split(thesis, source, file):
     """Thesis 4.4.1, MM-SHAP 4.1, and the released configurations of encoders and decoders."""
     files = thesis["sources"][source]["files"]
     assert {name: urldefrag(entry["url"]).fragment for name, entry in files.items()} == {"val": file}
+
+
+@pytest.mark.parametrize("name", INSTRUMENTS)
+def test_an_instrument_is_built_from_the_split_of_its_release(thesis, shared_data, name):
+    release = json.loads((shared_data / "valse" / f"{INSTRUMENTS[name].release_file}.json").read_text())
+    entry = thesis["instruments"][name]
+    splits = entry.get("splits") or thesis["sources"][entry["source"]]["files"]
+    assert {item["original_split"] for item in release.values()} == {
+        split.removesuffix("2017").removesuffix("2018") for split in splits
+    }
+    assert entry["size"] == len(release)
+
+
+@pytest.mark.parametrize("name", ["existence", "plurality", "coreference-standard", "coreference-clean"])
+def test_both_directions_have_as_many_items(thesis, name):
+    """VALSE 3.1, A.1, A.2 (500 of each direction) and 3.6."""
+    assert thesis["instruments"][name]["halves"] is True

@@ -7,10 +7,11 @@ from waltz.core.errors import UserError
 
 PREFIX = "https://images.example/"
 PROBES = [
-    {"image": "shop 1.jpg", "verb": "browse"},
-    {"image": "shop 1.jpg", "verb": "buy"},
-    {"image": "b.jpg", "verb": "buy"},
+    {"image": "shop 1.jpg", "verb": "browse", "captions": "A man browses books.\nA man browses in a shop."},
+    {"image": "shop 1.jpg", "verb": "buy", "captions": "A man buys a book."},
+    {"image": "b.jpg", "verb": "buy", "captions": "A man buys a hat."},
 ]
+ROWS = [{"image": row["image"], "verb": row["verb"]} for row in PROBES]
 CHECKS = [{"image": "a.jpg", "caption": 'A "man", é\nreads.'}, {"image": "b.jpg", "caption": "A man reads."}]
 
 
@@ -25,20 +26,21 @@ def annotate(folder, annotator, tasks, labels):
     (folder / f"{annotator}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in exported), encoding="utf-8")
 
 
-def test_a_caption_task_shows_the_image_and_the_verb_to_avoid(tmp_path):
+def test_a_caption_task_shows_the_image_its_captions_and_the_verb_to_avoid(tmp_path):
     export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "write-captions.jsonl")
     assert sorted(task["im_url"] for task in tasks) == [
         PREFIX + name for name in ("b.jpg", "shop%201.jpg", "shop%201.jpg")
     ]
-    assert sum("Do not use the verb “browse”" in task["text"] for task in tasks) == 1
+    (browsing,) = (task["text"] for task in tasks if "Do not use the verb “browse”" in task["text"])
+    assert "A man browses books.\nA man browses in a shop." in browsing
     key = json.loads((tmp_path / "keys" / "write-captions.json").read_text())
     assert key["annotators"] == 4
     assert sorted(key["tasks"], key=str) == sorted(
         (
             {"task": task["task"], **row}
             for task in tasks
-            for row in PROBES
+            for row in ROWS
             if f"“{row['verb']}”" in task["text"] and task["im_url"].endswith(row["image"].replace(" ", "%20"))
         ),
         key=str,
@@ -58,13 +60,13 @@ def test_written_captions_are_imported_with_image_verb_and_annotator(tmp_path):
     ]
     assert {row["text"] for row in w1 if row["image"] == "b.jpg"} == {"two, of\n“them”", PREFIX + "b.jpg"}
     assert [row for row in imported.rows if row["annotator"] == "w2"] == [
-        {**PROBES[0], "annotator": "w2", "text": "once"}
+        {**ROWS[0], "annotator": "w2", "text": "once"}
     ]
     assert imported.skipped == [
-        {**PROBES[2], "annotator": "w2", "reason": "not answered"},
-        {**PROBES[0], "annotator": "w2", "reason": "empty text"},
-        {**PROBES[0], "annotator": "w2", "reason": "the annotator's same text again"},
-        {**PROBES[1], "annotator": "w2", "reason": "not answered"},
+        {**ROWS[2], "annotator": "w2", "reason": "not answered"},
+        {**ROWS[0], "annotator": "w2", "reason": "empty text"},
+        {**ROWS[0], "annotator": "w2", "reason": "the annotator's same text again"},
+        {**ROWS[1], "annotator": "w2", "reason": "not answered"},
     ]
 
 

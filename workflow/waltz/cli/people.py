@@ -209,8 +209,15 @@ def _read_images_to_describe(path: Path) -> Rows:
     from waltz.foils.english.wordnet import read_verbs
 
     verbs = read_verbs()
-    images = {row["image"]: row["verb"] for row in _read_rows(path, PROBE_CAPTIONS)}
-    return [{"image": image, "verb": verbs[verb].base} for image, verb in images.items()]
+    captions_by_image: dict[tuple[str, str], dict[str, None]] = {}
+    for row in _read_rows(path, PROBE_CAPTIONS):
+        captions = captions_by_image.setdefault((row["image"], row["verb"]), {})
+        if row["caption"]:
+            captions[row["caption"]] = None
+    return [
+        {"image": image, "verb": verbs[verb].base, "captions": "\n".join(captions)}
+        for (image, verb), captions in captions_by_image.items()
+    ]
 
 
 def _read_images_to_check(path: Path) -> Rows:

@@ -278,9 +278,9 @@ def read_scene_captions(path: str | Path) -> list[dict[str, Any]]:
 def review_captions(captions: Iterable[Mapping[str, Any]], contextual: Sequence[str]) -> list[dict[str, Any]]:
     """Return written captions with `rejected`, the reason why a caption cannot be used.
 
-    A caption is rejected for any form of the image's own verb, whatever its part of speech, for a synonym of it used as
-    a verb, and for another of the study's contextual verbs used as a verb; also where it is empty or repeats one of the
-    image.
+    A caption is rejected for any form of the image's own verb, whatever its part of speech, and for another of the
+    study's contextual verbs used as a verb (section 3.2: "annotations that used context-dependent verbs were
+    removed"); also where it is empty or repeats one of the image.
     """
     rows = [{**row, "caption": join_lines(row["caption"])} for row in captions]
     earlier: set[tuple[str, str]] = set()
@@ -301,8 +301,6 @@ def _explain_rejection(doc: Doc, name: str, contextual: Sequence[str]) -> str | 
     if words & list_forms(verbs[name]):
         return "uses the contextual verb"
     verb_words = {token.lower_ for token in doc if token.pos_ == "VERB"}
-    if any(verb_words & list_forms(verbs[synonym]) for synonym in verbs[name].synonyms):
-        return "uses a synonym of the contextual verb"
     if any(verb_words & list_forms(verbs[verb]) for verb in contextual):
         return "uses another contextual verb"
     return None

@@ -1,7 +1,8 @@
 """CV-Probes: people write captions that avoid a verb, and check captions against images, both in doccano.
 
-A captioner sees an image and the verb that the image shows and that the caption must not use. `benchmark.cv_probes`
-decides which captions are used. A checker sees an image that was retrieved for a caption and answers yes or no.
+A captioner sees an image, its contextual captions, and their verb, which the new caption must not use (section 3.2).
+`benchmark.cv_probes` decides which captions are used. A checker sees an image that was retrieved for a caption and
+answers yes or no.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,11 @@ from waltz.core.errors import UserError
 
 PLATFORM = "doccano"
 YES_NO = ("yes", "no")
+CAPTION_TASK = (
+    "Captions of this image that say more than can be seen:\n{captions}\n\nDescribe precisely what you see, in one"
+    " sentence, without interpreting it. Do not use the verb “{verb}” in any form."
+)
+CHECK_TASK = "{caption}\n\nDoes this text describe the image?"
 EMPTY_TEXT = "empty text"
 REPEATED_TEXT = "the annotator's same text again"
 
@@ -38,15 +44,14 @@ def export_caption_tasks(
     """Write `write-captions.jsonl` for a doccano project of the type sequence to sequence.
 
     Args:
-        rows: image and verb, as a lemma.
+        rows: image, verb, as a lemma, and captions, the contextual ones of the image, one on each line.
         image_prefix: Start of the URL before the name of an image, final slash included.
         seed: Seed of the tasks' names and of their order; the import needs it again.
         annotators: Number of people who write for every image; stored in the key.
     """
     tasks = _sort_by_task_name(rows, ("image", "verb"), seed)
-    wording = "Describe the image in one sentence, as you see it. Do not use the verb “{verb}” in any form."
     stem = Path(folder) / "write-captions"
-    return [_write_tasks(tasks, wording, image_prefix, stem), _write_key(tasks, stem, seed, annotators)]
+    return [_write_tasks(tasks, CAPTION_TASK, image_prefix, stem), _write_key(tasks, stem, seed, annotators)]
 
 
 def import_captions(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
@@ -78,9 +83,8 @@ def export_checks(
     The rows are image and caption; the other arguments are those of `export_caption_tasks`.
     """
     tasks = _sort_by_task_name(rows, ("image", "caption"), seed)
-    wording = "{caption}\n\nDoes this text describe the image?"
     stem = Path(folder) / "check-captions"
-    task_file = _write_tasks(tasks, wording, image_prefix, stem)
+    task_file = _write_tasks(tasks, CHECK_TASK, image_prefix, stem)
     return [task_file, write_labels(YES_NO, stem), _write_key(tasks, stem, seed, annotators)]
 
 
@@ -110,7 +114,7 @@ def _sort_by_task_name(
             raise UserError(
                 f"duplicate row: {columns[0]} {row[columns[0]]!r} with {columns[1]} {row[columns[1]]!r}; name it once"
             )
-        rows_by_task[name] = {column: row[column] for column in columns}
+        rows_by_task[name] = row
     return sorted(rows_by_task.items())
 
 
@@ -123,7 +127,10 @@ def _write_tasks(tasks: Sequence[tuple[str, Mapping[str, str]]], wording: str, i
 
 
 def _write_key(tasks: Sequence[tuple[str, Mapping[str, str]]], stem: Path, seed: int, annotators: int) -> Path:
-    return write_key(stem.parent, stem.name, PLATFORM, seed, annotators, [{"task": name, **row} for name, row in tasks])
+    keys = [
+        {"task": name, **{column: text for column, text in row.items() if column != "captions"}} for name, row in tasks
+    ]
+    return write_key(stem.parent, stem.name, PLATFORM, seed, annotators, keys)
 
 
 def _read_labels(
