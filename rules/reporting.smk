@@ -83,6 +83,23 @@ rule reproduction:
         "../workflow/scripts/reproduction.py"
 
 
+rule paper_audit:
+    """What the papers' own numbers are worth: their findings, cell by cell, without any run."""
+    input:
+        published=REPORT.published_tables,
+    output:
+        cells="<results>/reporting/paper-audit.csv",
+    log:
+        "<logs>/paper_audit.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        folder="workflow/waltz/resources/published",
+        code=code("paper_audit.py"),
+    script:
+        "../workflow/scripts/paper_audit.py"
+
+
 rule frequency_figures:
     """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4; VALSE paper 1, 3, 4)."""
     input:

@@ -147,6 +147,11 @@ class ReportingPlan:
         paper_values = [f"workflow/waltz/resources/published/{number}.csv" for number in TABLES[table].paper_tables]
         return {**self.get_number_files(table), "runs": self.list_run_checks(table), "printed": paper_values}
 
+    @property
+    def published_tables(self) -> list[str]:
+        """Files of all paper tables."""
+        return [f"workflow/waltz/resources/published/{file.name}" for file in sorted(self.published.glob("*.csv"))]
+
     def get_table_labels(self, table: str) -> dict[str, str]:
         """Return the labels of a table in Snakemake's report."""
         return {"table": table.replace("-", " "), "what": TABLES[table].title}
