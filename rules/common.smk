@@ -2,6 +2,7 @@
 
 import sys
 
+from waltz import __version__
 from waltz.cli.run_summary import print_run_summary
 from waltz.core import job_server, run_lock
 from waltz.core.digest import digest

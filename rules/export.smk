@@ -36,6 +36,7 @@ rule export_benchmark:
         models=EXPORT.models,
         span_method=EXPORT.span_method,
         about=STUDY.export.to_dict(),
+        version=__version__,
         code=code("export.py"),
     script:
         "../workflow/scripts/export.py"

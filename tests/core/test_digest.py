@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.digest import find_modules
+from waltz.core.digest import INFRASTRUCTURE, find_file, find_modules
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 
@@ -28,7 +28,8 @@ def compute_digest(tmp_path, monkeypatch):
         (package / name).write_text(text)
     script = tmp_path / "script.py"
 
-    def digest(text=SCRIPT, named=(), **changes):
+    def digest(text=SCRIPT, named=(), version="1.0", **changes):
+        (package / "__init__.py").write_text(FILES["__init__.py"] + f'__version__ = "{version}"\n')
         for name, content in changes.items():
             (package / name.replace("__", "/")).with_suffix(".py").write_text(content)
         script.write_text(text)
@@ -84,6 +85,17 @@ def test_an_import_inside_a_function_and_of_a_module_by_name_counts(compute_dige
 def test_a_string_that_is_no_docstring_counts(compute_digest):
     before = compute_digest(SCRIPT + 'NAME = "a"\n')
     assert before != compute_digest(SCRIPT + 'NAME = "b"\n')
+
+
+def test_infrastructure_does_not_count(compute_digest):
+    script = "from waltz.core.errors import UserError\n" + SCRIPT
+    before = compute_digest(script, core__errors="class UserError(Exception):\n    status = 1\n")
+    assert before == compute_digest(script, core__errors="class UserError(Exception):\n    status = 2\n")
+    assert before == compute_digest(script, version="2.0")
+
+
+def test_the_modules_of_the_infrastructure_exist():
+    assert all(find_file(module) for module in INFRASTRUCTURE)
 
 
 RUN_MODELS = ("align", "answer", "attribute", "attribute_answers", "cc_shap", "consistency", "decode", "perplexity")

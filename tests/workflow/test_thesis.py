@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import io
 import json
+import shutil
 import threading
 import zipfile
 
@@ -132,8 +133,15 @@ def test_archives_are_fetched_once_locked_and_missing_images_counted(fresh, web)
     assert set(locked) == {archive, f"{address}/two.zip"}
     assert fresh.planned("--", target) == set()
     _zip(folder / "annotations.zip", {f"in/{name}.json": text + " " for name, text in captions.items()})
-    (fresh.folder / "results/tiny/sources/archives/coco/val/annotations.zip").unlink()
-    (fresh.folder / "results/tiny/sources/raw/coco/val/val.json").unlink()
+    raw = fresh.folder / "results/tiny/sources/raw/coco/val/val.json"
+    deleted = [fresh.folder / "results/tiny/sources/archives/coco/val/annotations.zip", raw]
+    for file in deleted:
+        file.unlink()
+    fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json")  # from the cache of downloads
+    assert json.loads(raw.read_text()) == json.loads(captions["val"])
+    for file in deleted:
+        file.unlink()
+    shutil.rmtree(fresh.folder / "results/.downloads")
     output = fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json", check=False)
     (line,) = [line for line in output.splitlines() if line.startswith("waltz: ")]
     assert "annotations.zip: cannot be fetched" in line

@@ -12,4 +12,5 @@ with log_job(snakemake.log[0]):
     if snakemake.input.get("archive"):
         extract_member(Path(snakemake.input.archive), get_archive_member(file["url"]), target)
     else:
-        provide_raw_file(file, target, Path(snakemake.params.lock))
+        lock, cache = Path(snakemake.params.lock), Path(snakemake.params.cache)
+        provide_raw_file(file, target, lock, cache, snakemake.params.largest)

@@ -14,5 +14,7 @@ with log_job(snakemake.log[0]):
         target,
         checksum,
         Path(snakemake.params.lock),
+        Path(snakemake.params.cache),
         f"put a copy to {target} and run `snakemake --touch {target}`",
+        largest=snakemake.params.largest,
     )

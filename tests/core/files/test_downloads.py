@@ -1,8 +1,12 @@
 """Downloads: retries, checksums, mirrors, archives and the lock file of what was fetched."""
 
+import contextlib
+import gzip
 import hashlib
 import http.server
+import io
 import multiprocessing
+import tarfile
 import threading
 
 import pytest
@@ -10,6 +14,7 @@ import yaml
 
 from waltz.core.errors import UserError
 from waltz.core.files import downloads
+from waltz.core.files.content_checks import find_content_fault
 from waltz.core.files.downloads import (
     apply_mirror,
     get_archive_member,
@@ -19,15 +24,29 @@ from waltz.core.files.downloads import (
     record_download,
 )
 
+
+def build_tar(name, content):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
+TAR = build_tar("member", CONTENT[:5000])
 
 
 class Server(http.server.ThreadingHTTPServer):
     """Serves CONTENT, misbehaving as `plan` says: one entry per request, the last one for all further requests."""
 
     plan: tuple[str, ...] = ("whole",)
+    content = CONTENT
+    etag = ""
     ranges: tuple[str | None, ...] = ()
+    sent = 0
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -37,21 +56,42 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        server = self.server
+        server, content = self.server, self.server.content
         requested = self.headers.get("Range")
         server.ranges = (*server.ranges, requested)
         action = server.plan[min(len(server.ranges), len(server.plan)) - 1]
-        if action.isdigit():
+        if action in ("404", "500", "503"):
             self.send_error(int(action))
             return
-        first = int(requested.removeprefix("bytes=").removesuffix("-")) if requested and action != "no-range" else 0
-        body = CONTENT[first:] if action != "wrong" else b"x" * len(CONTENT)
-        self.send_response(206 if first else 200)
+        if action == "416":
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.end_headers()
+            return
+        changed = server.etag and self.headers.get("If-Range", server.etag) != server.etag
+        resume = requested and action != "no-range" and not changed
+        first = int(requested.removeprefix("bytes=").removesuffix("-")) if resume else 0
+        body = b"x" * len(content) if action == "wrong" else content[first:]
+        status = {"204": 204, "206": 206}.get(action, 206 if resume else 200)
+        self.send_response(status)
+        if status == 206:
+            start = first + (action == "shifted")
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if server.etag:
+            self.send_header("ETag", server.etag)
         if action == "page":
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "Text/HTML; charset=utf-8")
+        if action == "endless":
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(content)
+                    server.sent += len(content)
+            return
+        self.send_header("Content-Length", "badlen" if action == "badlen" else str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: len(body) // 3] if action == "cut" else body)
+        if status != 204:
+            self.wfile.write(body[: len(body) // 3] if action == "cut" else body)
 
 
 @pytest.fixture
@@ -69,7 +109,9 @@ def get(server, tmp_path):
         server.plan = plan
         waits = []
         target = tmp_path / "data.bin"
-        downloads.download(f"http://127.0.0.1:{server.server_port}/d", target, expected, "put it by hand", waits.append)
+        downloads.download(
+            f"http://127.0.0.1:{server.server_port}/d", target, expected, "put it by hand", wait=waits.append
+        )
         assert target.read_bytes() == CONTENT
         assert [file.name for file in tmp_path.iterdir()] == ["data.bin"]
         return server.ranges, waits
@@ -114,7 +156,7 @@ def test_a_wrong_checksum_in_every_attempt_is_an_error_with_both(get):
 
 def test_a_missing_server_is_an_error_of_connection(tmp_path):
     with pytest.raises(UserError, match=r"no connection to 127\.0\.0\.1:9"):
-        downloads.download("http://127.0.0.1:9/d", tmp_path / "d", SHA, "by hand", lambda _: None)
+        downloads.download("http://127.0.0.1:9/d", tmp_path / "d", SHA, "by hand", wait=lambda _: None)
 
 
 def test_a_later_run_continues_the_download_of_an_earlier_one(get, server, tmp_path):
@@ -136,10 +178,11 @@ def test_a_local_copy_is_checked_before_it_is_copied(tmp_path):
 
 @pytest.fixture
 def locked(server, tmp_path):
-    def run(*plan, size=None, checksum="lock", name="data.bin"):
+    def run(*plan, checksum="lock", name="data.bin", origin="d#in/it.json", **options):
         server.plan, server.ranges = plan, ()
-        url = f"http://127.0.0.1:{server.server_port}/d#in/it.json"
-        downloads.fetch(url, tmp_path / name, checksum, tmp_path / "lock.yaml", "by hand", size, lambda _: None)
+        url = f"http://127.0.0.1:{server.server_port}/{origin}"
+        lock, cache = tmp_path / "lock.yaml", tmp_path / "cache"
+        downloads.fetch(url, tmp_path / name, checksum, lock, cache, "by hand", wait=lambda _: None, **options)
         return url.partition("#")[0]
 
     return run
@@ -148,8 +191,9 @@ def locked(server, tmp_path):
 def test_the_first_download_is_recorded_and_other_content_is_refused_later(locked, tmp_path):
     url = locked("whole", size=len(CONTENT))
     assert read_recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
-    locked("whole", name="again.bin")
-    assert (tmp_path / "again.bin").read_bytes() == CONTENT
+    locked("404", name="again.bin")
+    assert (tmp_path / "again.bin").read_bytes() == CONTENT  # from the cache
+    (tmp_path / "cache" / SHA).write_bytes(b"damaged")
     with pytest.raises(
         UserError,
         match=rf"the received file has sha256 .*, not {SHA}\).*lock\.yaml records",
@@ -164,9 +208,10 @@ def test_an_interrupted_first_download_is_recorded_when_it_is_complete(locked, t
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-def test_a_file_of_another_size_than_in_the_study_is_not_recorded(locked, tmp_path):
-    with pytest.raises(UserError, match=rf"gave {len(CONTENT)} bytes, the study says 7; by hand"):
-        locked("whole", size=7)
+@pytest.mark.parametrize("size", [7, len(CONTENT) + 1])
+def test_a_file_of_another_size_than_in_the_study_is_not_recorded(locked, tmp_path, size):
+    with pytest.raises(UserError, match=rf"(sent more than|the study says) {size}.*; by hand"):
+        locked("whole", size=size)
     assert not (tmp_path / "lock.yaml").exists()
 
 
@@ -181,9 +226,113 @@ def test_a_known_checksum_is_not_recorded(locked, tmp_path):
     assert not (tmp_path / "lock.yaml").exists()
 
 
+def test_a_deleted_file_is_linked_again_without_the_network(locked, tmp_path):
+    locked("whole", checksum=SHA)
+    (tmp_path / "data.bin").unlink()
+    locked("404", checksum=SHA)
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+    assert (tmp_path / "data.bin").stat().st_nlink == 2
+    assert [file.name for file in (tmp_path / "cache").iterdir()] == [SHA]
+
+
+def test_a_part_of_another_version_is_not_continued(locked, server, tmp_path):
+    server.etag, server.content = '"1"', bytes(len(CONTENT))
+    with pytest.raises(UserError, match="503"):
+        locked("cut", "503")
+    server.etag, server.content = '"2"', CONTENT
+    url = locked("whole")
+    assert server.ranges[0] is not None
+    assert read_recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_a_part_is_continued_where_the_version_is_the_same(locked, server, tmp_path):
+    server.etag = '"1"'
+    locked("cut", "whole")
+    assert server.ranges[1] is not None
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_a_part_whose_version_is_not_known_is_fetched_anew(locked, server):
+    locked("cut", "whole")
+    assert server.ranges == (None, None)
+
+
+@pytest.mark.parametrize("action", ["shifted", "416"])
+def test_a_range_that_does_not_fit_the_part_starts_anew(locked, server, tmp_path, action):
+    server.etag = '"1"'
+    locked("cut", action, "whole")
+    assert server.ranges[2] is None
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("action", ["204", "206"])
+def test_an_answer_without_the_whole_file_is_refused(locked, tmp_path, action):
+    with pytest.raises(UserError, match=f"HTTP {action} .*without the file"):
+        locked(action)
+    assert not (tmp_path / "lock.yaml").exists()
+
+
+def test_a_length_that_is_no_number_is_ignored(locked, tmp_path):
+    locked("badlen")
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("options", [{"largest": 3_000_000}, {"size": 2_000_000}])
+def test_an_endless_file_is_stopped(locked, server, tmp_path, options):
+    with pytest.raises(UserError, match=f"sent more than {next(iter(options.values()))} bytes"):
+        locked("endless", **options)
+    assert server.sent < 20_000_000
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_complete_files_have_no_fault(tmp_path):
+    files = {
+        "a.json": b'{"a": [1, 2]}',
+        "a.json.gz": gzip.compress(b"{}"),
+        "a.jsonl": b'{"a": 1}\n\n{"a": 2}',
+        "a.tar": TAR,
+        "a.tar.gz": gzip.compress(TAR),
+        "a.safetensors": (2).to_bytes(8, "little") + b"{}",
+        "a.parquet": b"PAR1...PAR1",
+        "a.jpg": b"\xff\xd8\xff\xe0",
+        "a.pth": b"\x80\x02",
+        "a.html": b"<html>",
+        "a.csv": "sentence,ümlaut".encode(),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        assert find_content_fault(tmp_path / name, name) is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "content", "fault"),
+    [
+        ("a.csv", b"", "it is empty"),
+        ("a.csv", b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>log in", "it is a web page"),
+        ("a.csv", b"a,b\0c", "it contains binary data"),
+        ("a.json", b'{"a": [1, 2', "no complete json file"),
+        ("a.json.gz", gzip.compress(b"{}" * 5000)[:-9], "no complete gz file"),
+        ("a.jsonl", b'{"a": 1}\n{"a":', "no complete jsonl file"),
+        ("a.zip", b"PK\x03\x04 and no end", "no complete zip file"),
+        ("a.tar", TAR[:2000], "no complete tar file"),
+        ("a.safetensors", (2).to_bytes(8, "little") + b"{}and more", "no complete safetensors file"),
+        ("a.parquet", b"PAR1 and no end", "no complete parquet file"),
+        ("a.jpg", b"\x89PN", "no complete jpg file"),
+        ("a.pth", b"text", "no complete pth file"),
+    ],
+)
+def test_a_first_download_that_cannot_be_the_file_is_not_recorded(locked, server, tmp_path, origin, content, fault):
+    server.content = content
+    with pytest.raises(UserError, match=f"did not give the file .*{fault}"):
+        locked("whole", origin=origin)
+    assert not (tmp_path / "lock.yaml").exists()
+    assert not (tmp_path / "data.bin").exists()
+
+
 def test_files_are_requested_from_the_mirror(server, tmp_path, monkeypatch):
     monkeypatch.setenv("WALTZ_MIRROR", f"http://127.0.0.1:{server.server_port}/mirror")
-    downloads.download("https://example.org/d", tmp_path / "d", SHA, "by hand", lambda _: None)
+    downloads.download("https://example.org/d", tmp_path / "d", SHA, "by hand", wait=lambda _: None)
     assert (tmp_path / "d").read_bytes() == CONTENT
 
 

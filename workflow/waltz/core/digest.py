@@ -13,6 +13,21 @@ from pathlib import Path
 import waltz
 
 PACKAGE = Path(waltz.__file__).parent
+INFRASTRUCTURE = frozenset(
+    {
+        "waltz",  # the version
+        "waltz.core.devices",
+        "waltz.core.digest",
+        "waltz.core.errors",
+        "waltz.core.files.atomic",
+        "waltz.core.files.content_checks",
+        "waltz.core.files.downloads",
+        "waltz.core.files.packages",
+        "waltz.core.job_records",
+        "waltz.core.run_lock",
+    }
+)
+"""Modules that say how a job runs, and decide none of the values that it writes: they are in no digest."""
 IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
 """Fields of syntax tree nodes that carry no further information."""
 
@@ -20,6 +35,8 @@ IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
 @functools.cache
 def digest(script: str | Path, *modules: str) -> str:
     """Return the digest of a script and of every module of `waltz` that it imports, directly or indirectly.
+
+    Modules of the infrastructure do not count, so that a new fact in run records, or a new version, reruns nothing.
 
     Args:
         script: Path of a Python file.
@@ -44,7 +61,7 @@ def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
     return files
 
 
-def _find_file(module: str) -> Path | None:
+def find_file(module: str) -> Path | None:
     """Return the file of a module of the package, or None if the name is a function or a class."""
     base = PACKAGE.joinpath(*module.split(".")[1:])
     package = base / "__init__.py"
@@ -64,7 +81,7 @@ def _find_files(names: Iterable[str]) -> dict[str, Path]:
     """Return the files of the modules that imported names denote or belong to, by module name."""
     parts = [name.split(".") for name in names if name.split(".")[0] == PACKAGE.name]
     modules = {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
-    return {module: file for module in modules if (file := _find_file(module))}
+    return {module: file for module in modules - INFRASTRUCTURE if (file := find_file(module))}
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from waltz.core.files.downloads import LARGEST_BYTES
 from waltz.instruments import INSTRUMENTS
 
 ITEM_FORMATS = ("valse-release", "pairs")
@@ -589,6 +590,8 @@ class Study(Section):
     relative to where snakemake runs."""
     weights: Text = "resources/weights"
     """Folder of weights that are fetched by url or at the lock file's commit; resources/weights by default."""
+    largest_download: Annotated[int, Field(ge=1)] = LARGEST_BYTES
+    """Bytes at which the download of a file stops if its size is not given; 50 GB by default."""
     skipped: dict[str, Text] = {}
     """Models that this study does not run, by name, each with the reason that their cells give."""
     export: Export = Export()

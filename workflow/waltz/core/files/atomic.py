@@ -22,7 +22,8 @@ def replace_file(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{path.name}.{platform.node()}."
     for stale in path.parent.glob(f"{glob.escape(prefix)}*.tmp"):
-        if not psutil.pid_exists(int(stale.suffixes[-2].removeprefix("."))):
+        process = stale.name.removeprefix(prefix).removesuffix(".tmp")
+        if process.isdecimal() and not psutil.pid_exists(int(process)):
             stale.unlink(missing_ok=True)
     temporary = path.with_name(f"{prefix}{os.getpid()}.tmp")
     try:

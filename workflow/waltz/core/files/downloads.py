@@ -29,17 +29,23 @@ WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 16
 """Most bytes that are lost if the connection breaks."""
+LARGEST_BYTES = 50_000_000_000
+"""Bytes at which the download of a file stops if its size is not known, unless the study says otherwise."""
 PERMANENT_STATUSES = {400, 401, 403, 404, 410, 451}
 """HTTP statuses that do not change on a retry."""
 
 
-def provide_raw_file(file: Mapping[str, Any], target: Path, lock_file: Path) -> None:
+def provide_raw_file(
+    file: Mapping[str, Any], target: Path, lock_file: Path, cache: Path, largest: int = LARGEST_BYTES
+) -> None:
     """Copy or fetch a raw file: from the user's own path, a local copy below `$WALTZ_DATA`, or the network.
 
     Args:
         file: The study's entry of the file.
         target: Path of the file.
         lock_file: The download lock file.
+        cache: Folder of all that was fetched, by checksum.
+        largest: Bytes at which the download of a file whose size is not known stops.
     Raises:
         UserError: The file is absent, differs from its checksum or from the lock file, or cannot be fetched.
     """
@@ -50,7 +56,7 @@ def provide_raw_file(file: Mapping[str, Any], target: Path, lock_file: Path) -> 
         advice = (
             f"put a copy into a folder as {name} and set WALTZ_DATA to the folder, or name it as `path` in the study"
         )
-        fetch(file["url"], target, file["sha256"], lock_file, advice, file.get("size"))
+        fetch(file["url"], target, file["sha256"], lock_file, cache, advice, file.get("size"), largest)
     elif expected == LOCK_ON_DOWNLOAD:
         record_file(lock_file, file["url"].partition("#")[0], source)
         copy_checked(source, target, None)
@@ -95,39 +101,72 @@ def fetch(
     target: Path,
     checksum: str,
     lock_file: Path,
+    cache: Path,
     advice: str,
     size: int | None = None,
+    largest: int = LARGEST_BYTES,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Fetch a file and check it against its checksum, or the one recorded at the first download.
+    """Fetch a file once, and check it against its checksum, or the one recorded at the first download.
+
+    The file is stored in the cache under its checksum and linked to its target. What the cache holds is never fetched
+    again, even if the target was deleted.
 
     Args:
         url: Address; a part after `#` is ignored.
         target: Path of the file.
         checksum: SHA-256 of the file, or `lock`.
         lock_file: The download lock file.
+        cache: Folder of all that was fetched, by checksum.
         advice: Instruction to provide the file by hand, for the error.
         size: Bytes of the file, if known.
+        largest: Bytes at which a download stops if the size is not known.
         wait: Called with the seconds between two attempts.
     Raises:
-        UserError: As `download`, or the file differs from the lock file.
+        UserError: As `download`, or the file differs from the lock file, or cannot be what its name says.
     """
     origin = url.partition("#")[0]
-    if checksum != LOCK_ON_DOWNLOAD:
-        download(url, target, checksum, advice, wait)
+    known: str | None = checksum
+    if checksum == LOCK_ON_DOWNLOAD:
+        known = read_recorded(lock_file, origin, "sha256")
+        if known:
+            advice = f"{lock_file} records the checksum of the first download; {advice}"
+    if known and _link_cached(cache / known, known, target):
         return
+    cache.mkdir(parents=True, exist_ok=True)
+    received = cache / f"{(known or hashlib.sha256(url.encode()).hexdigest())[:16]}-{target.name}"
+    download(url, received, known, advice, size, largest, wait)
+    if known is None:
+        from waltz.core.files.content_checks import find_content_fault  # its readers, which plans do not need
 
-    def check_and_record(part: Path) -> None:
-        received = part.stat().st_size
-        if size is not None and received != size:
-            part.unlink()
-            raise UserError(f"{target.name}: {origin} gave {received} bytes, the study says {size}; {advice}")
-        record_file(lock_file, origin, part)
+        if fault := find_content_fault(received, get_file_name(origin)):
+            received.unlink()
+            raise UserError(f"{target.name}: {origin} did not give the file ({fault}); {advice}")
+        known = compute_sha256(received)
+        record_download(lock_file, origin, {"sha256": known, "size": received.stat().st_size})
+    received.replace(cache / known)
+    _link(cache / known, target)
 
-    recorded = read_recorded(lock_file, origin, "sha256")
-    if recorded:
-        advice = f"{lock_file} records the checksum of the first download; {advice}"
-    download(url, target, recorded, advice, wait, check_and_record)
+
+def _link_cached(cached: Path, checksum: str, target: Path) -> bool:
+    """Link a file of the cache to a target, and return whether the cache holds it undamaged."""
+    if not cached.is_file():
+        return False
+    if compute_sha256(cached) != checksum:
+        log.warning("%s is damaged and is fetched again", cached)
+        cached.unlink()
+        return False
+    _link(cached, target)
+    return True
+
+
+def _link(source: Path, target: Path) -> None:
+    """Create a hard link, or a copy where the file system has no links."""
+    with replace_file(target) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
 
 
 def download(
@@ -135,21 +174,24 @@ def download(
     target: Path,
     expected: str | None,
     advice: str,
+    size: int | None = None,
+    largest: int = LARGEST_BYTES,
     wait: Callable[[float], None] = time.sleep,
-    check: Callable[[Path], None] = lambda part: None,
 ) -> None:
     """Fetch a file with retries that continue an interrupted download.
 
     The received part stays next to the target under a name with the checksum of the file (of the url, if that of the
-    file is not known), so that a later run continues it too.
+    file is not known), so that a later run continues it too. A part is continued only if the checksum will tell
+    whether it fits, or if the server confirms that the file has not changed since (`If-Range`).
 
     Args:
         url: Address, which is requested from `$WALTZ_MIRROR` if that is set.
         target: Path of the file.
         expected: SHA-256 of the file; None if it is not known.
         advice: Instruction to provide the file by hand, for the error.
+        size: Bytes of the file; None if they are not known.
+        largest: Bytes at which the download stops if the size is not known.
         wait: Called with the seconds between two attempts.
-        check: Called with the complete file before it is renamed; may raise an error.
     Raises:
         UserError: No matching file was received; the message names file, url and what to do.
     """
@@ -161,20 +203,27 @@ def download(
         if attempt:
             wait(WAIT_SECONDS * 2 ** (attempt - 1))
         try:
-            _continue_download(apply_mirror(url), part)
+            _continue_download(apply_mirror(url), part, expected is not None, size, largest)
         except _RefusedError as refusal:
             fault = str(refusal)
+            if part.exists() and not part.stat().st_size:
+                _delete_part(part)
             break
         except OSError as error:
             fault = str(error)
         else:
             checksum = compute_sha256(part) if expected else None
-            if checksum == expected:
-                check(part)
+            received = part.stat().st_size
+            if checksum == expected and size in (None, received):
                 part.replace(target)
+                _delete_part(part)
                 return
-            part.unlink()
-            fault = f"the received file has sha256 {checksum}, not {expected}"
+            _delete_part(part)
+            fault = (
+                f"the received file has sha256 {checksum}, not {expected}"
+                if checksum != expected
+                else f"the server gave {received} bytes, the study says {size}"
+            )
         log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, fault)
     raise UserError(f"{target.name}: cannot be fetched from {url} ({fault}); {advice}")
 
@@ -183,29 +232,64 @@ class _RefusedError(Exception):
     """Answer of a server that a retry does not change."""
 
 
-def _continue_download(url: str, part: Path) -> None:
-    """Append what is missing of a file, or write the whole file if the server sends no ranges."""
+def _get_version_file(part: Path) -> Path:
+    """Return the path of the file with the entity tag, or date of change, of a partly received file."""
+    return part.with_name(f"{part.name}.version")
+
+
+def _delete_part(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _get_version_file(part).unlink(missing_ok=True)
+
+
+def _continue_download(url: str, part: Path, has_checksum: bool, size: int | None, largest: int) -> None:
+    """Append what is missing of a file, or write the whole file if the server sends no ranges or has another version.
+
+    Raises:
+        _RefusedError: The server has no such file.
+        OSError: The file is not complete; a further attempt may continue it.
+    """
     import requests  # takes 0.15 s, which processes that download nothing save
 
+    version_file = _get_version_file(part)
+    version = version_file.read_text(encoding="utf-8") if version_file.exists() else ""
+    if part.exists() and not has_checksum and not version:
+        part.unlink()
     received = part.stat().st_size if part.exists() else 0
-    headers = {"Range": f"bytes={received}-"} if received else {}
+    headers = {"Accept-Encoding": "identity"}
+    if received:
+        headers |= {"Range": f"bytes={received}-"} | ({"If-Range": version} if version else {})
     try:
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS) as response:
-            if response.status_code in PERMANENT_STATUSES:
-                raise _RefusedError(f"HTTP {response.status_code} {response.reason}")
-            if received and response.status_code == requests.codes.range_not_satisfiable:
-                return
+            status = response.status_code
+            if status in PERMANENT_STATUSES:
+                raise _RefusedError(f"HTTP {status} {response.reason}")
+            if received and status == requests.codes.range_not_satisfiable:
+                if response.headers.get("Content-Range", "") == f"bytes */{received}":
+                    return
+                part.unlink()
+                raise OSError("the server has a file of another length than the received part")
             response.raise_for_status()
-            is_page = response.headers.get("Content-Type", "").startswith("text/html")
+            resumed = received > 0 and status == requests.codes.partial_content
+            if status != requests.codes.ok and not resumed:
+                raise _RefusedError(f"HTTP {status} {response.reason}, without the file")
+            if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {received}-"):
+                part.unlink()
+                raise OSError("the server sent another range than was requested")
+            is_page = response.headers.get("Content-Type", "").lower().startswith("text/html")
             if is_page and not url.endswith((".html", ".htm")):
                 raise _RefusedError("the server sent a web page instead of the file")
-            resumed = received > 0 and response.status_code == requests.codes.partial_content
+            new_version = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
+            version_file.write_text("" if new_version.startswith("W/") else new_version, encoding="utf-8")
+            limit = largest if size is None else size
             with part.open("ab" if resumed else "wb") as file:
                 for chunk in response.iter_content(CHUNK_BYTES):
+                    if file.tell() + len(chunk) > limit:
+                        file.truncate(0)
+                        raise _RefusedError(f"the server sent more than {limit} bytes")
                     file.write(chunk)
-            length = response.headers.get("Content-Length")
-            arrived = part.stat().st_size - (received if resumed else 0)
-            if length and "Content-Encoding" not in response.headers and arrived < int(length):
+            length, arrived = response.headers.get("Content-Length", ""), response.raw.tell()
+            if length.isdecimal() and arrived < int(length):
                 raise OSError(f"the connection ended after {arrived} of {length} bytes")
     except requests.ConnectionError as error:
         log.warning("%s", error)
