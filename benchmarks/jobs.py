@@ -52,13 +52,17 @@ def write_times():
         with open(os.path.join(os.environ["JOB_TIMES"], f"{os.getpid()}.json"), "w") as file:
             json.dump(times, file)
 
+def write_times_of_server():
+    if not main and any("multiprocessing.forkserver" in word for word in sys.orig_argv):
+        write_times()  # Snakemake does not wait for its end
+
 def begin_job():
     global start
     start = time.time()
     imports.clear()
 
 _frozen_importlib._find_and_load = time_import
-os.register_at_fork(after_in_child=begin_job)
+os.register_at_fork(before=write_times_of_server, after_in_child=begin_job)
 atexit.register(write_times)
 """
 

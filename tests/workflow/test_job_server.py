@@ -17,7 +17,7 @@ TABLES = ("results/tiny/reporting/tables/thesis-A.2.csv", "results/tiny/reportin
 def test_jobs_of_a_large_run_are_forked_and_give_the_same(fresh: Checkout, tiny_run: Checkout, least, forked):
     server = "workflow/waltz/core/job_server.py"
     fresh.edit(server, "LEAST_JOBS = 30", f"LEAST_JOBS = {least}")
-    fresh.edit("Snakefile", "start_job_server(PythonScript)", "start_job_server(PythonScript).wait(60)")
+    fresh.edit("Snakefile", "start_job_server(PythonScript)", "start_job_server(PythonScript).wait(300)")
     script = fresh.folder / "workflow/scripts/table.py"
     script.write_text(script.read_text() + NOTE)
     fresh.snakemake(*TABLES)
