@@ -108,7 +108,7 @@ def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(dec
     )
     estimate, players = attribution.estimate, attribution.players
     assert estimate.residual < 1e-5
-    value = "log-probability" if profile == "equations" else "first-step-logit"
+    value = "probability" if profile == "equations" else "first-step-logit"
     assert estimate.value == pytest.approx(score_targets(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
     blank = dataclasses.replace(picture, pixels=picture.pixels * (players.cells == players.patches))
     hidden = score_targets(decoder, [prompt], [blank], [(7,)], value)[0]

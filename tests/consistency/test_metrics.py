@@ -100,8 +100,12 @@ def test_cc_shap_its_companions_and_shares_of_text():
     assert metrics["d", "post-hoc", "cc_shap_posthoc"]["value"] == pytest.approx(0.4)
     assert metrics["d", "post-hoc", "cc_shap_posthoc"]["n"] == 2
     assert metrics["d", "post-hoc", "cc_shap_posthoc:kl"]["value"] == pytest.approx(0.75)
-    assert metrics["d", "post-hoc", "t_shap_prediction"]["value"] == pytest.approx(60)
-    assert metrics["d", "post-hoc", "t_shap_explanation"]["value"] == pytest.approx(90)
+    assert metrics["d", "post-hoc", "t_shap_prediction_shared"]["value"] == pytest.approx(60)
+    assert metrics["d", "post-hoc", "t_shap_explanation_shared"]["value"] == pytest.approx(90)
+    published, _ = one(cc_shap=[{**row, "profile": "published"} for row in rows])
+    assert published["d", "post-hoc", "t_shap_prediction"]["value"] == pytest.approx(60)
+    assert published["d", "post-hoc", "t_shap_explanation"]["value"] == pytest.approx(90)
+    assert not published.keys() & {("d", "post-hoc", f"t_shap_{side}_shared") for side in ("prediction", "explanation")}
 
 
 def test_texts_without_an_image_have_no_share_of_text():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2 import Template
 
 from waltz.core.errors import UserError
 from waltz.core.files.resources import RESOURCES
@@ -32,6 +33,7 @@ from waltz.evaluation.prompting.prompts import (
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question
+from waltz.model_registry import resolve_model
 from waltz.models.decoders.decoder import Turn
 
 SNAPSHOTS = Path(__file__).parent / "prompts"
@@ -229,7 +231,7 @@ def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
         ("user", False),
         ("assistant", False),
     ]
-    assert prompt.turns[1].text == "The best answer is: (A)"
+    assert prompt.turns[1].text == "The correct answer is: (A)"
     for of in (None, IMAGES["open"]):
         assert not render_prompt("same-meaning", of, build_equations_template(chat), GIVEN).turns[0].image
     assert render_prompt("vqascore", IMAGES["single"], build_equations_template(chat), {"text": "A dog."}).turns == (
@@ -238,6 +240,57 @@ def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
     assert render_prompt("answer", TEXTS["comve"], build_equations_template(join_turns)).text.endswith(
         "\nThe best answer is: Sentence ("
     )
+
+
+@pytest.mark.parametrize("form", ["pairwise", "single"])
+def test_both_multiple_choice_settings_of_vl_decoders_end_as_the_thesis_defines_them(form: str) -> None:
+    # thesis 3.5.2, 4.4.1 and 5.6.1, decoders paper B.4
+    question = {
+        "pairwise": 'Which caption is a correct description of the image? Is it (A): "A dog." or is it (B): "A cat."?',
+        "single": 'Here is a tentative caption for the image: "A dog.". Does the caption accurately describe the'
+        " image or is there something wrong with it? Choose one of the following answers: (A): The caption is"
+        " correct; (B): The caption is incorrect.",
+    }[form]
+    prompt = render_prompt("answer", IMAGES[form], build_equations_template(chat))
+    assert [turn.text for turn in prompt.turns] == [question, "The correct answer is: ("]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "system"),
+    [
+        *((f"llama2-{size}{chat}", LLAMA[8:-11]) for size in ("7b", "13b") for chat in ("", "-chat")),
+        ("llava-next-vicuna", VICUNA[:-1]),
+        *((name, None) for name in ("mistral-7b-chat", "falcon-7b-chat", "bakllava", "llava-next-mistral")),
+    ],
+)
+def test_conversations_of_llama_2_and_vicuna_begin_with_their_system_prompt(
+    name: str, system: str | None, kind: str
+) -> None:
+    # thesis C.4: "at the beginning of all conversations for all LLaMA 2 models"
+    spec = resolve_model(name, {})
+    asked = IMAGES["pairwise"] if spec.kind == "vision" else TEXTS["comve"]
+    template = build_equations_template(chat, read_prompt_file("equations", spec.prompts or None))
+    turns = render_prompt(kind, asked, template, GIVEN).turns
+    assert [turn.text for turn in turns if turn.speaker == "system"] == ([] if system is None else [system])
+    if system is not None:
+        assert turns[0] == Turn("system", system)
+
+
+def test_chat_templates_of_waltz_render_a_system_prompt_as_its_model_reads_it() -> None:
+    def render(name: str, *messages: tuple[str, object]) -> str:
+        source = (RESOURCES / "chat-templates" / f"{name}.jinja").read_text(encoding="utf-8").rstrip("\n")
+        turns = [{"role": role, "content": content} for role, content in messages]
+        return Template(source).render(messages=turns, add_generation_prompt=True, bos_token="<s>", eos_token="</s>")
+
+    assert render("llama2", ("system", "Be kind."), ("user", "Why?"), ("assistant", "So."), ("user", "Yes?")) == (
+        "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nWhy? [/INST] So. </s>[INST] Yes? [/INST]"
+    )
+    assert render("llama2", ("user", "Why?")) == "<s>[INST] Why? [/INST]"
+    parts = [{"type": "image"}, {"type": "text", "text": "Why?"}]
+    system = ("system", [{"type": "text", "text": "Be kind."}])
+    assert render("llava", system, ("user", parts)) == "Be kind. USER: <image>\nWhy? ASSISTANT:"
+    assert render("llava", ("user", parts)) == "USER: <image>\nWhy? ASSISTANT:"
 
 
 def test_an_edited_item_stands_in_the_place_of_its_words() -> None:

@@ -60,6 +60,8 @@ class Fidelity:
         continues_mistakes: Whether the model goes on from an inserted mistake.
         separate_biased_generations: Whether the mention and the answer of the biasing test come from two generations.
         comve_pair: `shared` asks every item of ComVE about one pair of sentences, `own` about its own.
+        answer_from_explanation: Which answer to an input with the explanation is consistent: the `gold` one, or the
+            `prediction` that the model gave before.
         compares_meaning: Whether a study may compare open answers by their meaning.
         accepts_empty: Whether tests give a verdict on empty texts and where there is nothing to edit.
     """
@@ -96,6 +98,7 @@ class Fidelity:
     continues_mistakes: bool
     separate_biased_generations: bool
     comve_pair: Literal["shared", "own"]
+    answer_from_explanation: Literal["gold", "prediction"]
     compares_meaning: bool
     accepts_empty: bool
 
@@ -133,6 +136,7 @@ PUBLISHED = Fidelity(
     continues_mistakes=False,
     separate_biased_generations=True,
     comve_pair="shared",
+    answer_from_explanation="gold",
     compares_meaning=False,
     accepts_empty=True,
 )
@@ -171,6 +175,7 @@ EQUATIONS = Fidelity(
     continues_mistakes=True,
     separate_biased_generations=False,
     comve_pair="own",
+    answer_from_explanation="prediction",
     compares_meaning=True,
     accepts_empty=False,
 )

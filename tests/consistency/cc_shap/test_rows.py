@@ -155,7 +155,7 @@ def test_cached_items_are_used_again_and_seeds_are_separate(how_of, monkeypatch)
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, refuse)
     assert rows_of(how, TEXT) == (rows, contributions)
-    for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="probability")):
+    for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="log-probability")):
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(changed, TEXT)
 

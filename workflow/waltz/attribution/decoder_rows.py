@@ -9,7 +9,7 @@ from typing import Any
 from waltz.attribution.encoder_rows import count_outcomes, keep_coalitions
 from waltz.attribution.item_selection import select_decoder_items
 from waltz.attribution.prompt_attribution import (
-    LOG_PROBABILITY,
+    PROBABILITY,
     PromptGame,
     PromptSettings,
     attribute_prompts,
@@ -51,7 +51,7 @@ class AnswerAttribution:
     decoder: Decoder
     template: PromptTemplate
     settings: AttributionSettings
-    value: str = LOG_PROBABILITY
+    value: str = PROBABILITY
     stored: Path = Path(".store")
 
     @property

@@ -27,8 +27,8 @@ from waltz.models.decoders.coalitions import Coalitions, Game, Players, build_eq
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets_in_batches
 from waltz.models.decoders.decoder import UNDERSCORE, Decoder, PreparedImage
 
-LOG_PROBABILITY = "log-probability"
-"""The explained value of a token in `equations` where a study names no other."""
+PROBABILITY = "probability"
+"""The explained value of a token in `equations` where a study names no other (thesis 4.3.2)."""
 PERMUTATIONS = 4
 """Permutations of one prompt in CC-SHAP with `equations` where a study gives no number."""
 BUDGETS = (600, 700, 800, 900)
@@ -86,7 +86,7 @@ class PromptSettings:
     evaluations: int | None = None
     permutations: int = PERMUTATIONS
     standard_error: float | None = None
-    value: str = LOG_PROBABILITY
+    value: str = PROBABILITY
     min_contribution: float = MIN_CONTRIBUTION
     budgets: tuple[int, ...] = BUDGETS
     partition_rows: int = PUBLISHED_ROWS

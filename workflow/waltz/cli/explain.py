@@ -83,8 +83,8 @@ def explain_command(
     value: Annotated[
         str | None,
         typer.Option(
-            help="What is explained of a token: log-probability, probability, logit, log-odds (equations).",
-            show_default="log-probability",
+            help="What is explained of a token: probability, log-probability, logit, log-odds (equations).",
+            show_default="probability",
         ),
     ] = None,
     max_evals: Annotated[

@@ -17,6 +17,7 @@ from waltz.consistency.aggregates import (
 from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling
+from waltz.fidelity import get_fidelity
 
 Row = Mapping[str, Any]
 
@@ -38,6 +39,10 @@ ACCURACY_METRICS = {POST_HOC: "accuracy", COT: "accuracy_cot"}
 """Metric of the accuracy of the answers that the tests start from, by setting (figures of thesis C.2, C.4)."""
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns next to CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
+T_SHAP_COLUMNS = {"t_shap_prediction": "t_shap_answer", "t_shap_explanation": "t_shap_explanation"}
+"""Column of T-SHAP by metric."""
+SHARED = "_shared"
+"""Suffix of T-SHAP's metrics where only the tokens that the prompts of answer and explanation share are players."""
 AVERAGE = "average"
 RESCALED_AVERAGES = ("rescaled_average", "rescaled_tests", "rescaled_cc_shap")
 """Averages over data sets of tests and CC-SHAP, of the tests alone, and of CC-SHAP alone (thesis C.1)."""
@@ -71,8 +76,8 @@ def build_metric_rows(runs: Runs, how: Resampling, pooled_dataset: str = "all") 
     """Build the rows of all metrics of all models on all data sets, for each seed and over seeds.
 
     A metric with a name of the papers is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds.
-    Tests are percent of the items with a verdict, accuracies and T-SHAP percent, CC-SHAP -1 to 1, its companions as
-    they are.
+    Tests are percent of the items with a verdict, accuracies and T-SHAP percent (T-SHAP with `_shared` where query
+    suffixes do not play), CC-SHAP -1 to 1, its companions as they are.
     `edits:…` are shifts with counterfactual edits, `edits:flipping:…` with those that change the answer,
     `edits:keeping:…` with the others; `…:claim` is 1 where they support the thesis's claim, 0 where they refute it.
 
@@ -167,10 +172,11 @@ def _collect_series(run: ConsistencyRows) -> Series:
         series.setdefault((name, setting), []).append(_build_number(row, row["value"]))
         for companion in COMPANIONS:
             series.setdefault((f"{name}:{companion}", setting), []).append(_build_number(row, row[companion]))
-        for metric, column in (("t_shap_prediction", "t_shap_answer"), ("t_shap_explanation", "t_shap_explanation")):
+        suffix = SHARED if get_fidelity(row["profile"]).shared_players == "prefix" else ""
+        for metric, column in T_SHAP_COLUMNS.items():
             if row["image"] is not None:
                 value = None if row[column] is None else 100.0 * row[column]
-                series.setdefault((metric, setting), []).append(_build_number(row, value))
+                series.setdefault((metric + suffix, setting), []).append(_build_number(row, value))
     return series
 
 

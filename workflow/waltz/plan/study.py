@@ -455,8 +455,8 @@ class Attribution(Section):
     """Most coalitions a text in profile `equations`, or passes of the encoder where the estimator counts those."""
     decoder_sample: Count | None = None
     """Number of items a data set of decoders, whose passes cost most (100 in the thesis); `sample` where absent."""
-    value: Value = "log-probability"
-    """Value of a decoder's output token that is explained in profile `equations`; log-probability by default."""
+    value: Value = "probability"
+    """Value of a decoder's output token that is explained in profile `equations`; probability by default."""
     standard_error: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, json_schema_extra={"nullable": True}
     )
@@ -498,7 +498,7 @@ class CcShap(Section):
     kinds: Annotated[list[Literal["post-hoc", "cot"]], Field(min_length=1)] | None = None
     """Kinds of explanation; both where absent."""
     value: Value | None = None
-    """Value of a decoder's output token that is explained in profile `equations`; log-probability by default."""
+    """Value of a decoder's output token that is explained in profile `equations`; probability by default."""
     edits: bool | Names = False
     """Whether contributions are compared before and after counterfactual edits as well; a list names the models of
     `consistency.models` for which they are."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.attribution.prompt_attribution import (
-    LOG_PROBABILITY,
+    PROBABILITY,
     PromptSettings,
     build_columns,
 )
@@ -128,7 +128,7 @@ def build_setup(
     if dialogue.fidelity.estimators:
         settings = apply_family_rules(settings, decoder, template)
     else:
-        value = cc_shap.get("value", LOG_PROBABILITY)
+        value = cc_shap.get("value", PROBABILITY)
         settings = replace(settings, permutations=cc_shap["permutations"], value=value)
     return CCShapSetup(dialogue, settings, kinds, stored)
 

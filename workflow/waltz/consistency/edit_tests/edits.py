@@ -287,13 +287,15 @@ def run_input_from_explanation(
 ) -> TestSteps[EditTestResult]:
     """Replace the sensible sentence by the explanation and ask again which sentence is nonsense.
 
+    The annotators' label decides which sentence is sensible, whatever the model answered (thesis, Table 5.1, note 5).
+
     Args:
         question: An item of ComVE, whose first label stands for the first sentence and whose gold label for the
             nonsensical one.
         settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
     Returns:
-        Consistent where the new answer is the nonsensical sentence. Without a verdict, in `equations`, where the
-        explanation is empty.
+        Consistent where the answer stays (`equations`, thesis 5.2.2), or where the new answer is the nonsensical
+        sentence (`published`). Without a verdict, in `equations`, where the explanation is empty.
     Raises:
         UserError: The item is of another task, or `published` is given no pair.
     """
@@ -318,11 +320,15 @@ def run_input_from_explanation(
     fields["second" if gold == question.labels[0] else "first"] = explanation
     edited = replace(question, fields=fields)
     (after,) = yield [settings.request(FROM_EXPLANATION, edited, "answer")]
+    if settings.fidelity.answer_from_explanation == "gold":
+        consistent, reason = after == gold, f"the explanation is taken for {'sense' if after == gold else 'nonsense'}"
+    else:
+        consistent, reason = after == answer, f"the answer {'stays' if after == answer else 'changes'}"
     return EditTestResult(
-        verdict=int(after == gold),
+        verdict=int(consistent),
         answer=answer,
         edited_answer=after,
-        reason=f"the explanation is taken for {'sense' if after == gold else 'nonsense'}",
+        reason=reason,
         explanation=explanation,
         edited_input=render_question(edited, prompt_file)[0],
     )

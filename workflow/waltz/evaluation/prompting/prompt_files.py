@@ -60,9 +60,12 @@ FIELDS = {
 
 TEXT_FIELDS = {"answer", "reasoning", "sentence", "text", "other"}
 MARKERS = {"system", "begin", "begin_image", "end", "cot_blank", "helper_system", "helper_begin", "helper_end"}
-PART_FIELDS = {"input", "lead", "remark", "first_begin"}
+PART_FIELDS = {"input", "opening", "lead", "remark", "first_begin"}
 SUFFIX_RULES = ("bare", "less-two", "two")
 SPEAKERS = ("system", "user", "assistant")
+
+OPENING = "The best answer is:"
+"""Text with which an answer begins where a form names no other."""
 
 Script = Mapping[str, Mapping[str, Any]]
 """Prompts by answer type and kind."""
@@ -77,12 +80,14 @@ class QuestionForm:
         lead: Text before the label in an answer.
         answer_type: `choice` or `open`.
         label_texts: Texts of labels that are not spelled by their letter, by letter.
+        opening: Text with which an answer begins.
     """
 
     text: str
     lead: str
     answer_type: str
     label_texts: Mapping[str, str]
+    opening: str = OPENING
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ class PromptFile:
         affirms: The answer to `vqascore` whose probability is the score.
         scripts: Prompts by script, answer type and kind; the one script of `equations` is named `turns`.
         families: Families of models by name; empty in `equations`.
+        system: System prompt of all conversations in `equations`; empty for none.
     """
 
     profile: str
@@ -120,6 +126,7 @@ class PromptFile:
     affirms: str
     scripts: Mapping[str, Script]
     families: Mapping[str, PromptFamily]
+    system: str = ""
 
 
 def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile:
@@ -139,10 +146,10 @@ def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile
         entries = _merge(entries, _read_yaml(path))
     by_family = get_fidelity(profile).prompts == "families"
     script_key = "scripts" if by_family else "turns"
-    keys = {"forms", "remark", "affirms", *(("scripts", "families") if by_family else ("turns",))}
+    keys = {"forms", "remark", "affirms", *(("scripts", "families") if by_family else ("system", "turns"))}
     if odd := sorted(set(entries) ^ keys):
         raise UserError(f"{path}: key {odd[0]!r} is {'unknown' if odd[0] in entries else 'missing'}")
-    texts = {key: entries[key] for key in ("remark", "affirms")}
+    texts = {key: entries[key] for key in ("remark", "affirms", "system") if key in keys}
     parts = {key: entries[key] for key in sorted(keys - set(texts))}
     expected_types = [*((key, str, "text") for key in texts), *((key, dict, "mapping") for key in parts)]
     for key, expected, name in expected_types:
@@ -237,7 +244,7 @@ def _parse_form(name: str, entry: Any, path: Path) -> QuestionForm:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UserError(f"{location}: 'text' is missing or no text")
     _check_fields(entry["text"], FIELDS[name], location)
-    keys = ("answer_type", "label_texts", "lead", "text")
+    keys = ("answer_type", "label_texts", "lead", "opening", "text")
     if odd := sorted(set(entry) - set(keys)):
         raise UserError(f"{location}: unknown key {odd[0]!r}; expected one of {', '.join(keys)}")
     label_texts = entry.get("label_texts", {})
@@ -245,7 +252,10 @@ def _parse_form(name: str, entry: Any, path: Path) -> QuestionForm:
         raise UserError(
             f"{location}: 'label_texts' is no mapping of labels to texts; write yes and no in quotation marks"
         )
-    return QuestionForm(entry["text"], entry.get("lead", ""), entry.get("answer_type", "choice"), label_texts)
+    answer_type, lead, opening = (
+        entry.get(key, default) for key, default in (("answer_type", "choice"), ("lead", ""), ("opening", OPENING))
+    )
+    return QuestionForm(entry["text"], lead, answer_type, label_texts, opening)
 
 
 def _parse_family(name: str, entry: Any, scripts: Mapping[str, Any], path: Path) -> PromptFamily:

@@ -175,6 +175,7 @@ def render_prompt(
     if "input" in texts:
         words, field_spans = texts["input"], {}
     values = {
+        "opening": form.opening if form else "",
         "lead": form.lead if form else "",
         "remark": template.prompt_file.remark.format_map(texts) if "biased" in texts else "",
         **{name: text for name, text in texts.items() if name != "input"},
@@ -227,6 +228,8 @@ def _render_equations(
     def build_turns(item_words: str) -> tuple[Turn, ...]:
         prompt = get_prompt(template.prompt_file.scripts["turns"][answer_type], kind)
         turns = [next(iter(turn.items())) for turn in prompt]
+        if template.prompt_file.system:
+            turns.insert(0, ("system", template.prompt_file.system))
         first_user = next((index for index, (speaker, _) in enumerate(turns) if speaker == "user"), None)
         image_turn = first_user if has_image else None
         fields = {**values, "input": item_words}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from waltz.consistency.metrics import RESCALED_AVERAGES
+from waltz.consistency.metrics import RESCALED_AVERAGES, SHARED, T_SHAP_COLUMNS
 from waltz.reporting.tables.declaration import (
     ENCODER,
     LANGUAGE,
@@ -314,9 +314,17 @@ TEXT_METRICS = {
     "accuracy_cot": ACCURACY_AFTER_COT,
     **_locate_consistency(*COT_TESTS, "cc_shap_cot"),
 }
-VISION_METRICS = _locate_consistency(
-    *("t_shap_prediction", "t_shap_explanation", *CC_SHAPS),
-    *("counterfactual_edits", *COT_TESTS),
+VISION_METRICS = {
+    **{
+        metric: tuple(NumberSource("consistency", metric + suffix, (PAPER_SETTING,)) for suffix in ("", SHARED))
+        for metric in T_SHAP_COLUMNS
+    },
+    **_locate_consistency(*CC_SHAPS, "counterfactual_edits", *COT_TESTS),
+}
+PLAYERS = (
+    "T-SHAP: all tokens of the prompt are players in `published`, as in Table 4.3 in both profiles; in `equations`"
+    " those that the prompts of answer and explanation share (metrics `t_shap_prediction_shared`,"
+    " `t_shap_explanation_shared`)."
 )
 
 TESTS_OVERVIEW = Declaration(
@@ -382,7 +390,7 @@ VISION_TASKS = Declaration(
     rows=("setting", "metric", "model"),
     model_kinds=(VISION,),
     dataset_aliases={name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
-    notes=(TESTS, "Accuracy on MSCOCO is acc_r: a caption with one of another image."),
+    notes=(TESTS, PLAYERS, "Accuracy on MSCOCO is acc_r: a caption with one of another image."),
 )
 VISION_TASKS_PAPER = replace(
     VISION_TASKS,
@@ -399,7 +407,7 @@ VALSE_TESTS = Declaration(
     },
     rows=("setting", "metric", "model"),
     model_kinds=(VISION,),
-    notes=(TESTS, AVERAGED),
+    notes=(TESTS, PLAYERS, AVERAGED),
 )
 VALSE_TESTS_PAPER = replace(
     VALSE_TESTS,

@@ -12,6 +12,7 @@ from waltz.consistency.metrics import (
     CC_SHAP_METRICS,
     RESCALED_AVERAGES,
     SETTING_OF_TEST,
+    SHARED,
     compute_rescaled_average,
     select_rescaled,
 )
@@ -355,6 +356,7 @@ def _spread_over_seeds(inputs: _Inputs) -> Numbers:
     derived: Numbers = {}
     for (source, metric, model, dataset, setting), number in inputs.numbers.items():
         name, colon, statistic = metric.partition(":")
+        name = name.removesuffix(SHARED)
         is_in_table = inputs.study.models.get(model) in inputs.declaration.model_kinds
         if source != "consistency" or name not in inputs.declaration.sources or not is_in_table:
             continue
