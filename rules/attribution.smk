@@ -151,6 +151,34 @@ rule companions:
         "../workflow/scripts/companions.py"
 
 
+rule answer_companions:
+    """Companion measures of the answers of one encoder with an answering head on one group of data sets."""
+    input:
+        rows=lambda w: PLAN.list_rows_files(PLAN.select_open_questions(w.group)),
+        images=lambda w: PLAN.list_image_files(PLAN.select_open_questions(w.group)),
+        weights=lambda w: MODELS.list_files(w.answerer),
+    output:
+        rows="<results>/attribution/{answerer}/companions/{group}.parquet",
+    log:
+        "<logs>/answer_companions/{answerer}/{group}.log",
+    conda:
+        "../envs/environment.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        **PLAN.companion_settings,
+        **PLAN.resampling,
+        model=lambda w: MODELS.get_settings(w.answerer),
+        datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
+        profiles=STUDY.profiles,
+        code=lambda w: code("answer_companions.py", MODELS.get_module(w.answerer)),
+    script:
+        "../workflow/scripts/answer_companions.py"
+
+
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:

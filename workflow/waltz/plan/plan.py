@@ -476,7 +476,7 @@ class Plan:
         """Return the companion measures of the encoders among some runs of stage attribution."""
         if self.study.attribution.companions is None:
             return []
-        encoders = self.select_attributed_models("encoder")
+        encoders = [*self.select_attributed_models("encoder"), *self.select_attributed_models("answering")]
         groups = dict.fromkeys((run.model, self.group_of[run.dataset]) for run in runs if run.model in encoders)
         return [f"{self.results}/attribution/{model}/companions/{group}.parquet" for model, group in groups]
 

@@ -419,7 +419,8 @@ class Evaluation(Section):
 
 
 class Companions(Section):
-    """EMAP and perceptual score, from the scores of every image with every text; none where absent."""
+    """EMAP and perceptual score of encoders, from the scores of every image with every text, and the perceptual score
+    of answers to questions; none where absent."""
 
     sample: Annotated[int, Field(ge=2)]
     """Number of items a data set; an encoder that fuses early needs 2 x sample x sample passes."""

@@ -34,6 +34,10 @@ COMPANIONS = {
     ("pairs", "emap"): "EMAP",
     ("pairs", "perceptual_text"): "perceptual score, text",
     ("pairs", "perceptual_image"): "perceptual score, image",
+    ("without text", "accuracy"): "accuracy of answers without text",
+    ("without image", "accuracy"): "accuracy of answers without image",
+    ("answering", "perceptual_text"): "perceptual score of answers, text",
+    ("answering", "perceptual_image"): "perceptual score of answers, image",
 }
 """Headings of companion measures, by setting and metric."""
 EDIT_SETTINGS = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}

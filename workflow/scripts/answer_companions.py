@@ -1,0 +1,28 @@
+"""Perceptual score of one encoder's answers, and their accuracy without one modality, on a group's questions."""
+
+from pathlib import Path
+
+from waltz.attribution.answer_companions import compute_answer_companions
+from waltz.core.devices import lease_device
+from waltz.core.files import parquet
+from waltz.core.files.group_files import list_dataset_files
+from waltz.core.intervals import Resampling
+from waltz.core.job_records import log_job
+from waltz.core.schema import METRICS
+from waltz.model_registry import ModelSpec
+from waltz.models.encoders import load_encoder
+
+params, given, output = snakemake.params, snakemake.input, snakemake.output
+
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    rows = compute_answer_companions(
+        load_encoder(ModelSpec(**params.model), device),
+        list_dataset_files(params.datasets, given.rows, given.images),
+        params.profiles,
+        Path(output.rows).parent / ".store",
+        sample=params.sample,
+        repeats=params.repeats,
+        seed=params.seed,
+        resampling=Resampling(params.resamples, params.confidence, params.seed),
+    )
+    parquet.write_rows(output.rows, rows, METRICS)
