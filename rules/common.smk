@@ -24,7 +24,8 @@ def build_plan():
             workflow.configfile(str(file))
         plan = Plan.from_study(read_study(config))
         for model in dict.fromkeys(run.model for run in [*plan.decoded, *plan.tested]):
-            check_prompts(plan.models[model], plan.study.profiles)
+            if model in plan.run_decoders:
+                check_prompts(plan.models[model], plan.study.profiles)
         return plan
     except UserError as error:
         sys.exit(f"waltz: {error}")

@@ -148,6 +148,7 @@ rule merge_consistency_shards:
         "<logs>/merge_consistency_shards/{decoder}/{result}/{group}.log",
     wildcard_constraints:
         result=PLAN.build_pattern(CONSISTENCY_LAYOUTS),
+        decoder=PLAN.build_pattern(PLAN.run_decoders),
     conda:
         "../envs/environment.yaml"
     params:
@@ -155,6 +156,29 @@ rule merge_consistency_shards:
         code=code("merge_shards.py"),
     script:
         "../workflow/scripts/merge_shards.py"
+
+
+rule recorded_tests:
+    """Test verdicts, CC-SHAP and attributions of one model that was run elsewhere on one group of data sets."""
+    input:
+        records=lambda w: PLAN.get_recorded_rows(w.recorded_model),
+    output:
+        tests="<results>/consistency/{recorded_model}/tests/{group}.parquet",
+        tests_run="<results>/consistency/{recorded_model}/tests/{group}.run.json",
+        cc_shap="<results>/consistency/{recorded_model}/cc-shap/{group}.parquet",
+        cc_shap_run="<results>/consistency/{recorded_model}/cc-shap/{group}.run.json",
+        contributions="<results>/consistency/{recorded_model}/contributions/{group}.parquet",
+    log:
+        "<logs>/recorded_tests/{recorded_model}/{group}.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        model=lambda w: MODELS.get_settings(w.recorded_model),
+        datasets=lambda w: PLAN.select_prompted(w.recorded_model, w.group),
+        profiles=STUDY.profiles,
+        code=code("recorded_tests.py"),
+    script:
+        "../workflow/scripts/recorded_tests.py"
 
 
 rule consistency:

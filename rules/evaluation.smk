@@ -180,6 +180,26 @@ rule decode_tasks:
         "../workflow/scripts/decode.py"
 
 
+rule recorded_answers:
+    """Answers of one model that was run elsewhere to the questions of one group of data sets."""
+    input:
+        records=lambda w: PLAN.get_recorded_rows(w.recorded_model),
+    output:
+        scores="<results>/evaluation/{recorded_model}/{group}.parquet",
+        run="<results>/evaluation/{recorded_model}/{group}.run.json",
+    log:
+        "<logs>/recorded_answers/{recorded_model}/{group}.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        model=lambda w: MODELS.get_settings(w.recorded_model),
+        datasets=lambda w: PLAN.select_prompted(w.recorded_model, w.group),
+        profiles=STUDY.profiles,
+        code=code("recorded_answers.py"),
+    script:
+        "../workflow/scripts/recorded_answers.py"
+
+
 rule metrics_part:
     """Every metric of the models of one kind on one group of data sets."""
     input:

@@ -12,7 +12,8 @@ with (
     log_job(snakemake.log[0]),
     open_dataset_images(params.datasets, inputs.get("images") or []) as load_image,
 ):
+    images = load_image if inputs.get("images") else None
     runs = [(params.model, dataset) for dataset in params.datasets]
     tables = {dataset: table for (_, dataset), table in read_runs(inputs.tests, CONSISTENCY, runs).items()}
-    figures = draw_traces(tables, params.model, params.profiles, params.most, params.seed, load_image)
+    figures = draw_traces(tables, params.model, params.profiles, params.most, params.seed, images)
     save_examples(snakemake.output.traces, figures)

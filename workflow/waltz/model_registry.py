@@ -49,7 +49,10 @@ UNPACK_FORMATS = ("folder", "spanbert")
 """Formats that an archive of weights can be unpacked to; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a parameter by dtype."""
+NOT_RECORDED = "not recorded"
+"""Revision of a recorded model where the study gives none."""
 DECISIVE_FIELDS = (
+    "recorded",
     "labels",
     "masked_token",
     "regions",
@@ -84,6 +87,7 @@ class ModelSpec:
         parameters: Number of parameters; 0 if unknown.
         licence: Licence of the weights.
         note: Remark for users.
+        recorded: Source with the results of a decoder that was run elsewhere; empty for a model that jobs run.
         labels: A classifier's classes in the order of its outputs, with commas between; empty where the
             checkpoint's own config names them.
         masked_token: An encoder's token that replaces a masked one; empty for its tokenizer's own.
@@ -118,6 +122,7 @@ class ModelSpec:
     parameters: int = 0
     licence: str = "unknown"
     note: str = ""
+    recorded: str = ""
     labels: str = ""
     masked_token: str = ""
     regions: str = ""
@@ -160,6 +165,13 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
     changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
     spec = replace(registry.get(name, ModelSpec(name)), **changes)
+    if spec.recorded:
+        if spec.kind not in DECODER_KINDS:
+            raise UserError(
+                f"study file: models.{name}.recorded: wrong kind of model (got {spec.kind}, expected"
+                f" {' or '.join(DECODER_KINDS)}); set models.{name}.kind"
+            )
+        return replace(spec, revision=str(changes.get("revision", NOT_RECORDED)))
     if not spec.weights:
         hint = suggest_name(name, registry)
         raise UserError(

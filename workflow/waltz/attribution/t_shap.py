@@ -14,6 +14,8 @@ MIN_CONTRIBUTION = 0.01
 """Share of an average token's total contribution below which a token counts as weak."""
 ROUNDING = 1e-6
 """Mean |phi| of a player, in the unit of the value, that single precision leaves where nothing contributes."""
+CONTRIBUTION_RATIO = "contribution ratio"
+"""Explained value of attributions that hold contribution ratios in percent, as some recorded runs have them."""
 MAX_BALANCED_POINTS = 5.0
 """Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
 

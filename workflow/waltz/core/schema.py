@@ -231,7 +231,7 @@ EVALUATION = Layout(
     key=("item_id", "role", "profile", "setting"),
 )
 """One row per item, role (caption, foil, mismatched), profile and setting. A higher `score` means that the model
-prefers the text; `error` says why it is null."""
+prefers the text; `error` says why it is null. A recorded answer without log-probabilities has no score."""
 
 ATTRIBUTION = Layout(
     "attribution",
@@ -260,7 +260,8 @@ ATTRIBUTION = Layout(
     key=("item_id", "role", "profile", "setting"),
 )
 """One row per item, role, profile and setting. `explained` is the value of the game, such as `probability` or `logit`;
-`outputs` are the explained tokens of a decoder, or the one answer of an encoder with an answering head. `tokens` and
+`outputs` are the explained tokens of a decoder, or the one answer of an encoder with an answering head;
+recorded runs may hold contribution ratios in percent as `phi`, with `explained` `contribution ratio`. `tokens` and
 `spans` belong to the text players, which come first in `phi` (players x outputs); grid x grid patches follow, row by
 row. `budget` is the number of coalitions that the estimator may evaluate, `evaluated` that of distinct inputs.
 `without_text` is the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of

@@ -71,34 +71,39 @@ class Models:
         return {name: set_local_paths(spec, self.folder, detectors) for name, spec in self.resolved.items()}
 
     @cached_property
+    def run_here(self) -> dict[str, ModelSpec]:
+        """Resolved models that jobs run, whose weights are needed: all but recorded ones."""
+        return {name: spec for name, spec in self.resolved.items() if not spec.recorded}
+
+    @cached_property
     def web_files(self) -> dict[str, tuple[str, str]]:
         """Url and checksum of each file of weights that is fetched, by its path."""
         return {
             path: (url, spec.sha256 if url == spec.weights else LOCK_ON_DOWNLOAD)
-            for spec in self.resolved.values()
+            for spec in self.run_here.values()
             for url, path in list_downloads(spec, self.folder).items()
         }
 
     @cached_property
     def snapshots(self) -> dict[str, str]:
         """Repositories of the hub that are fetched as a whole, by their path."""
-        return {self.specs[name].weights: spec.weights for name, spec in self.resolved.items() if is_hub_snapshot(spec)}
+        return {self.specs[name].weights: spec.weights for name, spec in self.run_here.items() if is_hub_snapshot(spec)}
 
     @cached_property
     def packages(self) -> dict[str, ModelSpec]:
         """Models whose weights come in a Python package, by the folder of the weights."""
-        return {self.specs[name].weights: spec for name, spec in self.resolved.items() if is_packaged(spec)}
+        return {self.specs[name].weights: spec for name, spec in self.run_here.items() if is_packaged(spec)}
 
     @cached_property
     def locked(self) -> dict[str, str]:
         """Origin of the weights of each model whose revision only the lock file knows."""
-        return {name: spec.weights for name, spec in self.resolved.items() if spec.revision == LOCK_ON_DOWNLOAD}
+        return {name: spec.weights for name, spec in self.run_here.items() if spec.revision == LOCK_ON_DOWNLOAD}
 
     @cached_property
     def fetched(self) -> set[str]:
         """Paths of all that is fetched, unpacked or taken out of an archive."""
-        unpacked = {self.specs[name].weights for name, spec in self.resolved.items() if spec.unpack}
-        members = {self.specs[name].answers for name, spec in self.resolved.items() if get_archive_member(spec.answers)}
+        unpacked = {self.specs[name].weights for name, spec in self.run_here.items() if spec.unpack}
+        members = {self.specs[name].answers for name, spec in self.run_here.items() if get_archive_member(spec.answers)}
         return {*self.web_files, *self.snapshots, *self.packages, *unpacked, *members}
 
     def list_archives(self, name: str) -> list[str]:
@@ -128,6 +133,8 @@ class Models:
         files = []
         for name in dict.fromkeys(names):
             spec = self.specs[name]
+            if spec.recorded:
+                continue
             files += [spec.weights] if spec.weights in self.fetched else list_weight_files(spec)
         return files
 

@@ -13,7 +13,7 @@ from waltz.instruments import FILTER_MODELS, INSTRUMENTS
 from waltz.model_registry import DECODER_KINDS
 from waltz.plan.models import Models
 from waltz.plan.raw_files import RawFiles
-from waltz.plan.read_study import list_datasets
+from waltz.plan.read_study import list_datasets, list_recorded_datasets
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
@@ -37,7 +37,8 @@ class Dataset:
 
     Attributes:
         name: Its name in the study and in the results.
-        form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, or a `choice` among labels.
+        form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, a `choice` among labels, or
+            `recorded` where the study knows it by recorded runs alone.
         source: The source that it is built from.
         entry: The study's entry of a set of questions or of a text task.
     """
@@ -89,6 +90,11 @@ class Plan:
                 raise UserError(
                     f"study file: consistency.models: {name!r} is no decoder; its kind is {models[name].kind}"
                 )
+        for name in set(plan.study.attribution.models) & set(plan.recorded_models):
+            raise UserError(
+                f"study file: attribution.models: {name!r} is recorded (models.{name}.recorded), so its scores cannot"
+                " be attributed; leave it out"
+            )
         return plan
 
     # Data
@@ -118,7 +124,10 @@ class Plan:
         """Data sets that models can be run on, by name."""
         study = self.study
         pairs = {**self.item_sets, **_sources(study.instruments), **_sources(study.alignment)}
-        datasets = {name: Dataset(name, "pairs", source, {}) for name, source in pairs.items()}
+        datasets = {
+            name: Dataset(name, "recorded", source, {}) for name, source in list_recorded_datasets(study).items()
+        }
+        datasets |= {name: Dataset(name, "pairs", source, {}) for name, source in pairs.items()}
         for form, entries in (("open", study.answering), ("choice", study.texts)):
             datasets.update(
                 {name: Dataset(name, form, entry.source, entry.to_dict()) for name, entry in entries.items()}
@@ -202,8 +211,9 @@ class Plan:
         return files
 
     def list_images_for(self, model: str, names: Iterable[str]) -> list[str]:
-        """Return the images of some data sets, none for a language model."""
-        return [] if self.models.get_kind(model) == "language" else self.list_image_files(names)
+        """Return the images of some data sets, none for a language model and a recorded one."""
+        reads_images = self.models.get_kind(model) == "vision" and model not in self.recorded_models
+        return self.list_image_files(names) if reads_images else []
 
     def get_settings(self, names: Iterable[str]) -> dict[str, Settings]:
         """Return the form of each data set, with the entry of questions and tasks."""
@@ -323,7 +333,13 @@ class Plan:
         return self._select(group, "open")
 
     def select_prompted(self, decoder: str, group: str) -> list[str]:
-        """Return the data sets that a decoder is prompted with: those with images for a VL decoder, else text tasks."""
+        """Return the data sets that a decoder is prompted with: those with images for a VL decoder, else text tasks.
+
+        Those of a recorded model are the files of its source.
+        """
+        if decoder in self.recorded_models:
+            files = self.study.sources[self.models[decoder].recorded].files
+            return [name for name in self.groups[group] if name in files]
         forms = ("pairs", "open") if self.models.get_kind(decoder) == "vision" else ("choice",)
         return self._select(group, *forms)
 
@@ -333,9 +349,21 @@ class Plan:
         return [name for name in names if self.models.get_kind(name) in kinds]
 
     @cached_property
+    def recorded_models(self) -> list[str]:
+        """Decoders whose results come from a source of recorded runs, not from jobs."""
+        return [name for name, entry in self.study.models.items() if entry.recorded]
+
+    def get_recorded_rows(self, model: str) -> str:
+        """Return the rows of the source of a recorded model."""
+        return f"{self.results}/sources/{self.models[model].recorded}.parquet"
+
+    @cached_property
     def language_models(self) -> list[str]:
-        """Language models that are scored."""
-        return self._of_kinds(self.study.evaluation.models, "language")
+        """Language models that jobs score."""
+        return self._without_recorded(self._of_kinds(self.study.evaluation.models, "language"))
+
+    def _without_recorded(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in self.recorded_models]
 
     @cached_property
     def encoders(self) -> list[str]:
@@ -349,13 +377,18 @@ class Plan:
 
     @cached_property
     def vl_decoders(self) -> list[str]:
-        """VL decoders of the study."""
-        return self._of_kinds(self.models, "vision")
+        """VL decoders of the study that jobs run."""
+        return self._without_recorded(self._of_kinds(self.models, "vision"))
 
     @cached_property
     def decoders(self) -> list[str]:
-        """Decoders of the study."""
+        """Decoders of the study, recorded ones included."""
         return self._of_kinds(self.models, "language", "vision")
+
+    @cached_property
+    def run_decoders(self) -> list[str]:
+        """Decoders of the study that jobs run."""
+        return self._without_recorded(self.decoders)
 
     def select_attributed_models(self, kind: str) -> list[str]:
         """Return the models of a kind (`encoder`, `answering`, `vision`) whose scores or answers are attributed."""
@@ -368,7 +401,7 @@ class Plan:
         cc_shap = self.study.consistency.cc_shap
         if cc_shap is None or not cc_shap.edits:
             return []
-        models = self.study.consistency.models
+        models = self._without_recorded(self.study.consistency.models)
         return [name for name in models if cc_shap.edits is True or name in cc_shap.edits]
 
     def get_helper_settings(self, decoder: str) -> Settings | None:
@@ -420,7 +453,9 @@ class Plan:
     @cached_property
     def decoded(self) -> list[Run]:
         """Runs of decoders in stage evaluation."""
-        decoders = [*self._of_kinds(self.study.evaluation.models, "vision"), *self.language_models]
+        decoders = [
+            name for kind in ("vision", "language") for name in self._of_kinds(self.study.evaluation.models, kind)
+        ]
         return self._runs(decoders, self.study.evaluation.groups, self.select_prompted)
 
     @cached_property
@@ -445,11 +480,11 @@ class Plan:
     @cached_property
     def explained(self) -> list[Run]:
         """Runs of stage consistency whose answers and explanations are attributed (CC-SHAP)."""
-        return self.tested if self.study.consistency.cc_shap else []
+        return self.select_explained(self.tested)
 
     def select_explained(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs whose answers and explanations are attributed."""
-        return list(runs) if self.study.consistency.cc_shap else []
+        return [run for run in runs if self.study.consistency.cc_shap or run.model in self.recorded_models]
 
     def select_edited(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that are explained before and after edits as well."""
@@ -465,7 +500,8 @@ class Plan:
             run: The run.
         """
         folder = f"consistency/{run.model}/{kind}" if kind in CONSISTENCY_LAYOUTS else f"{kind}/{run.model}"
-        ending = ".tasks" if kind == "evaluation" and run.dataset in self.study.texts else ""
+        is_task = run.dataset in self.study.texts and run.model not in self.recorded_models
+        ending = ".tasks" if kind == "evaluation" and is_task else ""
         return f"{self.results}/{folder}/{self.group_of[run.dataset]}{ending}.parquet"
 
     def list_run_files(self, kind: str, runs: Iterable[Run]) -> list[str]:
@@ -500,10 +536,11 @@ class Plan:
         All groups with data sets of captions and foils are one part, and so are all text tasks: averages are over them.
         """
         kind = self.get_table_kind(run.model)
-        if run.dataset in self.study.texts:
+        recorded = self.datasets[run.dataset].form == "recorded"
+        if run.dataset in self.study.texts or (recorded and kind == "language"):
             return f"{kind}.tasks"
         group = self.group_of[run.dataset]
-        averaged = set(self.built_or_finished).intersection(self.groups[group])
+        averaged = set(self.averaged_datasets).intersection(self.groups[group])
         return f"{kind}.{'benchmark' if averaged else group}"
 
     def group_by_part(self, runs: Iterable[Run]) -> dict[str, list[Run]]:
@@ -547,7 +584,13 @@ class Plan:
         if not part.endswith(".benchmark"):
             return []
         names = [name for group in self.study.evaluation.groups for name in self.groups[group]]
-        return [name for name in names if name in self.built_or_finished]
+        return [name for name in names if name in self.averaged_datasets]
+
+    @cached_property
+    def averaged_datasets(self) -> list[str]:
+        """Data sets whose metrics are averaged: items, instruments, and recorded runs on instruments."""
+        recorded = [name for name, entry in self.datasets.items() if entry.form == "recorded" and name in INSTRUMENTS]
+        return [*self.built_or_finished, *recorded]
 
     # Settings of jobs
 
@@ -601,6 +644,7 @@ class Plan:
             "answerer": self.answerers,
             "vl_decoder": self.vl_decoders,
             "decoder": self.decoders,
+            "recorded_model": self.recorded_models,
             "aligned": list(self.study.alignment),
         }
 

@@ -17,6 +17,7 @@ from waltz.plan.study import (
     CV_PROBES,
     ITEM_FORMATS,
     QUESTION_FORMATS,
+    RECORDED_FORMATS,
     TASK_FORMATS,
     Study,
 )
@@ -145,6 +146,16 @@ def list_datasets(study: Study) -> dict[str, str]:
     return sources
 
 
+def list_recorded_datasets(study: Study) -> dict[str, str]:
+    """Return a source of each data set of recorded runs; several sources may have runs on one data set."""
+    return {
+        name: source
+        for source, entry in study.sources.items()
+        for name in entry.files
+        if entry.format in RECORDED_FORMATS
+    }
+
+
 def check_references(study: Study) -> None:
     """Refuse a study in which a key names something that does not exist, or two keys contradict each other.
 
@@ -162,6 +173,9 @@ def check_references(study: Study) -> None:
     if datasets and "benchmark" not in study.model_fields_set:
         raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
     find_owners(study)
+    for name, entry in study.models.items():
+        if entry.recorded is not None:
+            _check_source(study, f"study file: models.{name}", entry.recorded, *RECORDED_FORMATS, key="recorded")
     _check_instruments(study)
     _check_groups(study)
     if study.cv_probes:
@@ -170,7 +184,8 @@ def check_references(study: Study) -> None:
 
 def _check_names(study: Study, datasets: Collection[str]) -> None:
     """Refuse a name that does not exist."""
-    groupable = {*datasets, *study.alignment, *study.answering, *study.texts, *([CV_PROBES] if study.cv_probes else [])}
+    known = {*study.alignment, *study.answering, *study.texts, *list_recorded_datasets(study)}
+    groupable = {*datasets, *known, *([CV_PROBES] if study.cv_probes else [])}
     models, consistency, only = study.models, study.consistency, study.evaluation.only
     cc_shap = consistency.cc_shap
     edited = cc_shap.edits if cc_shap and isinstance(cc_shap.edits, list) else []
@@ -240,13 +255,13 @@ def _check_groups(study: Study) -> None:
         raise UserError("study file: evaluation is missing: attribution takes its items from those that are scored")
 
 
-def _check_source(study: Study, place: str, source: str, *formats: str) -> None:
+def _check_source(study: Study, place: str, source: str, *formats: str, key: str = "source") -> None:
     """Refuse a source that does not exist or has a format other than the expected ones."""
     if source not in study.sources:
-        raise UserError(f"{place}.source: no source is called {source!r}{suggest_name(source, study.sources)}")
+        raise UserError(f"{place}.{key}: no source is called {source!r}{suggest_name(source, study.sources)}")
     form = study.sources[source].format
     if form not in formats:
-        raise UserError(f"{place}.source: {source} is in format {form}, this is made from {' or '.join(formats)}")
+        raise UserError(f"{place}.{key}: {source} is in format {form}, this is made from {' or '.join(formats)}")
 
 
 def _check_probes(study: Study) -> None:

@@ -16,6 +16,8 @@ QUESTION_FORMATS = ("vqa", "gqa")
 """Formats of sources whose questions can be answered (`answering`)."""
 TASK_FORMATS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
 """Formats of sources whose items are text tasks with labels (`texts`)."""
+RECORDED_FORMATS = ("cc-shap-results", "recorded-runs")
+"""Formats of sources that hold results of models that were run elsewhere, whose files are data sets."""
 CV_PROBES = "cv-probes"
 """Name of the data set that the key `cv_probes` builds."""
 LARGEST_SEED = 2**32 - 1
@@ -162,10 +164,13 @@ class Source(Section):
         "comve",
         "bbh",
         "bbh-examples",
+        "cc-shap-results",
+        "recorded-runs",
     ]
     """How the files are read. `valse-release` (the JSON of the released benchmark) and `pairs` (JSON, CSV or Parquet
     with image, caption, foil and, if you like, phenomenon) hold finished items, and each of their files is a data set;
-    all others are raw, see docs/reference/sources.md."""
+    `cc-shap-results` and `recorded-runs` hold results of models that were run elsewhere, each file those on the data
+    set of its name (docs/reference/recorded-runs.md); all others are raw, see docs/reference/sources.md."""
     files: Annotated[dict[Name, File], Field(min_length=1)]
     """Files by name: of finished items the name of the data set, of raw formats the name of the split, or what the
     format calls it."""
@@ -313,6 +318,9 @@ class ModelEntry(Section):
     kind: str | None = None
     """Family of the adapter: `text` is a causal language model, `vision` a decoder that reads images, `masked` a masked
     one, `classifier` classifies texts or pairs of texts; encoders have the kinds of docs/how-to/adding-a-model.md."""
+    recorded: str | None = None
+    """Source of format cc-shap-results or recorded-runs with the results of this decoder, which no job runs; see
+    docs/reference/recorded-runs.md."""
     family: str | None = None
     """A decoder's family in the `published` prompts (docs/reference/prompts.md), which decides their turn markers."""
     prompts: str | None = None
@@ -404,12 +412,13 @@ class Evaluation(Section):
     """Names among `models`; language models score texts alone, encoders texts with images."""
     groups: Names
     """Names among `groups`."""
-    items: Literal["valid", "all"]
-    """Score the items that people found valid (and those nobody voted on), or all of them."""
-    sample: Count | None
-    """Number of items a data set, chosen by a seeded hash of their ids; null takes all."""
-    tokens_per_batch: Annotated[int, Field(ge=16)]
-    """Most tokens in one forward pass; memory grows with it (512 tokens of a 49,152-word vocabulary are 0.1 GB)."""
+    items: Literal["valid", "all"] = "valid"
+    """Score the items that people found valid (and those nobody voted on), or all of them; `valid` where absent."""
+    sample: Count | None = Field(default=None, json_schema_extra={"nullable": True})
+    """Number of items a data set, chosen by a seeded hash of their ids; null, or absent, takes all."""
+    tokens_per_batch: Annotated[int, Field(ge=16)] = 512
+    """Most tokens in one forward pass, 512 where absent; memory grows with it (512 tokens of a 49,152-word vocabulary
+    are 0.1 GB)."""
     decoder_sample: Count | None = None
     """Number of pairs a data set that decoders are prompted with; `sample` where absent."""
     only: dict[str, Names] = {}
@@ -512,8 +521,8 @@ class Consistency(Section):
     """Decoders among `models`, of kind text or vision."""
     groups: Names
     """Names among `groups`."""
-    sample: Count | None
-    """Number of items a data set; null takes all."""
+    sample: Count | None = Field(default=None, json_schema_extra={"nullable": True})
+    """Number of items a data set; null, or absent, takes all."""
     seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
     """Seeds of edits, draws and permutations, each a whole run (the thesis has three); the study's own seed
     by default."""
@@ -614,9 +623,9 @@ class Study(Section):
     """Models by name. An empty entry takes all from the registry (`waltz models` lists it)."""
     groups: dict[Name, Names] = {}
     """Data sets by group; one job takes one model over one group, since loading a model costs time. Names among the
-    instruments, the files of `sources`, `alignment`, `answering`, `texts` and cv-probes. A model is run on those that
-    it can do: language models choose among labels on `texts`, decoders that see also answer `answering`, encoders score
-    pairs."""
+    instruments, the files of `sources` with finished items or recorded results, `alignment`, `answering`, `texts` and
+    cv-probes. A model is run on those that it can do: language models choose among labels on `texts`, decoders that see
+    also answer `answering`, encoders score pairs."""
     alignment: dict[Name, AlignmentSet] = {}
     """Data sets of high discrepancy, a text of an image and that of another image, by a name of your choice."""
     answering: dict[Name, QuestionSet] = {}
@@ -624,11 +633,7 @@ class Study(Section):
     choice."""
     texts: dict[Name, TextTask] = {}
     """Text tasks with labels for language models, by a name of your choice."""
-    evaluation: Evaluation = Field(
-        default_factory=lambda: Evaluation.model_construct(
-            models=[], groups=[], items="valid", sample=None, tokens_per_batch=512
-        )
-    )
+    evaluation: Evaluation = Field(default_factory=lambda: Evaluation.model_construct(models=[], groups=[]))
     """Models that are scored, and the data sets."""
     attribution: Attribution = Field(
         default_factory=lambda: Attribution.model_construct(
@@ -636,9 +641,7 @@ class Study(Section):
         )
     )
     """Encoders' scores and decoders' answers that are attributed to text tokens and image patches (MM-SHAP)."""
-    consistency: Consistency = Field(
-        default_factory=lambda: Consistency.model_construct(models=[], groups=[], sample=None)
-    )
+    consistency: Consistency = Field(default_factory=lambda: Consistency.model_construct(models=[], groups=[]))
     """Decoders whose explanations are compared with their answers (CC-SHAP and seven tests)."""
 
     @property

@@ -342,7 +342,7 @@ class ReportingPlan:
 
     @cached_property
     def browsed_runs(self) -> dict[str, list[Run]]:
-        """Runs of each stage whose items the sample browser shows: all but those of text tasks."""
+        """Runs of each stage whose items the sample browser shows: all but those of text tasks and recorded models."""
         plan = self.plan
         runs = {
             "evaluation": plan.scored,
@@ -351,7 +351,11 @@ class ReportingPlan:
             "cc_shap": plan.explained,
         }
         return {
-            kind: [run for run in stage_runs if run.dataset not in plan.study.texts]
+            kind: [
+                run
+                for run in stage_runs
+                if run.dataset not in plan.study.texts and run.model not in plan.recorded_models
+            ]
             for kind, stage_runs in runs.items()
         }
 

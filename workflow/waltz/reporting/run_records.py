@@ -307,5 +307,6 @@ def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
     return {
         "profiles": ", ".join(profiles) or UNSTATED,
         "dtype": str(record.get("model", {}).get("dtype", UNSTATED)),
-        "data digest": str(record.get("data", UNSTATED)),
+        # the records of a run elsewhere are no items
+        "data digest": UNSTATED if record.get("model", {}).get("recorded") else str(record.get("data", UNSTATED)),
     }

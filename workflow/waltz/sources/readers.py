@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from waltz.core.errors import UserError
 from waltz.core.schema import Layout, build_nullable, build_required
-from waltz.sources.formats import coco, questions, swig, text_tasks
+from waltz.sources.formats import cc_shap_results, coco, questions, recorded_runs, swig, text_tasks
 
 
 def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
@@ -107,6 +108,33 @@ TEXTS = _build_layout(
 original release."""
 
 
+RECORDED = _build_layout(
+    "recorded runs",
+    [
+        *build_required(pa.string(), "record", "dataset", "item_id", "profile", "setting"),
+        *build_required(pa.int64(), "seed"),
+        *build_nullable(pa.string(), "model", "commit", "input", "prompt", "generation", "kind"),
+        *build_nullable(pa.string(), "label", "role", "reasoning"),
+        *build_nullable(pa.list_(pa.string()), "gold", "labels"),
+        *build_nullable(pa.list_(pa.float64()), "label_log_probabilities"),
+        *build_nullable(pa.string(), "test", "reason", "answer", "edited_answer", "explanation"),
+        *build_nullable(pa.string(), "edited_input", "edited_explanation", "inserted"),
+        *build_nullable(pa.int32(), "verdict"),
+        *build_nullable(pa.bool_(), "flipped"),
+        *build_nullable(pa.string(), "output", "unit"),
+        *build_nullable(pa.list_(pa.string()), "tokens"),
+        *build_nullable(pa.list_(pa.list_(pa.float64())), "values", "patches"),
+        *build_nullable(pa.int32(), "suffix", "grid"),
+        *build_nullable(pa.float64(), "t_shap", "cc_shap"),
+    ],
+    image=False,
+)
+"""One row for each answer, verdict of a test or attribution (`record`) of a model that was run elsewhere.
+
+The columns are the fields of docs/reference/recorded-runs.md. `model` is null where the format names none. `labels` and
+`label_log_probabilities` are in one order; `values` and `patches` are lists of players, each with a number for each
+output."""
+
 Rows = Iterator[dict[str, Any]]
 Files = Mapping[str, str]
 """Path of each file, by its name in the study."""
@@ -185,6 +213,13 @@ def _read_foil_pairs(files: Files, source: str) -> Rows:
     return chain.from_iterable(coco.read_foil_it(path, captions, source, split) for split, path in splits)
 
 
+def _read_recorded(read: Callable[[str, str], Rows]) -> Callable[[Files, str], Rows]:
+    """Return a reader of the results on each data set, one file after another, from a reader of path and data set."""
+    return lambda files, source: (
+        {"source": source, "split": None, **row} for name, path in files.items() for row in read(path, name)
+    )
+
+
 def _read_gqa(path: str, source: str, split: str) -> Rows:
     return (questions.read_gqa_lines if path.endswith(".jsonl") else questions.read_gqa)(path, source, split)
 
@@ -240,6 +275,11 @@ FORMATS = {
     ),
     "bbh-examples": Format(
         TEXTS, _read_single_file(lambda path, task, source: text_tasks.read_bbh_examples(path, task, source, "test"))
+    ),
+    "cc-shap-results": Format(RECORDED, _read_recorded(cc_shap_results.read_results)),
+    "recorded-runs": Format(
+        RECORDED,
+        lambda files, source: _read_recorded(partial(recorded_runs.read_run, datasets=list(files)))(files, source),
     ),
 }
 """Raw formats by the name that a study gives them."""

@@ -16,6 +16,7 @@ from waltz.evaluation.metrics.pair_metrics import (
 )
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.settings import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.evaluation.vqa import ANSWERING
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Sequence[Row]]
@@ -132,7 +133,7 @@ def _compute_metrics(
     if questions is not None:
         return {"accuracy": compute_vqa_accuracy(questions, rows, profile, dataset, resampling)}
     profile_rows = [row for row in rows if row["profile"] == profile]
-    if kind == CHOICE:
+    if kind in (CHOICE, ANSWERING):
         return {"accuracy": compute_accuracy(profile_rows, dataset, resampling)}
     if kind == PAIRWISE:
         return {"acc_r": compute_accuracy(profile_rows, dataset, resampling)}

@@ -18,7 +18,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
 
-from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
+from waltz.attribution.t_shap import CONTRIBUTION_RATIO, compute_contribution_ratios, find_contributing_outputs
 from waltz.core.files.group_files import read_runs
 from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
@@ -105,6 +105,8 @@ LETTER, TEXT_LINE, LAYER, TITLE = 0.072, 0.16, 0.24, 0.5
 HEADINGS = ("as they are, in %", "renormalised per modality, in %")
 MAX_LINES = 5
 """Largest number of lines of a generated text."""
+UNRECORDED_TEXT = "(not recorded)"
+"""Stands for a text that a recorded run does not hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +125,7 @@ class ExplainedText:
             none. None without an image.
         t_shap: Share of text, between 0 and 1; None without an image, or where it is undefined.
         t_shap_se: Its standard error.
+        is_ratio: Whether `phi` holds contribution ratios in percent, as some recorded runs have them.
     """
 
     name: str
@@ -134,6 +137,7 @@ class ExplainedText:
     cells: np.ndarray | None = None
     t_shap: float | None = None
     t_shap_se: float | None = None
+    is_ratio: bool = False
 
 
 def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, image: np.ndarray | None = None) -> Figure:
@@ -199,11 +203,12 @@ def _format_caption(side: ExplainedText, width: float) -> list[str]:
 def _make_panel(side: ExplainedText) -> HeatmapPanel:
     """Return the panel of a side: its mean contribution ratios in percent, NaN where nothing contributes."""
     contributing = find_contributing_outputs(side.phi)
-    means = (
-        100 * compute_contribution_ratios(side.phi[:, contributing]).mean(axis=1)
-        if contributing.any()
-        else np.full(len(side.phi), math.nan)
-    )
+    if not contributing.any():
+        means = np.full(len(side.phi), math.nan)
+    elif side.is_ratio:
+        means = side.phi.mean(axis=1)
+    else:
+        means = 100 * compute_contribution_ratios(side.phi[:, contributing]).mean(axis=1)
     cells = np.zeros((0, 0), dtype=np.int64) if side.cells is None else side.cells
     return HeatmapPanel(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)
 
@@ -354,7 +359,7 @@ def _draw_item(
             sides.append(
                 ExplainedText(
                     name=name + suffix,
-                    generated_text=generated_texts[name],
+                    generated_text=generated_texts[name] or UNRECORDED_TEXT,
                     prompt=row["text"],
                     tokens=row["tokens"],
                     spans=row["spans"],
@@ -362,6 +367,7 @@ def _draw_item(
                     cells=cells,
                     t_shap=None if cells is None else row["t_shap"],
                     t_shap_se=None if cells is None else row["t_shap_se"],
+                    is_ratio=row["explained"] == CONTRIBUTION_RATIO,
                 )
             )
     return draw_answer_and_explanation(sides, title, image)

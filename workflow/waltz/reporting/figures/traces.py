@@ -125,13 +125,14 @@ def draw_traces(
     profiles: Sequence[str],
     n: int,
     seed: int,
-    load_image: LoadImage,
+    load_image: LoadImage | None,
 ) -> Iterator[NamedFigure]:
     """Yield the traces of a few items: a seeded sample over all data sets of those without an error.
 
     Args:
         tables: Tables of the layout CONSISTENCY by data set.
         n: Largest number of items of a profile.
+        load_image: Loads an image of a data set; None where the study has none.
     """
     order = list(SETTING_OF_TEST)
     for profile, number, dataset, item_id in select_items_of_profiles(tables, profiles, n, seed):
@@ -142,7 +143,7 @@ def draw_traces(
         )
         title = f"{model}, {dataset}, {profile}: {item_id}"
         name = first_seed[0]["image"]
-        image = None if name is None else np.asarray(load_image(dataset, name))
+        image = None if name is None or load_image is None else np.asarray(load_image(dataset, name))
         yield (
             f"{dataset}-{profile}-{number}",
             f"{title}, tests of self-consistency",

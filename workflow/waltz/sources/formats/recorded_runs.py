@@ -1,0 +1,274 @@
+"""Recorded runs: JSON lines with the answers, test verdicts and attributions of a model that was run elsewhere.
+
+    python -m waltz.sources.formats.recorded_runs
+
+writes the JSON schema of a line, workflow/waltz/resources/recorded-run.schema.json, from the classes below.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
+from waltz.core.files.resources import RESOURCES
+from waltz.sources.raw_files import read_json_lines
+
+SCHEMA_FILE = RESOURCES / "recorded-run.schema.json"
+Text = Annotated[str, StringConstraints(min_length=1)]
+Identifier = Text | int
+Numbers = list[float] | list[list[float]]
+Kind = Literal["post-hoc", "cot"]
+RATIO, SHAPLEY = "ratio", "shapley"
+
+
+class Line(BaseModel):
+    """Fields of every line."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+    model: Text
+    """The model, by its name in the study or its id on the hub."""
+    dataset: Text
+    """The data set, by the name that the study gives to the file."""
+    item_id: Identifier
+    """Id of the item, the same in all lines about it."""
+    commit: Text | None = None
+    """Commit of the model's weights."""
+    profile: Literal["published", "equations"] = "published"
+    """Rules that the run followed; only `published` is compared with the papers."""
+    setting: Literal["choice", "pairwise", "single", "open"] = "choice"
+    """Form of the question: a choice among labels about text alone, between caption and foil of an image, of one text
+    that fits an image or not, or an open question."""
+    seed: int = 0
+    """Seed of the run; each seed is a run of its own."""
+    image: Text | None = None
+    """Name of the image; intervals resample images."""
+    input: str | None = None
+    """The item in words, as it stands in the prompt."""
+    prompt: str | None = None
+    """The whole prompt."""
+    generation: str | None = None
+    """What the model generated after the prompt."""
+
+
+class Answer(Line):
+    """An answer of the model to an item."""
+
+    record: Literal["answer"]
+    kind: Kind = "post-hoc"
+    """`cot` for an answer after a chain of thought, `post-hoc` for an answer at once."""
+    label: Text | None = None
+    """The label that the model chose; the likeliest of `label_log_probabilities` where absent."""
+    label_log_probabilities: dict[str, float] | None = None
+    """Natural logarithm of the probability of each label as the next token; any constant may be added."""
+    gold: Text | list[Text]
+    """The right label; of an open question the right answer, or the answers of all annotators."""
+    role: Literal["caption", "foil", "mismatched"] | None = None
+    """Role of the text in the setting `single`, where label A says that it fits the image."""
+    reasoning: str | None = None
+    """The chain of thought before the answer."""
+
+
+class Test(Line):
+    """The verdict of a self-consistency test on an item."""
+
+    record: Literal["test"]
+    test: Literal[
+        "counterfactual_edits",
+        "input_from_explanation",
+        "biasing_features",
+        "early_answering",
+        "filler_tokens",
+        "adding_mistakes",
+        "paraphrasing",
+    ]
+    """The test."""
+    verdict: Annotated[int, Field(ge=0, le=1)] | None
+    """1 where the model is consistent, 0 where it is not, null where there is no verdict."""
+    reason: str | None = None
+    """Reason of the verdict, or why there is none."""
+    answer: str | None = None
+    """Answer to the unedited item."""
+    edited_answer: str | None = None
+    """Answer after the edit."""
+    explanation: str | None = None
+    """Explanation, or chain of thought, of the unedited item."""
+    edited_input: str | None = None
+    """The item in words after the edit."""
+    edited_explanation: str | None = None
+    """Explanation after the edit, or the edited chain of thought."""
+    inserted: str | None = None
+    """Inserted word, or suggested answer."""
+    flipped: bool | None = None
+    """Of counterfactual edits, whether the described edit changed the answer."""
+
+
+class Attribution(Line):
+    """Contributions of the players of a prompt to an answer or to an explanation of it."""
+
+    record: Literal["attribution"]
+    kind: Kind = "post-hoc"
+    """Kind of explanation that answer and explanation belong to."""
+    output: Literal["answer", "explanation"]
+    """The text that is explained; CC-SHAP compares both outputs of an item and kind."""
+    tokens: list[str]
+    """Text players in the order of the prompt."""
+    values: Numbers
+    """A number for each text player, or for each a list of numbers, one for each output token. `ratio` leaves out the
+    players of the query suffix."""
+    unit: Literal["ratio", "shapley"]
+    """`ratio`: contribution ratios in percent, averaged over the output tokens; `shapley`: Shapley values."""
+    suffix: Annotated[int, Field(ge=0)] = 0
+    """Number of text players at the end that ask for this output; of Shapley values they are left out of CC-SHAP."""
+    grid: Annotated[int, Field(ge=1)] | None = None
+    """Patches on a side of the image."""
+    patches: Numbers | None = None
+    """Values of the grid x grid patches, row by row, like `values`."""
+    t_shap: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the text, between 0 and 1, over all players."""
+    cc_shap: Annotated[float, Field(ge=-1, le=1)] | None = None
+    """CC-SHAP as the run computed it; ours is computed anew, and the difference is recorded."""
+
+
+RecordedLine = Annotated[Answer | Test | Attribution, Field(discriminator="record")]
+LINE: TypeAdapter[Answer | Test | Attribution] = TypeAdapter(RecordedLine)
+
+
+def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the lines about one data set as rows of the layout `RECORDED`, and rejected those about unknown ones.
+
+    Args:
+        path: JSON lines.
+        dataset: Name of the data set.
+        datasets: Names of the data sets that the other files of the source are read for; a file may be named for
+            several data sets, so lines about these are left to them.
+    Raises:
+        UserError: A line is no record; the message names file, line and field.
+    """
+    first_lines: dict[tuple[object, ...], int] = {}
+    for number, entry in read_json_lines(path):
+        line = _parse_line(entry, f"{path}: line {number}")
+        if line.dataset != dataset and line.dataset in datasets:
+            continue
+        row = build_row(line)
+        key = _get_key(row)
+        rejected = _find_fault(row)
+        if line.dataset != dataset:
+            names = ", ".join(datasets) or dataset
+            rejected = f"data set {line.dataset!r} is not among the files of the source ({names})"
+        elif key in first_lines:
+            rejected = f"line {first_lines[key]} holds the same record"
+        first_lines.setdefault(key, number)
+        yield {**row, "source_id": f"{dataset}:{number}", "rejected": rejected}
+
+
+def build_row(line: Answer | Test | Attribution) -> dict[str, Any]:
+    """Return a line as a row of the layout `RECORDED`, without source, id and verdict on its use."""
+    row: dict[str, Any] = line.model_dump()
+    row["item_id"] = str(line.item_id)
+    if isinstance(line, Answer):
+        scores = line.label_log_probabilities
+        row |= {"gold": [line.gold] if isinstance(line.gold, str) else line.gold, "label_log_probabilities": None}
+        if scores:
+            row |= {"labels": list(scores), "label_log_probabilities": list(scores.values())}
+            row["label"] = line.label or max(scores, key=lambda label: scores[label])
+    if isinstance(line, Attribution):
+        row |= {"values": _list_by_player(line.values), "patches": _list_by_player(line.patches)}
+    return row
+
+
+def build_schema() -> str:
+    """Return the JSON schema of a line."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **LINE.json_schema()}
+    return json.dumps(_drop_titles(schema), indent=1, ensure_ascii=False) + "\n"
+
+
+def _parse_line(entry: Mapping[str, Any], where: str) -> Answer | Test | Attribution:
+    try:
+        return LINE.validate_python(entry)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = [str(part) for part in fault["loc"] if part not in ("answer", "test", "attribution")]
+        if fault["type"].startswith("union_tag"):
+            record = entry.get("record", "nothing")
+            raise UserError(
+                f"{where}: field 'record': got {record!r}, expected answer, test or attribution; correct the line"
+            ) from None
+        # the name of a record is also that of a field
+        field = str(fault["loc"][1]) if len(fault["loc"]) > 1 else ".".join(place)
+        if fault["type"] == "extra_forbidden":
+            raise UserError(f"{where}: field {field!r} is unknown; see docs/reference/recorded-runs.md") from None
+        if fault["type"] == "missing":
+            raise UserError(f"{where}: field {field!r} is missing; see docs/reference/recorded-runs.md") from None
+        value = entry.get(field)
+        shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:57]}..."
+        expected = fault["msg"].removeprefix("Input should be ")
+        raise UserError(f"{where}: field {field!r}: got {shown}, expected {expected}; correct the line") from None
+
+
+def _get_key(row: Mapping[str, Any]) -> tuple[object, ...]:
+    names = ("record", "model", "dataset", "item_id", "profile", "setting", "seed", "kind", "role", "test", "output")
+    return tuple(row.get(name) for name in names)
+
+
+def _list_by_player(values: Numbers | None) -> list[list[float]] | None:
+    if values is None:
+        return None
+    return [value if isinstance(value, list) else [value] for value in values]
+
+
+def _find_fault(row: Mapping[str, Any]) -> str | None:
+    """Return why a well-formed line cannot be used."""
+    if row["record"] == "answer":
+        return find_answer_fault(row)
+    return find_attribution_fault(row) if row["record"] == "attribution" else None
+
+
+def find_answer_fault(row: Mapping[str, Any]) -> str | None:
+    """Return why a row with an answer cannot be used."""
+    if row["setting"] == "open":
+        return "an open question without a generation" if row["generation"] is None else None
+    if row["label"] is None:
+        return "neither label nor label_log_probabilities"
+    scores = row.get("label_log_probabilities") or []
+    if any(math.isnan(score) for score in scores):
+        return "a label's log-probability is not a number"
+    if row.get("labels") and not {row["label"], *row["gold"]} <= set(row["labels"]):
+        return f"label {row['label']} or gold {', '.join(row['gold'])} is not among {', '.join(row['labels'])}"
+    return "a single text without a role" if row["setting"] == "single" and row["role"] is None else None
+
+
+def find_attribution_fault(row: Mapping[str, Any]) -> str | None:
+    """Return why a row with an attribution cannot be used."""
+    tokens, values, patches = len(row["tokens"]), row["values"], row["patches"] or []
+    if row["unit"] == RATIO and len(values) not in (tokens, tokens - row["suffix"]):
+        return f"{len(values)} ratios for {tokens} tokens, of which {row['suffix']} are the query suffix"
+    if row["unit"] == SHAPLEY and len(values) != tokens:
+        return f"{len(values)} values for {tokens} tokens"
+    if len(patches) != (row["grid"] or 0) ** 2:
+        return f"{len(patches)} values of patches for a grid of {row['grid'] or 0} x {row['grid'] or 0}"
+    if not values or row["suffix"] >= tokens:
+        return "no token before the query suffix"
+    outputs = {len(player) for player in (*values, *patches)}
+    if len(outputs) > 1 or 0 in outputs:
+        return f"the players have different numbers of outputs: {', '.join(map(str, sorted(outputs)))}"
+    if not all(math.isfinite(value) for player in (*values, *patches) for value in player):
+        return "a value is not a number"
+    return None
+
+
+def _drop_titles(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_drop_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return " ".join(schema.split()) if isinstance(schema, str) else schema
+    return {key: _drop_titles(value) for key, value in schema.items() if key != "title"}
+
+
+if __name__ == "__main__":
+    write_text(SCHEMA_FILE, build_schema())
