@@ -77,3 +77,69 @@ def test_every_run_is_in_one_part_with_models_of_one_kind(scenes):
     assert sum(len(runs) for runs in parts.values()) == len(scenes.scored)
     for part, runs in parts.items():
         assert {scenes.get_table_kind(run.model) for run in runs} == {part.partition(".")[0]}
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Plan:
+    return plan_of("recorded")
+
+
+def test_a_recorded_model_has_runs_and_files_but_no_jobs_and_no_weights(recorded):
+    runs = [Run("mistral-7b-chat", "comve"), Run("mistral-7b-chat", "e-snli")]
+    assert recorded.decoded == recorded.tested == recorded.explained == recorded.scored == runs
+    assert recorded.language_models == recorded.run_decoders == []
+    assert recorded.scored_parts == {"language.tasks": runs}
+    assert recorded.list_run_files("evaluation", runs) == ["results/recorded/evaluation/mistral-7b-chat/tasks.parquet"]
+    assert recorded.models.list_weight_files("mistral-7b-chat") == []
+    assert not recorded.models.fetched
+    assert recorded.models["mistral-7b-chat"].revision == "not recorded"
+
+
+def add_recorded(study: str, **changes: object) -> Plan:
+    """A study with recorded runs of a VL decoder that the registry does not know."""
+    content = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
+    source = {"format": "recorded-runs", "files": {"existence": {"path": "runs.jsonl"}}}
+    content["sources"]["elsewhere"] = source
+    content["models"]["mine"] = {"kind": "vision", "recorded": "elsewhere"}
+    content["evaluation"]["models"] += ["mine"]
+    return Plan.from_study(read_study({**content, **changes}))
+
+
+def test_recorded_runs_join_a_data_set_of_other_models():
+    plan = add_recorded("scenes")
+    (run,) = [run for run in plan.scored if run.model == "mine"]
+    assert run == Run("mine", "existence")
+    assert plan.datasets["existence"].form == "pairs"
+    assert plan.list_images_for("mine", ["existence"]) == []
+    assert "mine" not in plan.vl_decoders
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"models": {"x": {"recorded": "nothing"}}}, "models.x.recorded: no source is called 'nothing'"),
+        ({"models": {"x": {"recorded": "run", "kind": "clip"}}}, "models.x.recorded: wrong kind of model (got clip"),
+        (
+            {"attribution": {"models": ["mistral-7b-chat"], "groups": ["tasks"]}},
+            "attribution.models: 'mistral-7b-chat' is recorded",
+        ),
+    ],
+)
+def test_recorded_models_that_cannot_be_are_refused(changes, message):
+    content = yaml.safe_load((CONFIG / "recorded.yaml").read_text())
+    content["sources"]["run"] = content["sources"].pop("mistral-run")
+    content["models"]["mistral-7b-chat"]["recorded"] = "run"
+    models = {**content["models"], **changes.pop("models", {})}
+    attribution = changes.get("attribution")
+    if attribution:
+        changes = {"attribution": {**attribution, "sample": None, "estimator": "auto", "evaluations": 10}}
+    with pytest.raises(UserError) as refused:
+        Plan.from_study(read_study({**content, "models": models, **changes}))
+    assert message in str(refused.value)
+
+
+def test_a_recorded_model_takes_no_source_of_another_format():
+    content = yaml.safe_load((CONFIG / "texts.yaml").read_text())
+    content["models"]["x"] = {"recorded": "comve"}
+    with pytest.raises(UserError, match=r"models\.x\.recorded: comve is in format comve"):
+        read_study(content)

@@ -101,8 +101,8 @@ def test_a_fault_names_its_key_and_the_nearest(study, path, value, fault):
 
 
 def test_a_missing_key_is_named(study):
-    del study["evaluation"]["items"]
-    with pytest.raises(UserError, match="evaluation: required key 'items' is missing"):
+    del study["evaluation"]["models"]
+    with pytest.raises(UserError, match="evaluation: required key 'models' is missing"):
         read_study(study)
 
 

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +169,7 @@ def split_notes(text: str, names: Sequence[str]) -> dict[str, str]:
     pattern = re.compile(rf"^[ \t]*({'|'.join(map(re.escape, names))}): ?", re.MULTILINE)
     matches = list(pattern.finditer(text))
     values: dict[str, str] = {}
-    for match, following in zip(matches, [*matches[1:], None], strict=True):
+    for match, following in zip_longest(matches, matches[1:]):
         value = text[match.end() : following.start() if following else len(text)]
         if following:
             value = re.sub(r"(,[ \t]*|[ \t]{2,}|[ \t])\n[ \t]*\Z|,[ \t]*\n\Z", "", value)
@@ -198,37 +198,44 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
 
 
 def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
-    """Yield the items of the Markdown form.
+    """Yield the items of the Markdown form: a heading after an empty line begins one, if of the first one's run."""
+    lines = list(read_text_lines(path))
+    headings = [
+        (place, match)
+        for place, line in enumerate(lines)
+        if (match := MARKDOWN_ITEM.match(line)) and (place == 0 or not lines[place - 1].strip())
+    ]
+    headings = [(place, match) for place, match in headings if match[1] == headings[0][1][1]]
+    bounds = pairwise([*(place for place, _ in headings), len(lines)])
+    for (_, match), (start, end) in zip(headings, bounds, strict=True):
+        headers = find_headers(lines[start:end])
+        places = {"": f"{path}: line {start + 1}"}
+        fields = {}
+        for (place, name), (after, _) in zip(headers, [*headers[1:], (end - start, "")], strict=True):
+            text = "\n".join(lines[start + place + 1 : start + after]).rstrip("\n").removesuffix(" ")
+            fields[name] = _parse_value(name, text)
+            places[name] = f"{path}: line {start + place + 1}: field {name!r}"
+        yield ResultItem(match[1], int(match[2]), fields, places)
 
-    A heading begins an item; a line `name: ` after an empty one begins a field, if fields before it in the order of
-    the release are not yet to come, since generated texts may hold such lines too.
+
+def find_headers(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the places and names of the lines that begin the fields of an item of the Markdown form.
+
+    A field begins with its name and a colon after an empty line. Generated text may hold such lines as well, so those
+    are taken that give most fields in the order of the release, and of several ways the later ones.
     """
-    lines = [*read_text_lines(path), "### end_0"]
-    item: tuple[str, int] | None = None
-    fields: dict[str, str] = {}
-    places: dict[str, str] = {}
-    name, start = "", 0
-    for number, line in enumerate(lines, 1):
-        heading = MARKDOWN_ITEM.match(line)
-        after_gap = number == 1 or not lines[number - 2].strip()
-        is_item = heading is not None and (
-            number == len(lines) or (after_gap and (item is None or heading[1] == item[0]))
-        )
-        header = line.rstrip().removesuffix(":") if line.rstrip().endswith(":") else ""
-        is_field = header in FIELDS and (not name or FIELDS.index(header) > FIELDS.index(name))
-        if not is_item and not (item is not None and is_field and (after_gap or number == start + 1)):
-            continue
-        if name:
-            fields[name] = "\n".join(lines[start : number - 1]).rstrip("\n").removesuffix(" ")
-        if is_item and heading is not None:
-            if item is not None:
-                yield ResultItem(*item, {key: _parse_value(key, text) for key, text in fields.items()}, places)
-            item, fields, name = (heading[1], int(heading[2])), {}, ""
-            places = {"": f"{path}: line {number}"}
-        else:
-            name = header
-            places[name] = f"{path}: line {number}: field {name!r}"
-        start = number
+    candidates = [
+        (place, FIELDS.index(name))
+        for place, line in enumerate(lines)
+        if place and (place == 1 or not lines[place - 1].strip()) and (name := line.rstrip()[:-1]) in FIELDS
+        if line.rstrip().endswith(":")
+    ]
+    chains: list[list[tuple[int, int]]] = []
+    for candidate in candidates:
+        before = [chain for chain in chains if chain[-1][1] < candidate[1]]
+        chains.append([*max(reversed(before), key=len, default=[]), candidate])
+    chain = max(reversed(chains), key=len, default=[])
+    return [(place, FIELDS[number]) for place, number in chain]
 
 
 def _parse_value(name: str, text: str) -> Any:

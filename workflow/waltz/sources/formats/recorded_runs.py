@@ -161,9 +161,8 @@ def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> It
         if line.dataset != dataset:
             names = ", ".join(datasets) or dataset
             rejected = f"data set {line.dataset!r} is not among the files of the source ({names})"
-        elif key in first_lines:
+        elif rejected is None and first_lines.setdefault(key, number) != number:
             rejected = f"line {first_lines[key]} holds the same record"
-        first_lines.setdefault(key, number)
         yield {**row, "source_id": f"{dataset}:{number}", "rejected": rejected}
 
 
