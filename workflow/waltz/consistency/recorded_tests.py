@@ -18,9 +18,11 @@ from waltz.consistency.cc_shap.measure import (
     compute_cosine,
     find_shared_players,
 )
+from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.text_diff import Span
+from waltz.evaluation.recorded_answers import build_answer_row
 from waltz.evaluation.vqa import ANSWER
 from waltz.fidelity import get_fidelity
 from waltz.sources.formats.recorded_runs import RATIO
@@ -42,8 +44,19 @@ def import_tests(
     Raises:
         UserError: The source holds nothing of the model on a data set.
     """
-    for dataset, records in read_records(file, model, list(datasets), profiles, "test"):
-        rows = [build_test_row(row) for row in records.rows]
+    for dataset, records in read_records(file, model, list(datasets), profiles, "test", "answer"):
+        correct = {
+            (row["item_id"], row["profile"], row["seed"], row["kind"]): build_answer_row(row)["correct"]
+            for row in records.rows
+            if row["record"] == "answer"
+        }
+        rows = [
+            build_test_row(
+                row, correct.get((row["item_id"], row["profile"], row["seed"], SETTING_OF_TEST[row["test"]]))
+            )
+            for row in records.rows
+            if row["record"] == "test"
+        ]
         facts = {**records.facts, "without_verdict": sum(row["verdict"] is None for row in rows)}
         yield DatasetResult(DatasetFiles(dataset, str(file)), {"rows": rows}, records.read, facts)
 
@@ -85,8 +98,12 @@ def import_attributions(
         yield DatasetResult(DatasetFiles(dataset, str(file)), tables, records.read, facts)
 
 
-def build_test_row(record: Row) -> dict[str, Any]:
-    """Return the row of the layout `CONSISTENCY` of one recorded verdict."""
+def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
+    """Return the row of the layout `CONSISTENCY` of one recorded verdict.
+
+    Args:
+        correct: Whether the answer that the test starts from is right; None where it is not recorded.
+    """
     columns = ("item_id", "profile", "setting", "test", "seed", "image", "verdict", "answer", "edited_answer")
     texts = ("reason", "explanation", "edited_input", "edited_explanation", "inserted", "flipped")
     exchanges = []
@@ -97,6 +114,7 @@ def build_test_row(record: Row) -> dict[str, Any]:
         **{name: record[name] for name in (*columns, *texts)},
         "text": record["input"] or "",
         "score": None if record["verdict"] is None else float(record["verdict"]),
+        "correct": correct,
         "exchanges": exchanges,
         "error": None,
     }
