@@ -63,7 +63,7 @@ def test_a_device_is_a_variable_of_the_command(data):
         (["--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
         (["--model", "bert-base-cased", "--on", "scenes"], "bert-base-cased: is of kind masked"),
         (["--model", "lxmert-vqa", "--on", "scenes"], "--model lxmert-vqa: answers questions and scores no texts"),
-        (["--model", "ruler-50", "--on", "vals"], "--on: unknown data (got 'vals', expected valse, scenes, or a"),
+        (["--model", "ruler-50", "--on", "vals"], "--on: unknown data (got 'vals', expected valse, scenes or a"),
         (["--model", "ruler-50", "--on", "vals"], "; did you mean 'valse'?"),
         (["--model", "ruler-50", "--on", "valse"], "--images is missing: ruler-50 reads images"),
         (["--model", "ruler-50", "--on", "no.csv"], "--on no.csv: no such file"),

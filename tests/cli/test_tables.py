@@ -60,7 +60,10 @@ def test_prints_another_profile_and_study(results):
     ("arguments", "message"),
     [
         (["thesis-4.3"], "thesis-4.3: no such table (did you mean 'thesis-4.2'?); `waltz tables` lists them"),
-        (["--profile", "papers"], "--profile: study newer has no profile 'papers'; it has published, equations"),
+        (
+            ["--profile", "papers"],
+            "--profile: unknown profile of study newer (got 'papers', expected published or equations)",
+        ),
         (["--study", "newr"], "holds no tables (did you mean 'newer'?); run: snakemake --cores 2 --config study=newer"),
     ],
 )

@@ -12,13 +12,13 @@ from waltz.plan.foil_study import (
     choose_dataset_name,
     choose_model_names,
     describe_pairs,
+    extend_world,
     render_study,
     select_release,
-    select_world,
     write_study,
 )
 from waltz.plan.plan import Plan
-from waltz.plan.read_study import read_study
+from waltz.plan.read_study import merge_study, read_study
 
 ROOT = Path(__file__).parents[2]
 CLIP = ModelSpec("models/clip", "clip", "models/clip", "local", masked_token="!")
@@ -62,13 +62,21 @@ def test_the_release_is_that_of_the_study_valse():
 
 def test_the_world_is_that_of_the_study_scenes_without_what_no_foil_needs():
     study = read_config("scenes")
-    data = select_world(study)
-    plan = Plan.from_study(read_study(build_study("e", RULER, data, profile="equations")))
+    changes = build_study("e", RULER, extend_world(study), profile="equations")
+    plan = Plan.from_study(read_study(merge_study(changes, ROOT / "config")))
     assert list(plan.study.instruments) == list(study["instruments"])
     assert [run.model for run in plan.scored] == ["ruler-50"] * len(study["instruments"])
     assert not plan.audit_models
     assert plan.study.cv_probes is None
-    assert "smollm2-135m-instruct" not in plan.models
+    assert not [*plan.attributed, *plan.decoded, *plan.tested]
+    assert plan.study.scenes.count == study["scenes"]["count"]
+
+
+def test_attribution_on_the_world_is_that_of_other_data():
+    attributed = build_study("e", RULER, PAIRS, profile="equations", attribute=True)["attribution"]
+    changes = build_study("e", RULER, extend_world(read_config("scenes")), profile="equations", attribute=True)
+    study = read_study(merge_study(changes, ROOT / "config"))
+    assert study.attribution.model_dump(exclude_defaults=True) == {**attributed, "groups": ["pairs"]}
 
 
 def test_models_are_named_after_their_folders_and_never_like_others():

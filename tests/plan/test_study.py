@@ -54,6 +54,16 @@ def test_files_are_merged_as_snakemake_merges_them(tmp_path):
     assert read_study_files([large], ROOT / "config").to_dict() == load_study("scenes-large")
 
 
+def test_a_null_removes_a_key_of_the_study_that_is_extended(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    changes = ("benchmark: {audit: null}", "consistency: null", "attribution: {sample: null, companions: null}")
+    mine.write_text("\n".join(["study: mine", "extends: scenes", *changes]))
+    study = read_study_files([mine], ROOT / "config")
+    assert (study.benchmark.audit, study.benchmark.oracle) == (None, True)
+    assert study.consistency.models == []
+    assert (study.attribution.sample, study.attribution.companions) == (None, None)
+
+
 def _set(config, path, value):
     changed = copy.deepcopy(config)
     *parents, last = path.split(".")

@@ -27,6 +27,9 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
 
             try:
                 check_options()
+                if getattr(record, "exception", "") == "MissingRuleException":
+                    target = record.getMessage().split()[5]
+                    raise UserError(f"{target}: no such target; see: snakemake --list-target-rules")
             except UserError as error:
                 record.msg, record.args = f"waltz: {error}", None
         super().emit(record)

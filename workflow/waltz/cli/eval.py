@@ -15,7 +15,7 @@ import typer
 
 from waltz.cli.checkout import find_checkout, start_snakemake
 from waltz.cli.output import create_console, report_errors, write_csv
-from waltz.core.errors import UserError, find_closest
+from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -65,12 +65,14 @@ def eval_command(
         variables = _choose_device(device)
         checkout = find_checkout()
         from waltz.plan.foil_study import build_study, choose_model_names, render_study, write_study
+        from waltz.plan.read_study import load_yaml
 
         specs = [_resolve_model(each, checkout) for each in model]
         if attribute and all(spec.kind == "text" for spec in specs):
             raise UserError("--attribute: T-SHAP needs a model that reads images; leave it out, or name one")
         data_name, data = _choose_data(on, images, specs, checkout)
-        models = choose_model_names(specs, data.get("models", ()))
+        taken = load_yaml(checkout / "config" / f"{data['extends']}.yaml")["models"] if "extends" in data else ()
+        models = choose_model_names(specs, taken)
         name = name or "-".join(["eval", *(each.replace(".", "-") for each in models), data_name])
         study = build_study(name, models, data, profile=profile, limit=limit, attribute=attribute)
         _check_study(study, checkout)
@@ -97,23 +99,14 @@ def eval_command(
 def _check_options(on: str, profile: str, output: Path | None) -> None:
     """Refuse what can be seen to be wrong before anything is imported."""
     if profile not in ("equations", "published"):
-        hint = _ask_about(profile, ("equations", "published"))
-        raise UserError(f"--profile: unknown profile (got {profile!r}, expected equations or published){hint}")
+        raise build_name_error("--profile", "profile", profile, ("equations", "published"))
     if output and output.suffix not in (".csv", ".json"):
-        raise UserError(f"--output {output}: unknown format (got {output.suffix!r}, expected .csv or .json)")
+        raise build_name_error(f"--output {output}", "format", output.suffix, (".csv", ".json"))
     if on in NAMED_DATA or Path(on).is_file():
         return
     if Path(on).suffix in PAIR_FORMATS:
         raise UserError(f"--on {on}: no such file; check the path")
-    raise UserError(
-        f"--on: unknown data (got {on!r}, expected valse, scenes, or a .csv, .json or .parquet file)"
-        f"{_ask_about(on, NAMED_DATA)}"
-    )
-
-
-def _ask_about(name: str, names: Sequence[str]) -> str:
-    closest = find_closest(name, names)
-    return f"; did you mean {closest!r}?" if closest else ""
+    raise build_name_error("--on", "data", on, (*NAMED_DATA, "a .csv, .json or .parquet file"))
 
 
 def _choose_device(device: str | None) -> dict[str, str]:
@@ -155,7 +148,7 @@ def _choose_data(
     on: str, images: Path | None, specs: Sequence[ModelSpec], checkout: Path
 ) -> tuple[str, dict[str, Any]]:
     """Return a short name of the data, and their keys of the study."""
-    from waltz.plan.foil_study import choose_dataset_name, describe_pairs, select_release, select_world
+    from waltz.plan.foil_study import choose_dataset_name, describe_pairs, extend_world, select_release
     from waltz.plan.read_study import load_yaml
 
     seeing = [spec.name for spec in specs if spec.kind != "text"]
@@ -164,7 +157,7 @@ def _choose_data(
     if on in NAMED_DATA:
         study = load_yaml(checkout / "config" / f"{on}.yaml")
         if on == "scenes":
-            return on, select_world(study)
+            return on, extend_world(study)
         if seeing and not images:
             raise UserError(
                 f"--images is missing: {seeing[0]} reads images, which the released benchmark does not hold;"
@@ -200,10 +193,10 @@ def _check_study(study: Mapping[str, Any], checkout: Path) -> None:
     """Refuse a study that Snakemake would refuse."""
     from waltz.evaluation.prompting.prompt_files import check_prompts
     from waltz.plan.plan import Plan
-    from waltz.plan.read_study import read_study
+    from waltz.plan.read_study import merge_study, read_study
 
     with chdir(checkout):
-        plan = Plan.from_study(read_study(study))
+        plan = Plan.from_study(read_study(merge_study(study, Path("config"))))
         for model in dict.fromkeys(run.model for run in plan.decoded):
             check_prompts(plan.models[model], plan.study.profiles)
 

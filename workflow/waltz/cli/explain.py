@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from waltz.cli.output import report_errors
-from waltz.core.errors import UserError, suggest_name
+from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _explain_decoder(
 
     most = options.get("max_new_tokens", NEW_TOKENS)
     if most < 1:
-        raise UserError(f"--max-new-tokens {most}: an explanation has at least 1")
+        raise UserError(f"--max-new-tokens: too few (got {most}, expected at least 1); raise it")
     asked = _build_ready_prompts(options) if ready else _build_question(spec, options)
     return explain_decoder(spec, asked, _build_settings(chosen, seed, options), image=options.get("image"), most=most)
 
@@ -189,7 +189,7 @@ def _check_profile(name: str) -> "Profile":
     for known in ("published", "equations"):
         if name == known:
             return known
-    raise UserError(f"profile {name!r}{suggest_name(name, ('published', 'equations'))}; there are published, equations")
+    raise build_name_error("--profile", "profile", name, ("published", "equations"))
 
 
 def _build_ready_prompts(options: Mapping[str, Any]) -> "ReadyPrompts":
@@ -212,7 +212,7 @@ def _build_question(spec: "ModelSpec", options: Mapping[str, Any]) -> "DecoderQu
 
     if ("question" in options) == ("text" in options):
         ways = "a --question" if spec.kind == "text" else "a --question about the image, or its --text with a --foil"
-        raise UserError(f"{spec.name}: is a decoder: ask it {ways}, one of them")
+        raise UserError(f"{spec.name}: a decoder needs one question; give {ways}")
     if "text" in options:
         if spec.kind == "text":
             raise UserError(f"{spec.name}: a language model sees no images, so --text describes none; ask a --question")
@@ -224,7 +224,7 @@ def _build_question(spec: "ModelSpec", options: Mapping[str, Any]) -> "DecoderQu
         question = build_own_question(_read_text(options["question"], "question"), named)
     kind = options.get("explanation", "post-hoc")
     if kind not in EXPLANATION_KINDS:
-        raise UserError(f"--explanation {kind}: there are {', '.join(EXPLANATION_KINDS)}")
+        raise build_name_error("--explanation", "kind of explanation", kind, EXPLANATION_KINDS)
     return DecoderQuestion(question, kind, options.get("family"), options.get("prompts"))
 
 
@@ -234,14 +234,14 @@ def _build_settings(profile: "Profile", seed: int, options: Mapping[str, Any]) -
     from waltz.models.decoders.continuations import OUTCOMES
 
     if not 0 <= seed < 2**32:
-        raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
+        raise UserError(f"--seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
     if {"evaluations", "permutations"} <= set(options):
         raise UserError("--permutations: says the same as --evaluations; leave one of them out")
     for name, known in (("estimator", ("auto", *COALITION_ESTIMATORS)), ("value", tuple(OUTCOMES))):
         if name in options and options[name] not in known:
-            raise UserError(f"--{name} {options[name]}: there are {', '.join(known)}")
+            raise build_name_error(f"--{name}", name, options[name], known)
     if options.get("permutations", 1) < 1:
-        raise UserError(f"--permutations {options['permutations']}: give at least 1")
+        raise UserError(f"--permutations: too few (got {options['permutations']}, expected at least 1); raise it")
     given: dict[str, Any] = {
         name: options[name] for name in ("estimator", "evaluations", "permutations", "value") if name in options
     }
@@ -258,7 +258,7 @@ def _parse_numbers(text: str, name: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise UserError(f"--{name} {text}: give whole numbers with commas between") from None
+        raise UserError(f"--{name}: no numbers (got {text!r}, expected such as 600,700); correct it") from None
 
 
 def _read_text(given: str, name: str) -> str:
@@ -290,7 +290,7 @@ def _get_figure_files(path: Path | None) -> list[Path]:
     if not path.suffix:
         return [path.with_suffix(form) for form in FIGURE_FORMATS]
     if path.suffix not in FIGURE_FORMATS:
-        raise UserError(f"--figure {path}: {path.suffix!r} is not a figure format; use {' or '.join(FIGURE_FORMATS)}")
+        raise build_name_error(f"--figure {path}", "format", path.suffix, FIGURE_FORMATS)
     return [path]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console, find_newest_study, report_errors, suggest_run
-from waltz.core.errors import UserError, find_closest
+from waltz.core.errors import UserError, build_name_error, find_closest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +77,7 @@ def choose_profile(profile: str | None, tables: dict[str, list[Cell]], study: st
     """Return the profile that is named, or the first of the tables."""
     profiles = list(dict.fromkeys(cell.profile for cells in tables.values() for cell in cells))
     if profile is not None and profile not in profiles:
-        raise UserError(f"--profile: study {study} has no profile {profile!r}; it has {', '.join(profiles)}")
+        raise build_name_error("--profile", f"profile of study {study}", profile, profiles)
     return profile or profiles[0]
 
 

@@ -49,6 +49,20 @@ def find_closest(name: str, names: Iterable[str]) -> str:
     return close[0] if close else ""
 
 
+def build_name_error(place: str, kind: str, name: str, names: Iterable[str]) -> UserError:
+    """Return the error about a name that is none of the known ones.
+
+    Args:
+        place: The option or key that holds the name.
+        kind: What is named.
+    """
+    *others, last = list(names)
+    known = f"{', '.join(others)} or {last}" if others else last
+    closest = find_closest(name, [*others, last])
+    advice = f"did you mean {closest!r}?" if closest else "choose one of these" if others else "leave it out"
+    return UserError(f"{place}: unknown {kind} (got {name!r}, expected {known}); {advice}")
+
+
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Return a hint at the closest known name, or an empty text."""
     closest = find_closest(name, names)

@@ -250,7 +250,7 @@ def build_own_question(text: str, labels: Sequence[str] = ()) -> Question:
         UserError: There is a single label, or one twice.
     """
     if labels and len(set(labels)) != max(2, len(labels)):
-        raise UserError(f"labels {','.join(labels)}: give two or more that differ, such as A,B")
+        raise UserError(f"labels: too few (got {','.join(labels)}, expected two or more that differ); give such as A,B")
     return Question("", "", CHOICE if labels else OPEN, None, {"question": text}, tuple(labels), (), "")
 
 

@@ -19,7 +19,7 @@ from waltz.attribution.mm_shap import Attribution, attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
-from waltz.core.errors import UserError, suggest_name
+from waltz.core.errors import UserError, build_name_error
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
@@ -178,12 +178,14 @@ def explain(
         UserError: The model, image or settings cannot be used, or a text is longer than the model reads.
     """
     if profile not in PROFILES:
-        raise UserError(f"profile {profile!r}{suggest_name(profile, PROFILES)}; there are {', '.join(PROFILES)}")
+        raise build_name_error("profile", "profile", profile, PROFILES)
+    for name, given in (("text", text), ("foil", foil)):
+        if given is not None and not given.strip():
+            raise UserError(f"{name}: empty (got {given!r}, expected words); write a text")
     if not 0 <= seed < 2**32:
-        raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
+        raise UserError(f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
     if estimator not in ESTIMATORS:
-        hint = suggest_name(estimator, ESTIMATORS)
-        raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(ESTIMATORS)}")
+        raise build_name_error("estimator", "estimator", estimator, ESTIMATORS)
     allowed = get_fidelity(profile).estimators
     if allowed and estimator not in allowed:
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")

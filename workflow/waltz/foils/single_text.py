@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from waltz.core.errors import UserError, suggest_name
+from waltz.core.errors import UserError, build_name_error
 from waltz.foils.candidates import Outcome, Refusal
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
@@ -23,8 +23,7 @@ def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[st
             asleep? yes." for coreference.
     """
     if instrument not in INSTRUMENTS:
-        nearest = suggest_name(instrument, INSTRUMENTS)
-        raise UserError(f"no instrument is called {instrument!r}{nearest}; there are {', '.join(INSTRUMENTS)}")
+        raise build_name_error("--instrument", "instrument", instrument, INSTRUMENTS)
     if instrument not in BUILDERS:
         raise UserError(
             f"instrument {instrument!r} needs more than one text; name one of {', '.join(BUILDERS)}, or run a study"

@@ -1,5 +1,6 @@
 """Encoders and decoders by user input: a registered name, a folder, or a hub id."""
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,7 @@ def resolve_encoder(name: str) -> ModelSpec:
             f"{name}: no registered encoder{suggest_name(name, encoders)}, folder or hub id; see `waltz models`"
         )
     weights, _, requested = name.partition("@")
-    try:
-        kind = detect_encoder_kind(weights, requested or "main")
-    except UserError as error:
-        raise UserError(f"{name}: no registered encoder{suggest_name(name, encoders)}; {error}") from None
+    kind = detect_encoder_kind(weights, requested or "main")
     config = transformers.AutoConfig.from_pretrained(weights, revision=requested or "main")
     revision = config._commit_hash or requested or "main"
     return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
@@ -57,6 +55,8 @@ def resolve_decoder(name: str) -> ModelSpec | None:
 
     Returns:
         None if there is no decoder of that name; it may be an encoder's.
+    Raises:
+        UserError: The name is that of a folder or hub id without a config that can be read.
     """
     registry = load_registry()
     if name in registry:
@@ -65,11 +65,7 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     if not folder.is_dir() and not HUB_ID.fullmatch(name):
         return None
     weights, _, requested = (str(folder), "", "") if folder.is_dir() else name.partition("@")
-    options = {} if folder.is_dir() else {"revision": requested or "main"}
-    try:
-        config = transformers.AutoConfig.from_pretrained(weights, **options)
-    except (OSError, ValueError):
-        return None
+    config = _read_config(weights, requested or "main")
     kind = _detect_decoder_kind(config)
     if kind is None:
         return None
@@ -114,13 +110,7 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
     Raises:
         UserError: There is no config, or no adapter for what it says.
     """
-    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
-    try:
-        config = transformers.AutoConfig.from_pretrained(weights, **options)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{weights}: no config of a model can be read ({get_first_line(error)}); check the name"
-        ) from None
+    config = _read_config(weights, revision)
     architectures = config.architectures or []
     kind = "lxmert-answering" if "LxmertForQuestionAnswering" in architectures else config.model_type.replace("_", "-")
     if kind not in list_encoder_kinds():
@@ -129,3 +119,19 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
             " see docs/how-to/adding-a-model.md"
         )
     return kind
+
+
+def _read_config(weights: str, revision: str) -> Any:
+    """Return the config of a hub id, or of a folder in transformers format.
+
+    Raises:
+        UserError: There is none, or the hub cannot be reached.
+    """
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it shows each of five attempts to reach the hub
+    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
+    try:
+        return transformers.AutoConfig.from_pretrained(weights, **options)
+    except (OSError, ValueError) as error:
+        hint = suggest_name(weights, load_registry())
+        fault = f"{weights}: no config of a model can be read{hint}: {get_first_line(error)}"
+        raise UserError(f"{fault}; check the name, see `waltz models`") from None

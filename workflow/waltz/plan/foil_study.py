@@ -39,7 +39,7 @@ def build_study(
     Args:
         name: Name of the study.
         models: The models, by the names that they have in the study.
-        data: `sources` and the other keys of the data, with the group `foils`, as the functions below build them.
+        data: The keys of the data, with their only group, as the functions below build them.
         profile: Fidelity profile.
         limit: Most items of a data set; None takes all.
         attribute: Whether T-SHAP of the scores is computed as well.
@@ -50,13 +50,14 @@ def build_study(
         "seed": SEED,
         "profiles": [profile],
         **data,
-        "models": {**data.get("models", {}), **{key: _build_entry(key, spec) for key, spec in models.items()}},
+        "models": {key: _build_entry(key, spec) for key, spec in models.items()},
         "evaluation": {
             "models": names,
             "groups": list(data["groups"]),
             "items": "valid",
             "sample": limit,
             "tokens_per_batch": 2048,
+            **data.get("evaluation", {}),
         },
         "reporting": {"tables": ACCURACY_TABLES, "resamples": 1000, "confidence": 0.95},
     }
@@ -67,6 +68,7 @@ def build_study(
             "groups": list(data["groups"]),
             "sample": min(limit or ATTRIBUTED, ATTRIBUTED),
             **ESTIMATION,
+            **({"companions": None} if "extends" in data else {}),
         }
         study["reporting"] |= {"tables": [*ACCURACY_TABLES, *T_SHAP_TABLES], "samples": 1}
     return study
@@ -86,20 +88,18 @@ def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
     return {"sources": sources, "benchmark": study["benchmark"], "groups": {"foils": datasets}}
 
 
-def select_world(study: Mapping[str, Any]) -> Settings:
-    """Return the data of the embedded world: the instruments of the study `scenes`, and what they are built with."""
-    instruments = study["instruments"]
-    named = {name for section in ("proposals", "filters") for name in study[section].values() if isinstance(name, str)}
+def extend_world(study: Mapping[str, Any]) -> Settings:
+    """Return the data of the embedded world: the study `scenes` with no more than its instruments.
+
+    Args:
+        study: The study `scenes`.
+    """
     return {
-        "scenes": {key: study["scenes"][key] for key in ("count", "seed")},
-        "sources": {entry["source"]: study["sources"][entry["source"]] for entry in instruments.values()},
-        "instruments": instruments,
-        "proposals": study["proposals"],
-        "filters": study["filters"],
-        "benchmark": {key: value for key, value in study["benchmark"].items() if key != "audit"},
-        "models": {name: entry for name, entry in study["models"].items() if name in named},
-        "groups": {"foils": list(instruments)},
-        "threads": study.get("threads", 8),
+        "extends": study["study"],
+        "groups": {"pairs": list(study["instruments"])},
+        "benchmark": {"audit": None},
+        "evaluation": {"decoder_sample": None},
+        **dict.fromkeys(("cv_probes", "attribution", "consistency")),
     }
 
 
@@ -175,7 +175,7 @@ def write_study(file: Path, text: str) -> str:
     if digest != _compute_digest(body):
         raise UserError(f"{file}: is not as `waltz eval` wrote it; run it with snakemake, or choose another --name")
     before, now = yaml.safe_load(body), yaml.safe_load(text)
-    changed = [key for key in ("models", "sources", "scenes") if before.get(key) != now.get(key)]
+    changed = [key for key in ("models", "sources", "extends") if before.get(key) != now.get(key)]
     if changed:
         raise UserError(f"{file}: holds other {' and '.join(changed)}; choose another --name, or delete it")
     write_text(file, text)

@@ -70,7 +70,7 @@ def read_study(config: Mapping[str, Any]) -> Study:
         UserError: The first fault, with the path of its key and, for a misspelt one, its nearest neighbour.
     """
     try:
-        study = Study.model_validate(dict(config))
+        study = Study.model_validate(dict(config), context={"extends": "extends" in config})
     except ValidationError as error:
         raise UserError(f"study file: {_explain(error, config)}") from None
     check_references(study)
@@ -88,11 +88,22 @@ def read_study_files(files: Sequence[Path], folder: Path) -> Study:
     given: dict[str, Any] = {}
     for file in files:
         _update(given, load_yaml(file))
+    return read_study(merge_study(given, folder))
+
+
+def merge_study(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a study merged over those that it extends.
+
+    Args:
+        folder: Folder of the studies.
+    Raises:
+        UserError: A study that it extends does not exist.
+    """
     config: dict[str, Any] = {}
-    for file in find_study_files(given, files, folder):
+    for file in find_study_files(study, [study], folder):
         _update(config, load_yaml(file))
-    _update(config, given)
-    return read_study(config)
+    _update(config, study)
+    return config
 
 
 def _update(config: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -196,7 +207,7 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
             for stage in ("evaluation", "attribution", "consistency")
             for key, options in (("models", models), ("groups", study.groups))
         ),
-        ("evaluation.only", only, study.evaluation.models),
+        ("evaluation.only", only, models),
         *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
         ("consistency.cc_shap.edits", edited, consistency.models),
         ("consistency.helper", [consistency.helper] if consistency.helper else [], models),

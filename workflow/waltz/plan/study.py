@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from waltz.core.files.downloads import LARGEST_BYTES
 from waltz.instruments import INSTRUMENTS
@@ -90,18 +90,26 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def refuse_null(cls, entry: Any) -> Any:
-        """Refuse null where leaving the key out is meant, and lists that name something twice."""
-        if isinstance(entry, Mapping):
-            for key, value in entry.items():
-                field = cls.model_fields.get(key)
-                if value is None and field and not field.is_required() and not _allows_null(field.json_schema_extra):
-                    raise ValueError(f"{key} is null; leave the key out")
-                if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
-                    repeated = next((each for place, each in enumerate(value) if each in value[:place]), None)
-                    if repeated is not None:
-                        raise ValueError(f"{key} names {repeated!r} twice")
-        return entry
+    def drop_or_refuse_null(cls, entry: Any, info: ValidationInfo) -> Any:
+        """Refuse null where leaving the key out is meant, and lists that name something twice.
+
+        In a study that extends another one (`context`), null stands for leaving the key out.
+        """
+        if not isinstance(entry, Mapping):
+            return entry
+        keys: Settings = {}
+        for key, value in entry.items():
+            field = cls.model_fields.get(key)
+            if value is None and field and not field.is_required() and not _allows_null(field.json_schema_extra):
+                if info.context and info.context["extends"]:
+                    continue
+                raise ValueError(f"{key} is null; leave the key out")
+            if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+                repeated = next((each for place, each in enumerate(value) if each in value[:place]), None)
+                if repeated is not None:
+                    raise ValueError(f"{key} names {repeated!r} twice")
+            keys[key] = value
+        return keys
 
     def to_dict(self, *keys: str) -> Settings:
         """Return the keys that the study gives, or some of them, as plain values."""
@@ -583,7 +591,8 @@ class Study(Section):
     study: Name
     """Name of the study; its results lie in results/<study>."""
     extends: Text | None = None
-    """Study in config/ over which this one's keys are merged: mappings key by key, anything else replaced."""
+    """Study in config/ over which this one's keys are merged: mappings key by key, anything else replaced. A key
+    that is null here is left out, unless null has a meaning of its own."""
     seed: Seed
     """Seed of every sampling and resampling step (a whole number)."""
     profiles: Annotated[list[Literal["equations", "published"]], Field(min_length=1)]
