@@ -73,8 +73,8 @@ def test_an_interval_is_compared_with_the_scale_of_its_number():
 
 def test_sentences_say_what_was_found_and_what_has_too_few_items():
     assert describe_findings(findings()) == [
-        "To match an image with its text, llava (T-SHAP 74 % [71, 77]) relies mainly on the text;"
-        " clip (25 % [20, 31]) relies mainly on the image.",
+        "Among models that match images with texts, llava (share of the text: 74 %) relies mainly on the text;"
+        " clip (25 %) relies mainly on the image.",
         "They prefer the caption to a false text, its foil, in 55 % (llava) to 67 % (clip) of all cases;"
         " guessing gives 50 %.",
         "Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most 0.0 points.",
@@ -85,7 +85,7 @@ def test_sentences_say_what_was_found_and_what_has_too_few_items():
 def test_nothing_is_said_of_models_from_too_few_items():
     few = [ModelFinding("clip", "encoder", "acc_r", Measure(90.0, 9, 80.0, 99.0), Measure(90.0, 9, 80.0, 99.0))]
     assert describe_findings(few) == [
-        "Too few items to say whether clip (T-SHAP 90 % [80, 99]) relies on text or on images.",
+        "Too few items to say whether clip (share of the text: 90 %) relies on text or on images.",
         "Too few items to say how accurate the models are.",
     ]
     assert describe_findings([]) == ["This study has no results of models."]

@@ -112,7 +112,7 @@ def test_the_first_screen_says_what_was_found(page, width, height):
     page.set_viewport_size({"width": width, "height": height})
     heading = page.locator("h1").first
     assert heading.inner_text().startswith(
-        "To match an image with its text, llava (T-SHAP 74 % [71, 77]) relies mainly"
+        "Among models that match images with texts, llava (share of the text: 74 %) relies mainly"
     )
     assert page.locator(".findings tbody th b").all_inner_texts() == ["1", "2", "3"]
     assert page.locator(".findings tbody tr").nth(1).inner_text().split() == (

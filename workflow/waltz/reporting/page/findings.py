@@ -199,8 +199,8 @@ def _describe_sides(models: Sequence[ModelFinding]) -> list[str]:
         sentence = f"Too few items to say whether {unknown} relies on text or on images."
     else:
         clauses += [f"there are too few items to say for {unknown}"] if unknown else []
-        sentence = f"To match an image with its text, {'; '.join(clauses)}."
-    return [sentence.replace("(", "(T-SHAP ", 1)] if models else []
+        sentence = f"Among models that match images with texts, {'; '.join(clauses)}."
+    return [sentence.replace("(", "(share of the text: ", 1)] if models else []
 
 
 def _describe_accuracy(models: Sequence[ModelFinding]) -> list[str]:
@@ -247,6 +247,4 @@ def _name_models(models: Sequence[ModelFinding], describe: Callable[[ModelFindin
 
 
 def _format_t_shap(model: ModelFinding) -> str:
-    share = model.t_shap
-    interval = "" if share.ci_low is None or share.ci_high is None else f" [{share.ci_low:.0f}, {share.ci_high:.0f}]"
-    return f"{share.value:.0f} %{interval}"
+    return f"{model.t_shap.value:.0f} %"
