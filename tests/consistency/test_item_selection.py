@@ -9,6 +9,7 @@ from waltz.consistency.item_selection import get_setting, select_questions, sele
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import assign_balanced_orders
+from waltz.evaluation.vqa import select_questions as select_vqa_items
 from waltz.sources.published_samples import select_published_ids
 
 Row = dict[str, Any]
@@ -75,29 +76,50 @@ def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_
     assert select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions != questions[:4]
 
 
+@pytest.mark.parametrize("profile", ["equations", "published"])
+@pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
+def test_tests_ask_the_questions_whose_accuracy_is_in_the_same_table(
+    profile: str, annotators: bool, choice: str
+) -> None:
+    rows = open_rows(400, annotators, rejected=(3,))
+    for row in rows:
+        row["image"] = f"{int(row['source_id']) % 200}.jpg"  # the later of two drawn questions on an image is taken
+    entry = {"form": "open", "size": 100, "choice": choice}
+    answered = [item["item_id"] for item in select_vqa_items("d", rows, 100, 9, choice)[0]]
+    questions = [one.item_id for one in select_questions(rows, "d", entry, profile, 100, 9).questions]
+    assert questions == answered
+    few = [one.item_id for one in select_questions(rows, "d", entry, profile, 7, 9).questions]
+    assert len(few) == 7
+    assert set(few) <= set(answered)
+
+
 @pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
 def test_open_questions_of_published_begin_the_published_draw(annotators: bool, choice: str) -> None:
     rows = open_rows(400, annotators)
     drawn = select_published_ids(choice, rows)
     assert len(drawn) == 300
-    questions = select_questions(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
+    entry = {"form": "open", "size": None, "choice": choice}
+    questions = select_questions(rows, "d", entry, "published", 7, 9).questions
     assert [one.item_id for one in questions] == [f"d:{place}" for place in drawn[:7]]
     assert (questions[0].labels, questions[0].wrong, get_setting(questions[0])) == ((), "impossible to give", "open")
-    assert len(select_questions(rows, "d", {"form": "open", "size": None}, "published", None, 9).questions) == 300
+    assert len(select_questions(rows, "d", entry, "published", None, 9).questions) == 300
 
 
 def test_selected_items_that_cannot_be_rendered_are_reported() -> None:
-    chosen = select_questions(
-        open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "published", None, 9
-    )
+    entry = {"form": "open", "size": 6, "choice": "gqa-decoders"}
+    chosen = select_questions(open_rows(6, False, (2,), (4,)), "d", entry, "published", None, 9)
     assert chosen.skipped == {"d:2": "no image", "d:4": "the answer is withheld"}
     assert sorted(one.item_id for one in chosen.questions) == ["d:0", "d:1", "d:3", "d:5"]
     assert (
-        len(select_questions(open_rows(6, False, (2,), (4,)), "d", {"form": "open"}, "equations", None, 9).questions)
+        len(
+            select_questions(
+                open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "equations", None, 9
+            ).questions
+        )
         == 4
     )
     with pytest.raises(UserError, match=r"no usable questions: d \(got 0 of 2 rows\)"):
-        select_questions(open_rows(2, True, (0, 1)), "d", {"form": "open"}, "equations", None, 9)
+        select_questions(open_rows(2, True, (0, 1)), "d", {"form": "open", "size": None}, "equations", None, 9)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])

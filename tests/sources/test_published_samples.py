@@ -61,9 +61,18 @@ def test_decoders_draw_gqa_from_ids_in_text_order() -> None:
     assert not PUBLISHED_SAMPLES["gqa-encoders"].reproducible
 
 
+def test_a_smaller_sample_is_the_first_of_the_published_draw() -> None:
+    many = rows(4000, images=2000)
+    for name in ("vqa-decoders", "gqa-decoders", "vqa-encoders"):
+        assert select_published_ids(name, many, 100) == select_published_ids(name, many)[:100]
+    assert len(select_published_ids("vqa-decoders", rows(40), 30)) == 30
+
+
 def test_impossible_draws_are_refused() -> None:
     with pytest.raises(UserError, match="got 3, expected at least 1500"):
         select_published_ids("vqa-encoders", rows(3))
+    with pytest.raises(UserError, match="got 3, expected at least 4"):
+        select_published_ids("gqa-decoders", rows(3), 4)
     with pytest.raises(UserError, match="got 'vcr', expected comve, esnli"):
         select_published_ids("vcr", rows(3))
 

@@ -1,8 +1,8 @@
-"""Selection of the questions of stage consistency.
+"""Selection of the questions of stage consistency, among the items that stage evaluation asks.
 
-`equations` takes those of lowest rank under the study's seed, so that a smaller sample is part of a larger one and of
-the evaluated items. `published` takes what the released scripts for CC-SHAP and the tests took: of captions and foils
-the first valid ones in file order, of open questions and text tasks what `sources.selection` draws.
+`equations` takes those of lowest rank under the study's seed, so that a smaller sample is part of a larger one.
+`published` takes what the released scripts for CC-SHAP and the tests took: of captions and foils the first valid ones
+in file order, of text tasks and of open questions with a `choice` the first that `sources.published_samples` draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,8 +35,8 @@ def select_questions(
     Args:
         rows: All rows of the data set's file in file order: of the benchmark, of the layout `QUESTIONS` or of `TEXTS`.
         entry: `form` (`pairs`, `open` or `choice`), and the study's own entry, whose `size` bounds n.
-        n: Number of items; None takes all of the data set, in `published` as many as were published of open questions
-            (300) and text tasks (100). A smaller data set is taken completely.
+        n: Number of items; None takes all of the data set, of published samples as many as were published (300 open
+            questions, 100 items of a text task). A smaller data set is taken completely.
         seed: The study's seed: of sample, order of captions and wrong labels in `equations`.
     Raises:
         UserError: Nothing can be asked.
@@ -48,7 +48,7 @@ def select_questions(
     selected = (
         _select_pairs(rows, dataset, profile, n, seed)
         if form == "pairs"
-        else _select_open_questions(rows, dataset, profile, n, seed)
+        else _select_open_questions(rows, dataset, entry, profile, n, seed)
     )
     if not selected.questions:
         raise UserError(f"no usable questions: {dataset} (got 0 of {len(rows)} rows); correct the data set's entry")
@@ -97,19 +97,19 @@ def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None
 
 
 def _select_open_questions(
-    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
+    rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
-    """Select open questions; `published` draws as many as the released scripts and takes the first of them."""
-    if get_fidelity(profile).sampling == "rank":
-        return SelectedQuestions(tuple(build_open_questions(select_vqa_items(dataset, rows, n, seed)[0], dataset)), {})
-    choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
-    drawn = select_published_ids(choice, rows, min(len(rows), max(n or 0, PUBLISHED_SAMPLES[choice].n)))[:n]
-    by_id = {str(row["source_id"]): row for row in rows}
-    left_out = {
-        f"{dataset}:{place}": by_id[place]["rejected"] or "the answer is withheld"
-        for place in drawn
-        if by_id[place]["rejected"] is not None or by_id[place]["answer"] is None
-    }
-    taken = [by_id[place] for place in drawn if f"{dataset}:{place}" not in left_out]
-    items = [{**row, "item_id": f"{dataset}:{row['source_id']}"} for row in taken]
-    return SelectedQuestions(tuple(build_open_questions(items, dataset)), left_out)
+    """Select open questions among those that stage evaluation asks.
+
+    Of a published draw, `published` takes the first and lists those that cannot be asked.
+    """
+    choice = entry.get("choice")
+    items = {item["item_id"]: item for item in select_vqa_items(dataset, rows, entry["size"], seed, choice)[0]}
+    if get_fidelity(profile).sampling == "rank" or choice is None:
+        drawn, skipped = sample(list(items), None if n is None else min(n, len(items)), seed), {}
+    else:
+        drawn = [f"{dataset}:{source_id}" for source_id in select_published_ids(choice, rows, entry["size"])[:n]]
+        reasons = {f"{dataset}:{row['source_id']}": row["rejected"] or "the answer is withheld" for row in rows}
+        skipped = {item_id: reasons[item_id] for item_id in drawn if item_id not in items}
+    taken = [items[item_id] for item_id in drawn if item_id in items]
+    return SelectedQuestions(tuple(build_open_questions(taken, dataset)), skipped)

@@ -83,14 +83,18 @@ def select_published_ids(name: str, rows: Sequence[Row], n: int | None = None) -
     Args:
         name: One of `PUBLISHED_SAMPLES`.
         rows: All rows of the file in file order, rejected ones included.
-        n: Number of rows to draw; None draws as many as the published runs.
+        n: Number of rows, the first of what the published runs drew; more are drawn where n is more, and all of a file
+            that has fewer. None takes all that the published runs drew.
+    Raises:
+        UserError: The name is unknown, or the file has fewer than n rows.
     """
     if name not in PUBLISHED_SAMPLES:
         raise UserError(
             f"no published sample is known for this data set (got {name!r}, expected {', '.join(PUBLISHED_SAMPLES)})"
         )
     sample = PUBLISHED_SAMPLES[name]
-    return [str(row["source_id"]) for row in sample.draw(rows, sample.n if n is None else n, sample.seed)]
+    size = sample.n if n is None else n if n > len(rows) else min(max(sample.n, n), len(rows))
+    return [str(row["source_id"]) for row in sample.draw(rows, size, sample.seed)][:n]
 
 
 def draw_caption_first(n: int, seed: int = 42) -> list[bool]:
