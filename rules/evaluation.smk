@@ -4,7 +4,7 @@
 rule mismatched:
     """Texts of images next to those of other images, as a data set."""
     input:
-        rows=lambda w: f"<results>/sources/{STUDY.alignment[w.aligned].source}.parquet",
+        rows=lambda w: PLAN.list_source_rows(STUDY.alignment[w.aligned].source),
     output:
         pairs="<results>/benchmark/{aligned}.parquet",
         run="<results>/benchmark/{aligned}.run.json",

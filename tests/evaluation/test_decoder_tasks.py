@@ -81,7 +81,8 @@ def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profi
     file = written(tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK)
     few = build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "sample": 6})
     ids = [f"i{place}" for place in range(20) if place != 2]
-    assert few.orders == (assign_balanced_orders(ids, 3) if profile == "equations" else draw_published_orders(ids))
+    items = [{"item_id": item_id, "instrument": "existence"} for item_id in ids]
+    assert few.orders == (assign_balanced_orders(ids, 3) if profile == "equations" else draw_published_orders(items))
     assert len(few) == 6
     firsts = [few.orders[item["item_id"]] for item in few.items]
     assert profile == "published" or sum(firsts) == 3

@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waltz.consistency.item_selection import select_questions
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import build_mismatched_items, get_text
-from waltz.sources.published_samples import select_published_ids
+from waltz.evaluation.prompting.questions import assign_orders
+from waltz.sources.published_samples import (
+    draw_foils_for_decoders,
+    draw_foils_for_encoders,
+    draw_items_and_foils_for_encoders,
+    select_published_ids,
+)
 
 
 def captions(*texts, rejected=()):
@@ -105,6 +112,52 @@ def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
     expected = [source_id for source_id in select_published_ids("vqa-encoders", rows, 12) if source_id != "3"]
     assert [item["source_id"] for item in items] == expected
     assert unusable == Counter({"empty": 1})
+    assert [item["foil"] for item in items] == [f"q{expected[place]}? yes." for place in draw_foils_for_encoders(11)]
+
+
+def released(n):
+    """Items of the release in file order, every third of them invalid."""
+    return [
+        {"item_id": str(900 - 7 * place), "source": "foil-it", "source_id": str(900 - 7 * place), "split": "test"}
+        | {"image": f"m{place}", "caption": f"Caption {place}.", "foil": f"Foil {place}.", "valid": place % 3 != 0}
+        | {"rejected": None}
+        for place in range(n)
+    ]
+
+
+def test_published_mscoco_of_encoders_is_every_released_caption_of_foil_it_with_another_ones():
+    """Invalid items, too; a caption may stand against itself (MM-SHAP's scripts at 00a66bf)."""
+    rows = released(40)
+    items, _ = build_mismatched_items("mscoco", rows, 40, 0, choice="mscoco-encoders")
+    items = parquet.build_table(items, BENCHMARK).to_pylist()
+    assert [item["caption"] for item in items] == [row["caption"] for row in rows]
+    assert [item["foil"] for item in items] == [f"Caption {place}." for place in draw_foils_for_encoders(40)]
+    assert {item["valid"] for item in items} == {None}
+    chosen, foils = draw_items_and_foils_for_encoders(40, 5)
+    few, _ = build_mismatched_items("mscoco", rows, 5, 0, choice="mscoco-encoders")
+    assert [(item["caption"], item["foil"]) for item in few] == [
+        (f"Caption {place}.", f"Caption {foil}.") for place, foil in zip(chosen, foils, strict=True)
+    ]
+
+
+def test_published_mscoco_of_decoders_is_the_first_captions_with_foils_and_orders_of_one_stream():
+    rows = released(40)
+    items = parquet.build_table(
+        build_mismatched_items("mscoco", rows, 6, 0, choice="mscoco-decoders")[0], BENCHMARK
+    ).to_pylist()
+    by_id = {row["item_id"]: row["caption"] for row in rows}
+    drawn = draw_foils_for_decoders(list(by_id), 6)
+    assert [item["caption"] for item in items] == [row["caption"] for row in rows[:6]]
+    assert [item["foil"] for item in items] == [by_id[foil] for foil, _ in drawn]
+    orders = list(assign_orders(items, "mscoco", "published", 0).values())
+    assert orders == [caption_first for _, caption_first in drawn]
+    questions = select_questions(items, "mscoco", {"form": "pairs"}, "published", 4, 0).questions
+    assert [one.order == "caption-first" for one in questions] == orders[:4]
+
+
+def test_a_released_file_of_fewer_items_is_refused():
+    with pytest.raises(UserError, match=r"alignment.d.size: 9 items asked for, 4 can be drawn; ask for fewer"):
+        build_mismatched_items("d", released(4), 9, 0, choice="mscoco-decoders")
 
 
 def test_seeds_draw_other_foils():

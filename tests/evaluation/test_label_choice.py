@@ -143,7 +143,7 @@ def test_published_rows_record_the_order_of_random_choice():
     random.seed(42)
     expected = ["caption-first" if random.choice([0, 1]) == 0 else "foil-first" for _ in range(30)]
     items = [item(place, "caption 0", "foil 0") for place in range(30)]
-    orders = draw_published_orders([one["item_id"] for one in items])
+    orders = draw_published_orders(items)
     rows = rows_of(scripted(knows), "published", items, orders)[:30]
     assert [row["order"] for row in rows] == expected
     assert len({row["prediction"] for row in rows}) == 1

@@ -79,8 +79,9 @@ def test_another_seed_gives_other_orders() -> None:
 def test_published_orders_are_one_stream_through_the_pieces() -> None:
     random.seed(42)
     stream = [random.choice([0, 1]) == 0 for _ in range(20)]
-    assert draw_published_orders(["a", "b"]) == dict(zip("ab", stream, strict=False))
-    assert draw_published_orders(["a", "b"], earlier_draws=7) == dict(zip("ab", stream[7:], strict=False))
+    items = [{"item_id": item_id, "instrument": "existence"} for item_id in "ab"]
+    assert draw_published_orders(items) == dict(zip("ab", stream, strict=False))
+    assert draw_published_orders(items, earlier_draws=7) == dict(zip("ab", stream[7:], strict=False))
     assert (count_earlier_draws("foil-it"), count_earlier_draws("existence"), count_earlier_draws("plurality")) == (
         0,
         943,
@@ -109,7 +110,7 @@ def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) 
     for piece, file in FILES.items():
         items = [item for item in pairs.read_release(shared_data / "valse" / f"{file}.json", piece, 2) if item["valid"]]
         assert len(items) == PUBLISHED_VALID_ITEMS[piece]
-        orders = draw_published_orders([item["item_id"] for item in items], count_earlier_draws(piece))
+        orders = draw_published_orders(items, count_earlier_draws(piece))
         selected_questions = build_pairwise_questions(items, piece, orders)
         assert 0.4 < sum(one.order == "caption-first" for one in selected_questions) / len(selected_questions) < 0.6
 

@@ -82,6 +82,17 @@ def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
     assert metrics["lxmert-vqa", "vqa", "answering", "accuracy"]["value"] == pytest.approx(expected)
 
 
+def test_a_data_set_of_another_profile_has_no_metrics_in_this_one():
+    published = [row for row in run((2, -1)) if row["profile"] == "published"]
+    runs = {("matcher", "released"): published, ("clip", "released"): published}
+    rows = build_metric_rows(runs, ["equations", "published"], HOW)
+    assert rows
+    assert {row["profile"] for row in rows} == {"published"}
+    comparisons = build_comparison_rows(runs, ["equations", "published"], HOW)
+    assert comparisons
+    assert {row["profile"] for row in comparisons} == {"published"}
+
+
 def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():
     rows = build_comparison_rows(RUNS, ["equations", "published"], HOW)
     assert {(row["profile"], row["dataset"], row["model_a"], row["model_b"]) for row in rows} == {

@@ -8,6 +8,9 @@ import pytest
 import yaml
 
 from waltz.instruments import INSTRUMENTS
+from waltz.plan.plan import Plan
+from waltz.plan.read_study import read_study
+from waltz.reporting.tables.declarations import TABLES
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -41,3 +44,32 @@ def test_an_instrument_is_built_from_the_split_of_its_release(thesis, shared_dat
 def test_both_directions_have_as_many_items(thesis, name):
     """VALSE 3.1, A.1, A.2 (500 of each direction) and 3.6."""
     assert thesis["instruments"][name]["halves"] is True
+
+
+@pytest.mark.parametrize(
+    ("table", "dataset", "setting", "choice"),
+    [
+        ("thesis-4.1", "mscoco", "isa", "mscoco-encoders"),
+        ("thesis-4.1", "vqa", "isa", "vqa-encoders"),
+        ("thesis-4.1", "gqa", "isa", "gqa-encoders"),
+        ("thesis-5.5", "mscoco", "post-hoc", "mscoco-decoders"),
+        ("decoders-paper-2", "mscoco", "cot", "mscoco-decoders"),
+    ],
+)
+def test_texts_of_other_images_are_the_released_draws_in_published_and_validation_sets_in_equations(
+    thesis, table, dataset, setting, choice
+):
+    """MM-SHAP 4.1 states 1,500 items of the validation sets; the released code takes 1,000 captions of FOIL-it."""
+    released, stated = (thesis["alignment"][name] for name in TABLES[table].find_dataset_aliases(dataset, setting))
+    assert (released["choice"], released["profiles"]) == (choice, ["published"])
+    assert (stated["size"], stated["profiles"]) == (1500, ["equations"])
+    if dataset == "mscoco":
+        assert thesis["sources"][released["source"]]["images"]["url"].endswith("val2014.zip")
+        assert thesis["sources"][stated["source"]]["files"].keys() == {"val2017"}
+
+
+def test_data_sets_of_profiles_that_a_study_lacks_are_not_run(thesis):
+    plan = Plan.from_study(read_study({**thesis, "profiles": ["equations"]}))
+    names = {run.dataset for runs in (plan.scored, plan.attributed, plan.tested) for run in runs}
+    assert "mscoco" in names
+    assert not {name for name in names if "released" in name}

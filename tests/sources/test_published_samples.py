@@ -12,6 +12,9 @@ from waltz.sources.formats import questions, text_tasks
 from waltz.sources.published_samples import (
     PUBLISHED_SAMPLES,
     draw_caption_first,
+    draw_foils_for_decoders,
+    draw_foils_for_encoders,
+    draw_items_and_foils_for_encoders,
     select_published_ids,
 )
 
@@ -66,6 +69,29 @@ def test_a_smaller_sample_is_the_first_of_the_published_draw() -> None:
     for name in ("vqa-decoders", "gqa-decoders", "vqa-encoders"):
         assert select_published_ids(name, many, 100) == select_published_ids(name, many)[:100]
     assert len(select_published_ids("vqa-decoders", rows(40), 30)) == 30
+
+
+def test_foils_of_encoders_are_the_texts_of_random_items_of_the_sample() -> None:
+    random.seed(1520)
+    assert draw_foils_for_encoders(50) == [random.sample(range(50), 1)[0] for _ in range(50)]
+
+
+def test_a_smaller_sample_of_encoders_is_drawn_by_the_same_generator_before_the_foils() -> None:
+    random.seed(1520)
+    chosen = random.sample(range(50), 7)
+    foils = [random.sample(range(7), 1)[0] for _ in range(7)]
+    assert draw_items_and_foils_for_encoders(50, 7) == (chosen, [chosen[place] for place in foils])
+    assert draw_items_and_foils_for_encoders(50, None) == (list(range(50)), draw_foils_for_encoders(50))
+
+
+def test_foils_of_decoders_alternate_with_the_orders_of_the_options() -> None:
+    ids = [str(i) for i in (7, 30, 200, 5, 11)]
+    random.seed(42)
+    expected = []
+    for _ in range(4):
+        foil = random.sample(sorted(ids), 1)[0]
+        expected.append((foil, random.choice([0, 1]) == 0))
+    assert draw_foils_for_decoders(ids, 4) == expected
 
 
 def test_impossible_draws_are_refused() -> None:

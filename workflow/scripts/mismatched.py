@@ -13,7 +13,7 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
-    rows = pq.read_table(snakemake.input.rows).to_pylist()
+    rows = [row for file in snakemake.input.rows for row in pq.read_table(file).to_pylist()]
     items, unusable = build_mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
     parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
     write_record(

@@ -5,6 +5,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import (
+    DatasetFiles,
     DatasetResult,
     list_dataset_files,
     merge_shards,
@@ -61,3 +62,10 @@ def test_a_file_without_a_data_set_is_named(tmp_path):
 def test_images_are_empty_where_a_model_looks_at_none():
     (file,) = list_dataset_files({"a": {"size": 3}}, ["a.parquet"], [])
     assert (file.images, file.settings) == ("", {"size": 3})
+
+
+def test_models_are_run_in_the_profiles_of_the_data_set():
+    assert DatasetFiles("d", "d.parquet").select_profiles(["published", "equations"]) == ["published", "equations"]
+    released = DatasetFiles("d", "d.parquet", settings={"form": "pairs", "profiles": ["published"]})
+    assert released.select_profiles(["published", "equations"]) == ["published"]
+    assert released.select_profiles(["equations"]) == []

@@ -221,7 +221,7 @@ def attribute_answers(
     for dataset in datasets:
         selected = {
             profile: select_decoder_items(dataset.rows, dataset.name, profile, scored, scored_sample, sample, seed)
-            for profile in estimation
+            for profile in dataset.select_profiles(estimation)
         }
         total = sum(len(items[shard]) for items, _ in selected.values())
         label = f"{decoder.spec.name} {dataset.name}"

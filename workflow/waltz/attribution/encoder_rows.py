@@ -58,7 +58,7 @@ def attribute_datasets(
     for dataset in datasets:
         items = {
             profile: select_attributed_items(dataset.rows, profile, scored, scored_sample, sample, seed)[shard]
-            for profile in estimation
+            for profile in dataset.select_profiles(estimation)
         }
         rows = _compute_dataset_rows(compute_text_rows, encoder, dataset, items, estimation, seed, cache)
         yield DatasetResult(dataset, {"rows": rows}, sum(map(len, items.values())), facts | count_outcomes(rows))

@@ -90,7 +90,7 @@ def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None
     released = fidelity.sampling == "released"
     taken = ids[:n] if released else sample(ids, None if n is None else min(n, len(ids)), seed)
     balanced = fidelity.option_order == "balanced"
-    orders = assign_balanced_orders(ids, seed) if balanced else draw_published_orders(ids)
+    orders = assign_balanced_orders(ids, seed) if balanced else draw_published_orders(list(valid.values()))
     return SelectedQuestions(
         tuple(build_pairwise_questions([valid[item_id] for item_id in taken], dataset, orders)), {}
     )

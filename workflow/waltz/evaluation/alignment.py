@@ -120,5 +120,5 @@ def score_datasets(
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
         texts, label = sum(len(list_texts(item)) for item in items), f"{encoder.spec.name} {dataset.name}"
         with open_images(dataset.images) as images, show_progress(texts, "text", label) as bar:
-            rows = score_items(encoder, items, images, profiles, cache, bar.update)
+            rows = score_items(encoder, items, images, dataset.select_profiles(profiles), cache, bar.update)
         yield DatasetResult(dataset, {"scores": rows}, len(items), count_unscored(rows))

@@ -249,12 +249,14 @@ def prompt_datasets(
         sample: Number of items per data set; None takes all.
         cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
     """
-    templates = [build_template(decoder, profile) for profile in profiles]
-    settings = [GenerationSettings(seed, choose_sampling(decoder, profile), cot_tokens) for profile in profiles]
+    templates = {profile: build_template(decoder, profile) for profile in profiles}
+    settings = {
+        profile: GenerationSettings(seed, choose_sampling(decoder, profile), cot_tokens) for profile in profiles
+    }
     for dataset in datasets:
         tasks = [
             build_task(dataset.rows, dataset.name, dataset.settings, profile, scored=scored, sample=sample, seed=seed)
-            for profile in profiles
+            for profile in dataset.select_profiles(profiles)
         ]
         prompts, label = sum(task.count_prompts(cot_tokens) for task in tasks), f"{decoder.spec.name} {dataset.name}"
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
@@ -262,9 +264,9 @@ def prompt_datasets(
             session = DecoderSession(decoder, partial(load_image, source), cache, bar.update)
             rows = [
                 row
-                for task, template, generation in zip(tasks, templates, settings, strict=True)
-                for row in evaluate_task(session, task, template, generation)
+                for task in tasks
+                for row in evaluate_task(session, task, templates[task.profile], settings[task.profile])
             ]
-        settings_of_profile = {profile: asdict(entry) for profile, entry in zip(profiles, settings, strict=True)}
+        settings_of_profile = {task.profile: asdict(settings[task.profile]) for task in tasks}
         facts = {"generation": settings_of_profile, "skipped": count_skipped(tasks), **count_outcomes(rows)}
         yield DatasetResult(dataset, {"scores": rows}, sum(map(len, tasks)), facts)

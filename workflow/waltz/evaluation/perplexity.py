@@ -148,7 +148,7 @@ def score_datasets(
     """
     for dataset in datasets:
         items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
-        label = f"{model.spec.name} {dataset.name}"
-        with show_progress(2 * len(items) * len(profiles), "text", label) as bar:
-            rows = score_pairs(items, model, profiles, tokens_per_batch, cache, bar.update)
+        label, own_profiles = f"{model.spec.name} {dataset.name}", dataset.select_profiles(profiles)
+        with show_progress(2 * len(items) * len(own_profiles), "text", label) as bar:
+            rows = score_pairs(items, model, own_profiles, tokens_per_batch, cache, bar.update)
         yield DatasetResult(dataset, {"scores": rows}, len(items), count_ties(rows))

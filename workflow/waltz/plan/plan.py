@@ -40,7 +40,7 @@ class Dataset:
         form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, a `choice` among labels, or
             `recorded` where the study knows it by recorded runs alone.
         source: The source that it is built from.
-        entry: The study's entry of a set of questions or of a text task.
+        entry: The study's entry of a set of questions or of a text task; of texts with other images its profiles.
     """
 
     name: str
@@ -123,11 +123,13 @@ class Plan:
     def datasets(self) -> dict[str, Dataset]:
         """Data sets that models can be run on, by name."""
         study = self.study
-        pairs = {**self.item_sets, **_sources(study.instruments), **_sources(study.alignment)}
+        pairs = {**self.item_sets, **_sources(study.instruments)}
         datasets = {
             name: Dataset(name, "recorded", source, {}) for name, source in list_recorded_datasets(study).items()
         }
         datasets |= {name: Dataset(name, "pairs", source, {}) for name, source in pairs.items()}
+        for name, alignment in study.alignment.items():
+            datasets[name] = Dataset(name, "pairs", alignment.source, alignment.to_dict("profiles"))
         for form, entries in (("open", study.answering), ("choice", study.texts)):
             datasets.update(
                 {name: Dataset(name, form, entry.source, entry.to_dict()) for name, entry in entries.items()}
@@ -318,7 +320,14 @@ class Plan:
         return group in self.study.evaluation.only.get(model, [group])
 
     def _select(self, group: str, *forms: str) -> list[str]:
-        return [name for name in self.groups[group] if self.datasets[name].form in forms]
+        """Return the data sets of some forms in a group, without those of other profiles than the study's."""
+        datasets = [self.datasets[name] for name in self.groups[group]]
+        profiles = set(self.study.profiles)
+        return [
+            dataset.name
+            for dataset in datasets
+            if dataset.form in forms and profiles.intersection(dataset.entry.get("profiles", profiles))
+        ]
 
     def select_pairs(self, group: str) -> list[str]:
         """Return the data sets of captions and foils in a group."""

@@ -255,13 +255,17 @@ def _check_groups(study: Study) -> None:
                 raise UserError(f"study file: groups.{group}: {name!r} stands in groups.{group_of[name]} as well")
             group_of[name] = group
     used_names = {*list_datasets(study), *study.instruments, CV_PROBES}
-    for key, formats in (("alignment", ALIGNMENT_FORMATS), ("answering", QUESTION_FORMATS), ("texts", TASK_FORMATS)):
-        for name, entry in getattr(study, key).items():
-            place = f"study file: {key}.{name}"
-            _check_source(study, place, entry.source, *formats)
-            if name in used_names:
-                raise UserError(f"{place}: another data set is called so; rename it")
-            used_names.add(name)
+    formats = {
+        **{("alignment", name): ALIGNMENT_FORMATS[entry.choice] for name, entry in study.alignment.items()},
+        **{("answering", name): QUESTION_FORMATS for name in study.answering},
+        **{("texts", name): TASK_FORMATS for name in study.texts},
+    }
+    for (key, name), entry_formats in formats.items():
+        place = f"study file: {key}.{name}"
+        _check_source(study, place, getattr(study, key)[name].source, *entry_formats)
+        if name in used_names:
+            raise UserError(f"{place}: another data set is called so; rename it")
+        used_names.add(name)
     if "attribution" in study.model_fields_set and "evaluation" not in study.model_fields_set:
         raise UserError("study file: evaluation is missing: attribution takes its items from those that are scored")
 

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from waltz.core.files.downloads import LARGEST_BYTES
+from waltz.fidelity import Profile
 from waltz.instruments import INSTRUMENTS
 
 ITEM_FORMATS = ("valse-release", "pairs")
 """Formats of finished items, whose files are data sets."""
-ALIGNMENT_FORMATS = ("coco-captions", "vqa", "gqa")
-"""Formats of sources whose texts can be shown with other images (`alignment`)."""
+ALIGNMENT_FORMATS: Mapping[str | None, tuple[str, ...]] = {
+    None: ("coco-captions", "vqa", "gqa"),
+    "mscoco-encoders": ("valse-release",),
+    "mscoco-decoders": ("valse-release",),
+    "vqa-encoders": ("vqa",),
+    "gqa-encoders": ("gqa",),
+}
+"""Formats of sources whose texts can be shown with other images (`alignment`), by the published draw (`choice`)."""
 QUESTION_FORMATS = ("vqa", "gqa")
 """Formats of sources whose questions can be answered (`answering`)."""
 TASK_FORMATS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
@@ -386,11 +393,14 @@ class AlignmentSet(Section):
     """A data set of high discrepancy: a text of an image, and that of another image."""
 
     source: str
-    """A source in format coco-captions, vqa or gqa."""
+    """A source in format coco-captions, valse-release, vqa or gqa."""
     size: Count | None
-    """Number of items; null takes one of each image."""
-    choice: Literal["vqa-encoders", "gqa-encoders"] | None = None
-    """Take the rows that the published runs drew; see docs/reference/sources.md."""
+    """Number of items; null takes one of each image, or all of a published draw."""
+    choice: Literal["mscoco-encoders", "mscoco-decoders", "vqa-encoders", "gqa-encoders"] | None = None
+    """Take the items and foils that the published runs drew; see docs/reference/sources.md. Those of MSCOCO are drawn
+    from the released FOIL-it items."""
+    profiles: Annotated[list[Profile], Field(min_length=1)] | None = None
+    """Profiles in which models are run on it; all of the study where absent."""
 
 
 class QuestionSet(Section):
@@ -595,7 +605,7 @@ class Study(Section):
     that is null here is left out, unless null has a meaning of its own."""
     seed: Seed
     """Seed of every sampling and resampling step (a whole number)."""
-    profiles: Annotated[list[Literal["equations", "published"]], Field(min_length=1)]
+    profiles: Annotated[list[Profile], Field(min_length=1)]
     """Fidelity profiles to compute: `equations` follows the definitions, `published` the released code. Tables of
     `published` are the ones compared with paper values."""
     sources: Annotated[dict[Name, Source], Field(min_length=1)]

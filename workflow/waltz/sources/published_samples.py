@@ -97,7 +97,44 @@ def select_published_ids(name: str, rows: Sequence[Row], n: int | None = None) -
     return [str(row["source_id"]) for row in sample.draw(rows, size, sample.seed)][:n]
 
 
-def draw_caption_first(n: int, seed: int = 42) -> list[bool]:
+ENCODER_SEED, DECODER_SEED = 1520, 42
+"""Seeds of the released scripts for encoders (MM-SHAP at 00a66bf) and for decoders (CC-SHAP-VLM at 07f150d)."""
+
+
+def draw_foils_for_encoders(n: int) -> list[int]:
+    """Return for each of n items the position of the item whose text is its foil; an item may draw itself."""
+    return draw_items_and_foils_for_encoders(n, None)[1]
+
+
+def draw_items_and_foils_for_encoders(items: int, n: int | None) -> tuple[list[int], list[int]]:
+    """Return positions of the items that the scripts for encoders attribute, and of those whose texts are their foils.
+
+    Args:
+        items: Number of items that were read.
+        n: Number of items to draw; None, or as many as there are, takes all in their order.
+    Returns:
+        Both of the same length; the foils are among the drawn items, and an item may draw itself.
+    """
+    generator = random.Random(ENCODER_SEED)
+    chosen = list(range(items)) if n is None or n >= items else generator.sample(range(items), n)
+    return chosen, [generator.sample(chosen, 1)[0] for _ in chosen]
+
+
+def draw_foils_for_decoders(ids: Sequence[str], n: int) -> list[tuple[str, bool]]:
+    """Return for the first n items the id of the item whose caption is the foil, and whether the own caption is (A).
+
+    The released script draws both in turn from one generator, the foil from all items sorted by id. That nothing else
+    is drawn from it follows from the code, not from an output.
+
+    Args:
+        ids: Ids of all items of the file.
+        n: Number of items.
+    """
+    generator, pool = random.Random(DECODER_SEED), sorted(ids)
+    return [(generator.sample(pool, 1)[0], generator.choice([0, 1]) == 0) for _ in range(n)]
+
+
+def draw_caption_first(n: int, seed: int = DECODER_SEED) -> list[bool]:
     """Return for each of n items whether the caption is (A) and the foil (B) in the decoders' pairwise question."""
     generator = random.Random(seed)
     return [generator.choice([0, 1]) == 0 for _ in range(n)]

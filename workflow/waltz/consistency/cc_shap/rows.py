@@ -452,7 +452,7 @@ def explain_datasets(
         tested = tests[dataset.name].to_pylist() if tests is not None else []
         selected = {
             profile: select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
-            for profile in profiles
+            for profile in dataset.select_profiles(profiles)
         }
         total = sum(len(items.questions[shard]) for items in selected.values()) * len(seeds)
         rows: list[Row] = []

@@ -127,7 +127,7 @@ def run_tests(
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
         with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
             session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
-            for profile in profiles:
+            for profile in dataset.select_profiles(profiles):
                 selected = select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
                 questions = selected.questions[shard]
                 shared = get_fidelity(profile).comve_pair == "shared" and selected.questions[0].form == "comve"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from waltz.core.files.downloads import compute_sha256
 from waltz.core.job_records import build_record
 from waltz.core.schema import Layout
 
+ProfileName = TypeVar("ProfileName", bound=str)
 Run = tuple[str, str]
 """A model and a data set."""
 
@@ -28,13 +29,18 @@ class DatasetFiles:
         name: Name of the data set.
         rows: Parquet file of its items, or of the rows that its items are made of.
         images: Folder, archive or list of its images; empty for a model that sees none.
-        settings: Its form, and the study's entry of questions and text tasks.
+        settings: Its form, and the study's entry of questions, text tasks and texts with other images.
     """
 
     name: str
     rows: str
     images: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def select_profiles(self, profiles: Iterable[ProfileName]) -> list[ProfileName]:
+        """Return the profiles in which models are run on the data set."""
+        own = self.settings.get("profiles")
+        return [profile for profile in profiles if own is None or profile in own]
 
 
 @dataclass(frozen=True)

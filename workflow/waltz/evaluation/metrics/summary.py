@@ -55,7 +55,7 @@ def build_metric_rows(
     metric_rows = []
     for profile in profiles:
         parts: dict[tuple[str, str], dict[str, dict[str, Measure]]] = {}
-        for (model, dataset), rows in runs.items():
+        for (model, dataset), rows in _select_of_profile(runs, profile).items():
             names = {"profile": profile, "model": model}
             if dataset == cv_probes.CV_PROBES:
                 metric_rows += [
@@ -93,7 +93,7 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
     for profile in profiles:
         for setting, compared_settings in COMPARED_SETTINGS.items():
             rows_by_run: dict[tuple[str, str], Sequence[Row]] = {}
-            for key, rows in runs.items():
+            for key, rows in _select_of_profile(runs, profile).items():
                 compared_rows = [row for row in rows if row["setting"] in compared_settings]
                 if key[1] != cv_probes.CV_PROBES and (compared_rows or (not rows and setting == SINGLE)):
                     rows_by_run[key] = compared_rows
@@ -104,6 +104,11 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
             compared = compare_models(scored, resampling, ("acc_r",) if is_choice else COMPARED_METRICS)
             comparisons += [{"profile": profile, "setting": setting, **row} for row in compared]
     return comparisons
+
+
+def _select_of_profile(runs: Runs, profile: str) -> dict[tuple[str, str], Sequence[Row]]:
+    """Return the runs without those whose rows are all of other profiles, because their data set has others."""
+    return {run: rows for run, rows in runs.items() if not rows or any(row["profile"] == profile for row in rows)}
 
 
 def _average(parts: Sequence[Measure], expected: int) -> Measure:

@@ -7,7 +7,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
-from waltz.evaluation.items import list_texts
+from waltz.evaluation.items import get_published_order, list_texts
 from waltz.fidelity import get_fidelity
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
@@ -86,18 +86,23 @@ def assign_balanced_orders(item_ids: Sequence[str], seed: int) -> dict[str, bool
     return {item_id: index % 2 == 0 for index, item_id in enumerate(ranked)}
 
 
-def draw_published_orders(item_ids: Sequence[str], earlier_draws: int = 0, seed: int = 42) -> dict[str, bool]:
+def draw_published_orders(items: Sequence[Row], earlier_draws: int = 0, seed: int = 42) -> dict[str, bool]:
     """Return by item whether its caption is (A) in the released code: one draw per item from one generator.
 
+    Items of MSCOCO record their orders, because the released code draws a foil between two of them.
+
     Args:
-        item_ids: Ids of all valid items of the piece in file order.
+        items: All valid items of the piece in file order.
         earlier_draws: Draws of the pieces before this one (`count_earlier_draws`); 0 in the runs of CC-SHAP and the
-            tests, which seed anew for each piece. The pieces of MSCOCO draw another caption between two orders, so
-            their orders cannot be reproduced.
+            tests, which seed anew for each piece.
         seed: Seed of the generator.
     """
-    firsts = draw_caption_first(earlier_draws + len(item_ids), seed)[earlier_draws:]
-    return dict(zip(item_ids, firsts, strict=True))
+    drawn = draw_caption_first(earlier_draws + len(items), seed)[earlier_draws:]
+    recorded = (get_published_order(item) for item in items)
+    return {
+        item["item_id"]: first if order is None else order
+        for item, first, order in zip(items, drawn, recorded, strict=True)
+    }
 
 
 def count_earlier_draws(dataset: str) -> int:
@@ -117,10 +122,9 @@ def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -
         items: All rows of the benchmark that may be asked about, in file order, before sampling.
         dataset: Name of the data set; those of VALSE have their position in the released scripts' stream of draws.
     """
-    ids = [item["item_id"] for item in items]
     if get_fidelity(profile).option_order == "balanced":
-        return assign_balanced_orders(ids, seed)
-    return draw_published_orders(ids, count_earlier_draws(dataset))
+        return assign_balanced_orders([item["item_id"] for item in items], seed)
+    return draw_published_orders(items, count_earlier_draws(dataset))
 
 
 def build_pairwise_questions(items: Sequence[Row], dataset: str, orders: Mapping[str, bool]) -> list[Question]:
