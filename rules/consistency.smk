@@ -46,6 +46,7 @@ rule self_consistency_tests:
         edits=STUDY.consistency.edits.to_dict(),
         seed=STUDY.seed,
         seeds=PLAN.consistency_seeds,
+        repeated=STUDY.consistency.repeated,
         code=code("consistency.py"),
     script:
         "../workflow/scripts/consistency.py"
@@ -83,6 +84,7 @@ rule cc_shap_shard:
         shards=STUDY.consistency.shards,
         seed=STUDY.seed,
         seeds=PLAN.consistency_seeds,
+        repeated=STUDY.consistency.repeated,
         code=code("cc_shap.py"),
     script:
         "../workflow/scripts/cc_shap.py"
@@ -122,6 +124,7 @@ rule cc_shap_edits:
         shards=STUDY.consistency.shards,
         seed=STUDY.seed,
         seeds=PLAN.consistency_seeds,
+        repeated=STUDY.consistency.repeated,
         code=code("cc_shap_edits.py"),
     script:
         "../workflow/scripts/cc_shap_edits.py"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
+from waltz.consistency.item_selection import get_setting, select_questions, select_seeds, select_shared_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import assign_balanced_orders
@@ -143,3 +143,11 @@ def test_the_pair_of_comve_is_that_of_the_row_after_the_last_one_tested() -> Non
     assert select_shared_pair(rows[:4], entry, None)[0] in {
         f"First {place}." for place in select_published_ids("comve", rows[:4])[3:]
     }
+
+
+def test_published_repeats_only_the_data_sets_of_which_the_papers_show_a_deviation() -> None:
+    seeds, repeated = [42, 43, 44], ["comve", "existence", "vqa-decoders"]
+    assert select_seeds(seeds, "comve", "published", repeated) == seeds
+    assert select_seeds(seeds, "e-snli", "published", repeated) == [42]
+    assert select_seeds(seeds, "e-snli", "equations", repeated) == seeds
+    assert select_seeds(seeds, "e-snli", "published", None) == seeds

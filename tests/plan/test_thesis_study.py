@@ -73,3 +73,9 @@ def test_data_sets_of_profiles_that_a_study_lacks_are_not_run(thesis):
     names = {run.dataset for runs in (plan.scored, plan.attributed, plan.tested) for run in runs}
     assert "mscoco" in names
     assert not {name for name in names if "released" in name}
+
+
+def test_three_runs_are_of_the_data_sets_of_which_the_papers_show_deviations(thesis):
+    """Thesis C.2 (ComVE), C.4 and C.5 (existence, VQA); decoders paper 7 and 8."""
+    assert len(thesis["consistency"]["seeds"]) == 3
+    assert thesis["consistency"]["repeated"] == ["comve", "existence", "vqa-decoders"]

@@ -23,7 +23,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         Path(output.rows).parents[2] / ".store",
         shard=slice(shard, None, params.shards),
         tests=tests,
-        **{name: params[name] for name in ("sample", "seed", "seeds", "cc_shap", "tokens")},
+        **{name: params[name] for name in ("sample", "seed", "seeds", "repeated", "cc_shap", "tokens")},
     )
     settings = {"cc_shap": params.cc_shap, "tokens": params.tokens}
     facts = {"model": params.model, "settings": settings, "seeds": params.seeds, **describe_device(device)}

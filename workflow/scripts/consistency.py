@@ -25,7 +25,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         Path(output.rows).parent / ".store",
         compare_meaning=bool(params.meaning),
         shard=slice(shard, None, params.shards),
-        **{name: params[name] for name in ("tests", "sample", "seed", "seeds", "tokens", "edits")},
+        **{name: params[name] for name in ("tests", "sample", "seed", "seeds", "repeated", "tokens", "edits")},
     )
     facts = {name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")}
     facts |= {"shard": f"{shard + 1} of {params.shards}", **describe_device(device)}

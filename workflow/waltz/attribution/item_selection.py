@@ -15,7 +15,7 @@ from waltz.evaluation.prompting.questions import assign_orders
 from waltz.evaluation.vqa import select_questions
 from waltz.fidelity import get_fidelity
 
-ATTRIBUTED_FORM = "simplified"
+ATTRIBUTED_FORM, PUBLISHED_PROBES = "simplified", 50
 """Captions of CV-Probes that are attributed: 50 samples in the paper, each under four conditions."""
 
 
@@ -25,7 +25,8 @@ def select_attributed_items(
     """Select the items of a data set to attribute.
 
     In `equations` a seeded sample of the items that are scored; in `published` the valid items among
-    those that the released scripts draw. Of CV-Probes, in both, complete groups of simplified captions.
+    those that the released scripts draw. Of CV-Probes, in both, complete groups of simplified captions; in `published`
+    as many as in the paper, unless the study says how many.
 
     Args:
         file: Parquet of the benchmark or of CV-Probes.
@@ -34,7 +35,8 @@ def select_attributed_items(
         n: Size of the sample (groups, of CV-Probes), or None for all that are scored.
     """
     if "condition" in pq.read_schema(file).names:
-        return select_probes(parquet.read_rows(file, CONDITIONS), n, seed)
+        default = PUBLISHED_PROBES if get_fidelity(profile).sampling == "released" else None
+        return select_probes(parquet.read_rows(file, CONDITIONS), default if n is None else n, seed)
     benchmark = parquet.read(file, BENCHMARK)
     if get_fidelity(profile).sampling == "released":
         rows = benchmark.to_pylist()

@@ -5,7 +5,7 @@
 in file order, of text tasks and of open questions with a `choice` the first that `sources.published_samples` draws.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from waltz.core.errors import UserError
@@ -58,6 +58,16 @@ def select_questions(
 def get_setting(question: Question) -> str:
     """Return the setting of a question: `pairwise`, `open`, or `choice` for text tasks."""
     return question.form if question.form in ("pairwise", "open") else CHOICE
+
+
+def select_seeds(seeds: Sequence[int], dataset: str, profile: str, repeated: Collection[str] | None) -> list[int]:
+    """Return the seeds of the runs on a data set: in `published` only the first, unless its runs were repeated.
+
+    Args:
+        repeated: Data sets whose runs were repeated, None for all.
+    """
+    is_repeated = repeated is None or dataset in repeated
+    return list(seeds if is_repeated or get_fidelity(profile).sampling == "rank" else seeds[:1])
 
 
 def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:

@@ -210,6 +210,7 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
         ("evaluation.only", only, models),
         *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
         ("consistency.cc_shap.edits", edited, consistency.models),
+        ("consistency.repeated", consistency.repeated or [], groupable),
         ("consistency.helper", [consistency.helper] if consistency.helper else [], models),
         ("skipped", study.skipped, models),
         ("reporting.pronouns", study.reporting.pronouns, datasets),

@@ -544,6 +544,9 @@ class Consistency(Section):
     seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
     """Seeds of edits, draws and permutations, each a whole run (the thesis has three); the study's own seed
     by default."""
+    repeated: Names | None = None
+    """Data sets that profile `published` runs with every seed, and the others with the first one only, as the papers
+    did; all data sets where absent. Profile `equations` always takes every seed."""
     shards: Count = 1
     """Jobs that a model and a group are cut into; 1 by default."""
     tests: (

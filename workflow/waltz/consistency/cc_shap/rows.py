@@ -1,6 +1,6 @@
 """CC-SHAP of items, one after the other, with the attributions of answers and explanations, and after edits."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -31,7 +31,7 @@ from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_sh
 from waltz.consistency.cc_shap.measure import Companions, SharedEstimate
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
 from waltz.consistency.edit_tests.edits import COUNTERFACTUAL_EDITS
-from waltz.consistency.item_selection import get_setting, select_questions
+from waltz.consistency.item_selection import get_setting, select_questions, select_seeds
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
@@ -429,6 +429,7 @@ def explain_datasets(
     sample: int | None,
     seed: int,
     seeds: Sequence[int],
+    repeated: Collection[str] | None = None,
     cc_shap: Mapping[str, Any],
     tokens: Mapping[str, int],
     shard: slice,
@@ -440,6 +441,7 @@ def explain_datasets(
         datasets: Files of the data sets, with their form.
         sample: Number of items a data set; None for all.
         seeds: Seeds of permutations and draws, each a whole run; attributions are kept of the first.
+        repeated: Data sets on which `published` takes all of these seeds, and not the first alone; None for all.
         cc_shap: Kinds of explanation, permutations and explained value.
         tokens: Most new tokens by kind of generation.
         tests: Self-consistency tests by data set, whose counterfactual edits are explained; None
@@ -454,7 +456,8 @@ def explain_datasets(
             profile: select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
             for profile in dataset.select_profiles(profiles)
         }
-        total = sum(len(items.questions[shard]) for items in selected.values()) * len(seeds)
+        run_seeds = {profile: select_seeds(seeds, dataset.name, profile, repeated) for profile in selected}
+        total = sum(len(items.questions[shard]) * len(run_seeds[profile]) for profile, items in selected.items())
         rows: list[Row] = []
         contributions: list[Row] = []
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
@@ -462,7 +465,7 @@ def explain_datasets(
             load = partial(load_image, opened)
             for profile, items in selected.items():
                 template, questions = build_template(decoder, profile), items.questions[shard]
-                for number in seeds:
+                for number in run_seeds[profile]:
                     setup = build_setup(decoder, template, number, cc_shap, tokens, cache)
                     if tests is None:
                         computed, attributions = compute_cc_shap_rows(setup, questions, load, bar.update)

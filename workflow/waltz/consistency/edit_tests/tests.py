@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from functools import partial
@@ -33,7 +33,7 @@ from waltz.consistency.edit_tests.steps import (
     record_exchanges,
     run_in_step,
 )
-from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
+from waltz.consistency.item_selection import get_setting, select_questions, select_seeds, select_shared_pair
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
@@ -100,6 +100,7 @@ def run_tests(
     sample: int | None,
     seed: int,
     seeds: Sequence[int],
+    repeated: Collection[str] | None = None,
     tokens: Mapping[str, int],
     edits: Mapping[str, int],
     compare_meaning: bool,
@@ -114,6 +115,7 @@ def run_tests(
         tests: Names of the tests; None runs all that fit.
         sample: Number of items a data set; None for all.
         seeds: Seeds of edits and draws, each a whole run.
+        repeated: Data sets on which `published` takes all of these seeds, and not the first alone; None for all.
         tokens: Most new tokens by kind of generation.
         edits: Positions and words of counterfactual edits.
         compare_meaning: True where meanings of open answers are compared.
@@ -123,7 +125,7 @@ def run_tests(
     for dataset in datasets:
         source = pq.read_table(dataset.rows).to_pylist()
         rows: list[dict[str, Any]] = []
-        questions_run, skipped = 0, {}
+        asked, skipped = 0, {}
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
         with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
             session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
@@ -133,12 +135,11 @@ def run_tests(
                 shared = get_fidelity(profile).comve_pair == "shared" and selected.questions[0].form == "comve"
                 pair = select_shared_pair(source, dataset.settings, sample) if shared else None
                 runner = build_runner(session, helper, profile, judge, cache)
-                runs = build_settings(profile, seeds, tokens, edits, compare_meaning, pair)
+                run_seeds = select_seeds(seeds, dataset.name, profile, repeated)
+                runs = build_settings(profile, run_seeds, tokens, edits, compare_meaning, pair)
                 rows += build_test_rows(questions, tests, runs, runner)
-                questions_run, skipped[profile] = questions_run + len(questions), dict(selected.skipped)
-        yield DatasetResult(
-            dataset, {"rows": rows}, questions_run * len(seeds), {"skipped": skipped, **count_missing_verdicts(rows)}
-        )
+                asked, skipped[profile] = asked + len(questions) * len(runs), dict(selected.skipped)
+        yield DatasetResult(dataset, {"rows": rows}, asked, {"skipped": skipped, **count_missing_verdicts(rows)})
 
 
 def build_settings(
