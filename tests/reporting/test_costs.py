@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from waltz.reporting.costs import compute_costs, format_costs, main
+from waltz.reporting.costs import DETECTOR_OPERATIONS, FLOAT32_SHARE, compute_costs, format_costs, main
 from waltz.reporting.run_records import Record
 
 
@@ -27,9 +27,34 @@ def test_passes_are_counted_and_scaled_by_items_and_parameters():
     gpt2, mine = compute_costs(records, items, {"attribution": 100}, rate=1e9)
     assert (gpt2.runs, gpt2.items, gpt2.passes, gpt2.seconds, gpt2.memory_mb) == (3, 15, 500, 5.0, 300)
     assert gpt2.scaled == 400 * 10 + 100 * 20
-    assert gpt2.gpu_hours == pytest.approx(2 * 124439808 * 100 * 6000 / 1e9 / 3600)
+    assert gpt2.gpu_hours == pytest.approx(2 * 124439808 * 100 * 6000 / (1e9 * FLOAT32_SHARE) / 3600)
     assert (mine.passes, mine.scaled, mine.gpu_hours) == (8, 8, None)
     assert format_costs([gpt2, mine]).count("\n") == 4
+
+
+def test_an_encoder_of_regions_pays_for_its_detector_in_every_pass():
+    records = [_record("attribution/lxmert/a", "lxmert", 20, evaluations=1000)]
+    (lxmert,) = compute_costs(records, {"attribution/lxmert/a": 10}, {}, rate=1e14)
+    own = 2 * 228051752 * 300 * 1000
+    assert lxmert.gpu_hours == pytest.approx((own + 1000 * DETECTOR_OPERATIONS) / (1e14 * FLOAT32_SHARE) / 3600)
+    assert 10 * own < 1000 * DETECTOR_OPERATIONS
+
+
+def test_half_precision_runs_at_the_full_rate():
+    (bakllava,) = compute_costs(
+        [_record("attribution/bakllava/a", "bakllava", 1, evaluations=9)], {"attribution/bakllava/a": 1}, {}, rate=1e9
+    )
+    assert bakllava.gpu_hours == pytest.approx(2 * 7566747648 * 700 * 9 / 1e9 / 3600)
+
+
+def test_encoders_and_decoders_are_scaled_to_their_own_numbers_of_items():
+    records = [
+        _record("attribution/clip/a", "clip-vit-base-patch32", 1, evaluations=7),
+        _record("attribution/bakllava/a", "bakllava", 1, evaluations=7),
+    ]
+    items = {"attribution/clip/a": 1, "attribution/bakllava/a": 1}
+    clip, bakllava = compute_costs(records, items, {"attribution": 100, "attribution:encoder": 700})
+    assert (clip.scaled, bakllava.scaled) == (4900, 700)
 
 
 def test_the_command_reads_a_study_counts_items_once_and_leaves_shards_out(tmp_path, capsys):

@@ -1,6 +1,6 @@
 """Costs of a run from its run records, scaled to a larger one: the tables of docs/how-to/running-the-thesis.md.
 
-`PYTHONPATH=workflow python -m waltz.reporting.costs results/thesis --items attribution=100 --items consistency=100`.
+`PYTHONPATH=workflow python -m waltz.reporting.costs results/thesis --items attribution:encoder=700`.
 """
 
 import argparse
@@ -15,7 +15,12 @@ from waltz.model_registry import load_registry
 from waltz.reporting.run_records import SUFFIX, Record, read_records
 
 RATE = 1e14
-"""Effective operations per second of a GPU: a third of an A100's peak in half precision."""
+"""Effective operations per second of a GPU in half precision: a third of an A100's peak."""
+FLOAT32_SHARE = 0.065
+"""Rate in single precision as a share of `RATE`, as the peaks of an A100 without TF32 (19.5e12 of 3e14)."""
+DETECTOR_OPERATIONS = 2.05e12
+"""Operations of the Faster R-CNN of Visual Genome on an image of 800 x 1,066 to 1,333 pixels, counted by
+`torch.utils.flop_counter`: 1.76e12 of them are the last stage on 300 proposals, the others the map of the image."""
 INPUT_LENGTHS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
 """Positions of one forward pass by kind; `ENCODER_LENGTH` for an encoder of image and text."""
 ENCODER_LENGTH = 300
@@ -60,13 +65,15 @@ def compute_costs(
     Args:
         records: Run records: one for each data set, or one for each shard with the data set's name.
         items: Number of different items of a profile, by the name of the records.
-        requested: Number of items for each data set to scale to, by stage.
+        requested: Number of items for each data set to scale to, by stage (`attribution`), or by stage and kind
+            (`attribution:encoder`), which comes first.
+        rate: Operations per second in half precision.
     """
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in filter(_is_counted, records):
         groups.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
     return [
-        _compute_cost(stage, model, members, items, requested.get(stage), rate)
+        _compute_cost(stage, model, members, items, _get_requested(requested, stage, model), rate)
         for (stage, model), members in groups.items()
     ]
 
@@ -95,13 +102,30 @@ def _count_file_items(file: Path) -> int:
     return max(rows["item_id_count_distinct"].to_pylist(), default=0)
 
 
-def estimate_operations(model: str, passes: float) -> float | None:
-    """Estimate the operations of forward passes, 2 x parameters x positions each; None for an unregistered model."""
+def estimate_seconds(model: str, passes: float, rate: float) -> float | None:
+    """Estimate the seconds of forward passes, 2 x parameters x positions operations each; None if unregistered.
+
+    An encoder whose regions a detector finds pays for one pass of the detector with each of its own. This is an upper
+    limit, because a masked image is looked at once with all of its masked texts.
+
+    Args:
+        rate: Operations per second in half precision; a model in single precision has `FLOAT32_SHARE` of it.
+    """
     spec = load_registry().get(model)
     if spec is None:
         return None
     positions = TILED_LENGTHS.get(model, INPUT_LENGTHS.get(spec.kind, ENCODER_LENGTH))
-    return 2.0 * spec.parameters * positions * passes
+    operations = 2.0 * spec.parameters * positions
+    if spec.detector:
+        operations += DETECTOR_OPERATIONS
+    return passes * operations / (rate * FLOAT32_SHARE if spec.dtype == "float32" else rate)
+
+
+def _get_requested(requested: Mapping[str, int], stage: str, model: str) -> int | None:
+    """Return the number of items to scale a model's runs to, None for those of the records."""
+    spec = load_registry().get(model)
+    kind = "decoder" if spec is None or spec.kind in INPUT_LENGTHS else "encoder"
+    return requested.get(f"{stage}:{kind}", requested.get(stage))
 
 
 def format_costs(costs: Sequence[Cost]) -> str:
@@ -131,7 +155,7 @@ def _compute_cost(
     passes = [int(record.facts.get("evaluations") or record.facts["rows_out"]) for record in records]
     counts = [items[record.name] for record in records]
     scaled = sum(n * requested / count if requested and count else n for n, count in zip(passes, counts, strict=True))
-    operations = estimate_operations(model, scaled)
+    seconds = estimate_seconds(model, scaled, rate)
     return Cost(
         stage,
         model,
@@ -141,7 +165,7 @@ def _compute_cost(
         sum(float(record.facts["wall_seconds"]) for record in records),
         max(int(record.facts["peak_memory_mb"]) for record in records),
         scaled,
-        None if operations is None else operations / rate / 3600,
+        None if seconds is None else seconds / 3600,
     )
 
 
@@ -150,9 +174,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="waltz.reporting.costs", description=main.__doc__)
     parser.add_argument("results", type=Path, help="results of a study, such as results/thesis")
     parser.add_argument(
-        "--items", action="append", default=[], metavar="STAGE=N", help="items per data set to scale to"
+        "--items",
+        action="append",
+        default=[],
+        metavar="STAGE[:KIND]=N",
+        help="items per data set to scale to, KIND encoder or decoder",
     )
-    parser.add_argument("--rate", type=float, default=RATE, help="operations per second of the GPU")
+    parser.add_argument("--rate", type=float, default=RATE, help="operations per second of the GPU in half precision")
     options = parser.parse_args(arguments)
     requested = dict(part.split("=", 1) for part in options.items)
     files = [file for file in sorted(options.results.rglob(f"*{SUFFIX}")) if "shards" not in file.parts]
