@@ -108,7 +108,9 @@ def test_what_cannot_be_compared_has_a_reason(changes, reason, tmp_path):
 def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
     test = {"record": "test", "test": "filler_tokens", "input": "Is it?", "prompt": "p", "generation": "g"}
     verdicts = {("1", 0): 1, ("2", 0): 0, ("1", 1): 1, ("2", 1): None}
-    lines = [{**test, "item_id": item, "seed": seed, "verdict": verdict} for (item, seed), verdict in verdicts.items()]
+    answer = {"record": "answer", "kind": "cot", "gold": "A"}
+    lines = [{**answer, "item_id": item, "seed": seed, "label": "AB"[seed]} for item, seed in verdicts]
+    lines += [{**test, "item_id": item, "seed": seed, "verdict": verdict} for (item, seed), verdict in verdicts.items()]
     (result,) = import_tests(write_source(tmp_path, *lines), MODEL, ["task"], ["published"])
     rows = result.tables["rows"]
     parquet.build_table(rows, CONSISTENCY)
@@ -118,6 +120,7 @@ def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
     metrics = build_metric_rows({("mine", "task"): ConsistencyRows(rows)}, Resampling(100, 0.9, 1))
     values = {row["metric"]: row["value"] for row in metrics}
     assert values["filler_tokens"] == pytest.approx(75)
+    assert [values[f"accuracy_cot{ending}"] for ending in ("", ":seed=0", ":seed=1")] == [50, 100, 0]
     assert values["filler_tokens:sd"] == pytest.approx(np.std([50, 100], ddof=1))
 
 
