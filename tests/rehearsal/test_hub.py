@@ -147,6 +147,7 @@ CLASSES = {
 }
 
 
+@pytest.mark.usefixtures("real_vocabularies")
 @pytest.mark.parametrize("model", CLASSES)
 def test_a_tiny_checkpoint_loads_completely_and_is_the_same_each_time(tmp_path, model):
     folders = [tmp_path / name for name in ("first", "second")]
@@ -162,6 +163,7 @@ def test_a_tiny_checkpoint_loads_completely_and_is_the_same_each_time(tmp_path, 
     assert not report["mismatched_keys"]
 
 
+@pytest.mark.usefixtures("real_vocabularies")
 @pytest.mark.parametrize("model", vision.BUILDERS)
 def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as_its_own(tmp_path, model):
     hub.build({model: COMMIT}, tmp_path)

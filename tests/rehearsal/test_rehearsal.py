@@ -53,7 +53,7 @@ def settings(request):
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory, settings):
+def stage(tmp_path_factory, settings, real_vocabularies):
     with dress.dressed(tmp_path_factory.mktemp("rehearsal"), settings) as dressed:
         yield dressed
 

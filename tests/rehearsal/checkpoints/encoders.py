@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from rehearsal import words
+from real_tokenizers.build import build_bert, build_clip
 from rehearsal.checkpoints.language import Builder
 from rehearsal.checkpoints.original import REGION_WIDTH
 from rehearsal.storing import Form, save_config, save_state, seeded, state_of
@@ -21,9 +21,9 @@ MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 
 
 def clip(model: str, folder: Path) -> None:
     """CLIP, with the constants that old files carry."""
-    tokenizer = words.clip_tokenizer()
-    start, end = (tokenizer.convert_tokens_to_ids(name) for name in ("<|startoftext|>", words.END))
-    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 77, "bos_token_id": start, "eos_token_id": end}
+    tokenizer = build_clip()
+    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 77}
+    text |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     config = transformers.CLIPConfig(
         text_config={**text, **SIZES}, vision_config={"image_size": 64, "patch_size": 16, **SIZES}, projection_dim=16
     )
@@ -39,7 +39,7 @@ def clip(model: str, folder: Path) -> None:
 
 def blip(model: str, folder: Path) -> None:
     """BLIP for retrieval."""
-    tokenizer = words.bert(cased=False)
+    tokenizer = build_bert()
     text = {"vocab_size": len(tokenizer), "max_position_embeddings": WINDOW, "encoder_hidden_size": 32}
     text |= {"bos_token_id": 101, "sep_token_id": 102, "eos_token_id": 102, "pad_token_id": 0}
     config = transformers.BlipConfig(
@@ -59,7 +59,7 @@ def blip(model: str, folder: Path) -> None:
 
 def blip_2(model: str, folder: Path) -> None:
     """BLIP-2 for retrieval."""
-    tokenizer = words.bert(cased=False)
+    tokenizer = build_bert()
     config = transformers.Blip2Config(
         vision_config={"image_size": 56, "patch_size": 14, "attention_dropout": 0.0, **SIZES},
         qformer_config={
@@ -85,7 +85,7 @@ def blip_2(model: str, folder: Path) -> None:
 
 def flava(model: str, folder: Path) -> None:
     """FLAVA with the heads of its pre-training and its codebook."""
-    tokenizer = words.bert(cased=False)
+    tokenizer = build_bert()
     common = {**SIZES, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = transformers.FlavaConfig(
         image_config={"image_size": 64, "patch_size": 16, "vocab_size": 64, **common},
@@ -105,7 +105,7 @@ def flava(model: str, folder: Path) -> None:
 
 def lxmert(model: str, folder: Path, answers: int = 0, form: Form = "bin") -> None:
     """LXMERT with the heads of its pre-training, or with a head of some number of answers alone."""
-    tokenizer = words.bert(cased=False)
+    tokenizer = build_bert()
     config = transformers.LxmertConfig(
         vocab_size=len(tokenizer),
         max_position_embeddings=WINDOW,
@@ -128,7 +128,7 @@ def lxmert(model: str, folder: Path, answers: int = 0, form: Form = "bin") -> No
 
 def visual_bert(model: str, folder: Path, width: int) -> None:
     """VisualBERT with the heads of its pre-training; the repository has no tokenizer."""
-    size = len(words.bert(cased=False))
+    size = len(build_bert())
     config = transformers.VisualBertConfig(
         vocab_size=size, max_position_embeddings=WINDOW, visual_embedding_dim=width, **SIZES
     )

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import transformers
 
+from real_tokenizers.build import build_falcon, build_gpt2, build_llama2, build_mistral
 from rehearsal import words
 from rehearsal.storing import save_config, save_state, seeded, state_of
 
@@ -31,7 +32,7 @@ DECODER = {
 
 def gpt2(model: str, folder: Path) -> None:
     """Flat keys and the causal masks that old files carry; the head is the embedding."""
-    tokenizer = words.gpt2_tokenizer()
+    tokenizer = build_gpt2()
     ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
     config = transformers.GPT2Config(
         vocab_size=len(tokenizer), n_positions=GPT_WINDOW, n_embd=32, n_layer=2, n_head=2, **ends
@@ -42,7 +43,7 @@ def gpt2(model: str, folder: Path) -> None:
 
 def gpt1(model: str, folder: Path) -> None:
     """As GPT-2, with other names of the embeddings."""
-    tokenizer = words.gpt1_tokenizer()
+    tokenizer = words.build_gpt1()
     config = transformers.OpenAIGPTConfig(
         vocab_size=len(tokenizer), n_positions=GPT_WINDOW, n_embd=32, n_layer=2, n_head=2
     )
@@ -62,7 +63,7 @@ def _gpt(network: Any, tokenizer: Any, folder: Path, architecture: str) -> None:
 
 def llama(model: str, folder: Path, shards: int, chat: bool) -> None:
     """Half precision in shards, with the inverse frequencies that files of that time carry."""
-    tokenizer = words.llama_tokenizer()
+    tokenizer = build_llama2()
     config = transformers.LlamaConfig(vocab_size=len(tokenizer), num_key_value_heads=4, **DECODER)
     network = seeded(model, lambda: transformers.LlamaForCausalLM(config))
     state = state_of(network, dtype=torch.float16)
@@ -71,12 +72,12 @@ def llama(model: str, folder: Path, shards: int, chat: bool) -> None:
     save_config(config, folder, "LlamaForCausalLM", torch_dtype="float16")
     save_state(state, folder, shards=shards)
     _generation(folder, {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0})
-    _tokenizer(tokenizer, folder, LLAMA_CHAT if chat else "")
+    save_llama_tokenizer(tokenizer, folder, legacy=False, template=LLAMA_CHAT if chat else "")
 
 
 def mistral(model: str, folder: Path, chat: bool) -> None:
     """bfloat16 in two shards, and fewer heads of keys than of queries."""
-    tokenizer = words.llama_tokenizer()
+    tokenizer = build_mistral()
     config = transformers.MistralConfig(
         vocab_size=len(tokenizer), num_key_value_heads=2, sliding_window=4096, **DECODER
     )
@@ -84,12 +85,12 @@ def mistral(model: str, folder: Path, chat: bool) -> None:
     save_config(config, folder, "MistralForCausalLM", torch_dtype="bfloat16")
     save_state(state_of(network, dtype=torch.bfloat16), folder, shards=2)
     _generation(folder, {"bos_token_id": 1, "eos_token_id": 2})
-    _tokenizer(tokenizer, folder, LLAMA_CHAT if chat else "")
+    save_llama_tokenizer(tokenizer, folder, legacy=True, template=LLAMA_CHAT if chat else "")
 
 
 def falcon(model: str, folder: Path, large: bool) -> None:
     """The 7B in two .bin shards, or the 40B with its newer layers in nine; both name code of their own."""
-    tokenizer = words.falcon_tokenizer()
+    tokenizer = build_falcon()
     end = tokenizer.eos_token_id
     config = transformers.FalconConfig(
         vocab_size=len(tokenizer),
@@ -121,13 +122,19 @@ def _generation(folder: Path, settings: dict[str, int]) -> None:
     (folder / "generation_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def _tokenizer(tokenizer: Any, folder: Path, template: str) -> None:
-    """A tokenizer's files; the chat template stands in its settings, as it did when these models came out."""
+def save_llama_tokenizer(tokenizer: Any, folder: Path, legacy: bool, template: str = "") -> None:
+    """Save a tokenizer under the class that the repositories name.
+
+    Args:
+        legacy: A setting of the class, which names how it treats spaces after special tokens.
+        template: A chat template, which stands in the settings, as it did when these models came out.
+    """
     tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "LlamaTokenizer", "legacy": legacy}
     if template:
-        path = folder / "tokenizer_config.json"
-        settings = json.loads(path.read_text(encoding="utf-8")) | {"chat_template": template}
-        path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        settings["chat_template"] = template
+    path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 BUILDERS: dict[str, Builder] = {

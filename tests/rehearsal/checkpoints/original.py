@@ -14,6 +14,7 @@ import torch
 import transformers
 import yaml
 
+from real_tokenizers.build import build_bert
 from rehearsal import words
 from rehearsal.checkpoints.judges import SIZES
 from rehearsal.storing import seeded, state_of
@@ -36,7 +37,7 @@ def albef(name: str, layout: str, momentum: bool = False) -> bytes:
         weights = {key: values for key, values in weights.items() if not key.partition(".")[0].endswith("_m")}
         weights = {key: values for key, values in weights.items() if "queue" not in key}
     draw = torch.Generator().manual_seed(sum(name.encode()))
-    size = len(words.bert(cased=False))
+    size = len(build_bert())
     rows = {"word_embeddings.weight": size, "position_embeddings.weight": WINDOW, "decoder.weight": size}
     rows |= {"decoder.bias": size, "predictions.bias": size}
     for key, values in weights.items():
@@ -52,7 +53,7 @@ def albef(name: str, layout: str, momentum: bool = False) -> bytes:
 
 def vilbert_settings() -> dict[str, Any]:
     """The JSON of both ViLBERTs."""
-    sizes = {"vocab_size": len(words.bert(cased=False)), "max_position_embeddings": WINDOW}
+    sizes = {"vocab_size": len(build_bert()), "max_position_embeddings": WINDOW}
     return {**tiny_vilbert.VILBERT, **sizes, "v_feature_size": REGION_WIDTH}
 
 
@@ -74,10 +75,10 @@ def detector_settings() -> bytes:
 
 def spanbert_with_head() -> bytes:
     """The archive with the checkpoint of fairseq: model and heads below `decoder.`, next to the state of training."""
-    network = seeded("spanbert", lambda: transformers.BertForMaskedLM(_bert(cased=True)))
+    network = seeded("spanbert", lambda: transformers.BertForMaskedLM(_bert()))
     state = {f"decoder.{key}": values for key, values in state_of(network, without=(r"position_ids$",)).items()}
     state["decoder.pair_target_predictions.bias"] = torch.zeros(4)
-    vocabulary = words.bert(cased=True).get_vocab()
+    vocabulary = words.build_cased_bert().get_vocab()
     listed = "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode()
     saved = _saved({"model": state, "extra_state": {"epoch": 1}})
     return packed("spanbert_large_with_head.tar.gz", {"model.pt": saved, "dict.txt": listed})
@@ -85,20 +86,20 @@ def spanbert_with_head() -> bytes:
 
 def spanbert_in_library_format() -> bytes:
     """The archive without heads: config, vocabulary, weights of the encoder alone."""
-    vocabulary = words.bert(cased=True).get_vocab()
+    vocabulary = words.build_cased_bert().get_vocab()
     listed = "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode()
-    network = seeded("spanbert-hf", lambda: transformers.BertModel(_bert(cased=True)))
-    files = {"config.json": _config(cased=True, architecture="BertModel"), "vocab.txt": listed}
+    network = seeded("spanbert-hf", lambda: transformers.BertModel(_bert()))
+    files = {"config.json": _config(architecture="BertModel"), "vocab.txt": listed}
     return packed("spanbert_hf.tar.gz", {**files, "pytorch_model.bin": _saved(state_of(network))})
 
 
 def gruen_cola() -> bytes:
     """The folder that GRUEN's authors offer as a zip: a classifier of two classes, in the files of 2019."""
-    network = seeded("gruen", lambda: transformers.BertForSequenceClassification(_bert(cased=True, num_labels=2)))
-    vocabulary = words.bert(cased=True).get_vocab()
+    network = seeded("gruen", lambda: transformers.BertForSequenceClassification(_bert(num_labels=2)))
+    vocabulary = words.build_cased_bert().get_vocab()
     listed = "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode()
     files = {
-        "config.json": _config(cased=True, architecture="BertForSequenceClassification", finetuning_task="cola"),
+        "config.json": _config(architecture="BertForSequenceClassification", finetuning_task="cola"),
         "pytorch_model.bin": _saved(state_of(network, without=(r"position_ids$",))),
         "vocab.txt": listed,
         "special_tokens_map.json": b'{"unk_token": "[UNK]", "sep_token": "[SEP]", "cls_token": "[CLS]"}',
@@ -134,14 +135,14 @@ SETTINGS_FILES = {
 """Settings that no released file needs, by their place among fetched weights."""
 
 
-def _bert(cased: bool, **changes: Any) -> Any:
-    size = len(words.bert(cased))
+def _bert(**changes: Any) -> Any:
+    size = len(words.build_cased_bert())
     return transformers.BertConfig(vocab_size=size, max_position_embeddings=WINDOW, **SIZES, **changes)
 
 
-def _config(cased: bool, architecture: str, **added: Any) -> bytes:
+def _config(architecture: str, **added: Any) -> bytes:
     """A config as it was written before it named the kind of model."""
-    settings = {**_bert(cased).to_diff_dict(), "architectures": [architecture], **added}
+    settings = {**_bert().to_diff_dict(), "architectures": [architecture], **added}
     settings.pop("transformers_version", None)
     return json.dumps(settings, indent=2, sort_keys=True).encode()
 

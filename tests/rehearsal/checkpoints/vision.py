@@ -12,13 +12,16 @@ from typing import Any
 import torch
 import transformers
 
-from rehearsal import words
+from real_tokenizers.build import build_llama2, build_mistral
 from rehearsal.checkpoints.encoders import DEVIATION, MEAN
-from rehearsal.checkpoints.language import DECODER, Builder
+from rehearsal.checkpoints.language import DECODER, Builder, save_llama_tokenizer
 from rehearsal.storing import save_config, save_state, seeded, state_of
 
 SIDE, PATCH = 28, 14
-GRIDS = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE], [3 * SIDE, SIDE], [SIDE, 3 * SIDE]]
+"""Side of a tile, 336 in the release, and of a patch."""
+GRIDS = ((1, 2), (2, 1), (2, 2), (3, 1), (1, 3))
+"""Rows and columns of tiles, in the release's order."""
+ADDED = ("<image>", "<pad>")
 PADDED = 64
 """The embeddings are of a multiple of so many rows, more than there are tokens."""
 TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2}
@@ -32,21 +35,22 @@ OLD_NAMES = {
 
 def bakllava(model: str, folder: Path) -> None:
     """LLaVA 1.5 on Mistral, in four shards."""
-    tokenizer = words.llama_tokenizer(("<image>", "<pad>"))
-    config = transformers.LlavaConfig(text_config=_mistral(tokenizer), **_common(tokenizer))
+    tokenizer = build_mistral(ADDED)
+    config = transformers.LlavaConfig(text_config=_mistral(tokenizer), **_common(tokenizer, SIDE))
     _save(model, folder, transformers.LlavaForConditionalGeneration, config, tokenizer, shards=4)
-    _pictures(folder, "CLIPImageProcessor", "LlavaProcessor")
+    _pictures(folder, "CLIPImageProcessor", "LlavaProcessor", SIDE)
 
 
-def llava_next(model: str, folder: Path, vicuna: bool) -> None:
+def llava_next(model: str, folder: Path, vicuna: bool, side: int = SIDE) -> None:
     """LLaVA 1.6 on Mistral, in four shards, or on Vicuna, in three."""
-    tokenizer = words.llama_tokenizer(("<image>", "<pad>"))
+    tokenizer = build_llama2(ADDED) if vicuna else build_mistral(ADDED)
     text = {"model_type": "llama", **_sizes(tokenizer), "num_key_value_heads": 4} if vicuna else _mistral(tokenizer)
-    config = transformers.LlavaNextConfig(text_config=text, image_grid_pinpoints=GRIDS, **_common(tokenizer))
+    grids = [[rows * side, columns * side] for rows, columns in GRIDS]
+    config = transformers.LlavaNextConfig(text_config=text, image_grid_pinpoints=grids, **_common(tokenizer, side))
     build = transformers.LlavaNextForConditionalGeneration
     _save(model, folder, build, config, tokenizer, shards=3 if vicuna else 4)
-    grids = {"image_grid_pinpoints": GRIDS, "aspect_ratio_setting": "anyres"}
-    _pictures(folder, "LlavaNextImageProcessor", "LlavaNextProcessor", **grids)
+    settings = {"image_grid_pinpoints": grids, "aspect_ratio_setting": "anyres"}
+    _pictures(folder, "LlavaNextImageProcessor", "LlavaNextProcessor", side, **settings)
 
 
 def _sizes(tokenizer: Any) -> dict[str, Any]:
@@ -57,9 +61,9 @@ def _mistral(tokenizer: Any) -> dict[str, Any]:
     return {"model_type": "mistral", **_sizes(tokenizer), "num_key_value_heads": 2, "sliding_window": None}
 
 
-def _common(tokenizer: Any) -> dict[str, Any]:
+def _common(tokenizer: Any, side: int) -> dict[str, Any]:
     return {
-        "vision_config": {"model_type": "clip_vision_model", "image_size": SIDE, "patch_size": PATCH, **TOWER},
+        "vision_config": {"model_type": "clip_vision_model", "image_size": side, "patch_size": PATCH, **TOWER},
         "image_token_index": tokenizer.convert_tokens_to_ids("<image>"),
         "vision_feature_layer": -2,
         "vision_feature_select_strategy": "default",
@@ -75,10 +79,10 @@ def _save(model: str, folder: Path, build: Any, config: Any, tokenizer: Any, sha
     save_state(state, folder, shards=shards)
     generation = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": padding}
     (folder / "generation_config.json").write_text(json.dumps(generation) + "\n", encoding="utf-8")
-    tokenizer.save_pretrained(folder)
+    save_llama_tokenizer(tokenizer, folder, legacy=True)
 
 
-def _pictures(folder: Path, images: str, processor: str, **settings: Any) -> None:
+def _pictures(folder: Path, images: str, processor: str, side: int, **settings: Any) -> None:
     written = {
         "image_processor_type": images,
         "processor_class": processor,
@@ -91,8 +95,8 @@ def _pictures(folder: Path, images: str, processor: str, **settings: Any) -> Non
         "image_mean": MEAN,
         "image_std": DEVIATION,
         "resample": 3,
-        "size": {"shortest_edge": SIDE},
-        "crop_size": {"height": SIDE, "width": SIDE},
+        "size": {"shortest_edge": side},
+        "crop_size": {"height": side, "width": side},
         **settings,
     }
     (folder / "preprocessor_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
