@@ -25,7 +25,7 @@ from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.coalitions import Coalitions, Game, Players, build_equations_players, build_published_players
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets_in_batches
-from waltz.models.decoders.decoder import UNDERSCORE, Decoder, PreparedImage
+from waltz.models.decoders.decoder import SPACE, UNDERSCORE, Decoder, PreparedImage
 
 PROBABILITY = "probability"
 """The explained value of a token in `equations` where a study names no other (thesis 4.3.2)."""
@@ -33,8 +33,6 @@ PERMUTATIONS = 4
 """Permutations of one prompt in CC-SHAP with `equations` where a study gives no number."""
 BUDGETS = (600, 700, 800, 900)
 """Budgets of one prompt in the released scripts of CC-SHAP-VLM: the first that suffices for a permutation is used."""
-SPACE = "▁"
-"""A token of one space, as SentencePiece spells it."""
 
 
 @dataclass(frozen=True)

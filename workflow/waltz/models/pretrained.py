@@ -37,6 +37,8 @@ USER_FOLDER = Path.home() / ".cache" / "waltz"
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 """Names of the maximum number of positions in configs of causal networks."""
 DEFAULT_WINDOW = 1024
+TOKENIZER_FILE = "tokenizer.json"
+"""File of a repository with its whole fast tokenizer."""
 COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
@@ -132,7 +134,7 @@ def load_pretrained(
         options["trust_remote_code"] = network_options.pop("trust_remote_code")
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # progress bars of GGUF loading, which no setting disables
-            processor = processor_class.from_pretrained(source, **options)
+            processor = _restore_llama_spaces(processor_class.from_pretrained(source, **options), source, options)
             network, report = network_class.from_pretrained(
                 source,
                 dtype=getattr(torch, spec.dtype),
@@ -154,6 +156,20 @@ def load_pretrained(
         ) from error
     _check_loading_report(spec, network, report, head)
     return network, processor
+
+
+def _restore_llama_spaces(processor: Any, source: str, options: dict[str, Any]) -> Any:
+    """Return a Llama tokenizer as `tokenizer.json` has it; other tokenizers and processors unchanged.
+
+    The class in transformers 5 replaces that file's rules for spaces: it omits one space of a text that begins with
+    spaces and, where the repository has `legacy: false`, the space after a special token. Query suffixes begin with a
+    space, so that CC-SHAP would count too few of their tokens.
+    """
+    if not isinstance(processor, transformers.LlamaTokenizer):
+        return processor
+    place = {name: value for name, value in options.items() if name == "revision"}
+    path = transformers.utils.cached_file(source, TOKENIZER_FILE, **place, _raise_exceptions_for_missing_entries=False)
+    return transformers.PreTrainedTokenizerFast.from_pretrained(source, **options) if path else processor
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from waltz.models.decoders.network import Network
 
 UNDERSCORE = "_"
 """Masked token of a decoder in the published code."""
+SPACE = "▁"
+"""A token of one space, as SentencePiece spells it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Prompt:
         text: The prompt, with the placeholder of the image.
         ids: Token ids, including that of the placeholder.
         tokens: The same as the tokenizer spells them.
-        spans: Characters of the text that each token stands for; empty ranges for tokens that the tokenizer adds.
+        spans: Characters of the text that each token stands for; empty ranges for tokens that the tokenizer adds, such
+            as the space that those of Llama and Mistral put before a text and after a special token.
         special: Whether a token is special: added by the tokenizer, a turn marker, or the placeholder.
         image_position: Position of the placeholder in the ids; None without an image.
     """
@@ -226,11 +229,12 @@ class Decoder(ABC):
                 f"models.{self.spec.name}: {len(images)} images in one prompt, at most one is shown: {text[:60]!r}..."
             )
         special_ids = _get_special_ids(tokenizer)
+        tokens = tuple(tokenizer.convert_ids_to_tokens(ids))
         return Prompt(
             text,
             tuple(ids),
-            tuple(tokenizer.convert_ids_to_tokens(ids)),
-            tuple(Span(start=start, end=end) for start, end in offsets),
+            tokens,
+            _build_spans(tokens, offsets),
             tuple(bool(is_special) or token in special_ids for is_special, token in zip(is_added, ids, strict=True)),
             images[0] if images else None,
         )
@@ -297,6 +301,15 @@ def expand_prompt(prompt: Prompt, layout: PromptLayout) -> tuple[list[int], list
     start = prompt.image_position if layout.block and prompt.image_position is not None else len(prompt.ids)
     ids = [*prompt.ids[:start], *layout.block, *prompt.ids[start + 1 :]]
     return ids, [start + offset for offset in layout.features]
+
+
+def _build_spans(tokens: Sequence[str], offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+    """Return the characters of tokens; none for an added space, whose offsets are those of the character after it."""
+    starts_after = [*(start for start, _ in offsets[1:]), None]
+    return tuple(
+        Span(start=start, end=start if token == SPACE and start == start_after else end)
+        for token, (start, end), start_after in zip(tokens, offsets, starts_after, strict=True)
+    )
 
 
 def _get_special_ids(tokenizer: Any) -> frozenset[int]:
