@@ -68,8 +68,8 @@ def compute_owen_values(
         raise UserError(f"rows: too few for one split of a text (got {rows}, expected at least 4); set at least 4")
     if not 0 <= seed < 2**32:
         raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
-    masker = shap.maskers.Text(_PieceTokenizer(tokenizer, joins_tokens), mask_token=MASK, collapse_mask_token=True)
-    pieces = tuple(str(piece) for piece in masker.token_segments(text)[0])
+    masker = _build_masker(tokenizer, joins_tokens)
+    pieces = _cut_pieces(masker, text)
     if len(pieces) < 2:
         raise UserError(
             f"prompt {text!r}: too short for the partition estimator (got {len(pieces)} pieces, expected at least 2);"
@@ -91,6 +91,21 @@ def compute_owen_values(
     return PieceAttribution(
         pieces, Estimate(phi, empty_value, full_value, requested=cached.requested - 2, exact=True), len(cached.values)
     )
+
+
+def cut_pieces(text: str, tokenizer: Any, joins_tokens: bool = False) -> tuple[str, ...]:
+    """Return the pieces of a text, which are the players of `compute_owen_values`."""
+    return _cut_pieces(_build_masker(tokenizer, joins_tokens), text)
+
+
+def _build_masker(tokenizer: Any, joins_tokens: bool) -> Any:
+    import shap
+
+    return shap.maskers.Text(_PieceTokenizer(tokenizer, joins_tokens), mask_token=MASK, collapse_mask_token=True)
+
+
+def _cut_pieces(masker: Any, text: str) -> tuple[str, ...]:
+    return tuple(str(piece) for piece in masker.token_segments(text)[0])
 
 
 class _PieceTokenizer:
