@@ -7,14 +7,35 @@ import importlib
 
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.core.files.resources import RESOURCES
-from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, load_registry
+from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, is_packaged, load_registry
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
 PAPER_TABLES = RESOURCES / "published"
 MATCH_PROBABILITY = "p(match)"
 """Score of kinds with a matching head of two outputs, whose module says as MATCH which stands for a match."""
-HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")
+HEADER = ("model", "fills", "checkpoint", "class", "tokenizer", "score", "match", "precision", "GPU (GB)", "licence")
+BERT_KINDS = (
+    *("blip", "blip-2", "flava", "lxmert", "lxmert-answering", "visual-bert", "albef", "albef-answering"),
+    *("vilbert", "vilbert-12in1", "vilbert-12in1-itm"),
+)
+TOKENIZERS = {
+    "llama2": "Llama 2",
+    "llama2-chat": "Llama 2",
+    "llava-vicuna": "Llama 2",
+    "mistral": "Mistral",
+    "mistral-chat": "Mistral",
+    "bakllava": "Mistral",
+    "llava-mistral": "Mistral",
+    "falcon": "Falcon",
+    "falcon-chat": "Falcon",
+    "gpt2": "GPT-2",
+    "mplug-owl3": "Qwen2",
+    "clip": "CLIP",
+    **dict.fromkeys(BERT_KINDS, "BERT, uncased"),
+    "detector": "-",
+}
+"""Real tokenizer that a model was tested with (tests/real_tokenizers), by prompt family, or by kind without one."""
 OUTPUTS = {
     "text": ("`AutoModelForCausalLM`", "log-probability"),
     "vision": ("`AutoModelForImageTextToText`", "log-probability of the label"),
@@ -94,12 +115,22 @@ def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]
         "; ".join(uses) or "-",
         _describe_checkpoint(spec),
         network,
+        _describe_tokenizer(spec),
         score,
         "-" if index is None else str(index),
         precision,
         str(estimate_gpu_memory(spec)),
         licence,
     )
+
+
+def _describe_tokenizer(spec: ModelSpec) -> str:
+    """Return the real tokenizer that a model was tested with, or that it was a stand-in."""
+    if is_packaged(spec):
+        return "its own"
+    if spec.name.startswith("gpt2"):  # the larger ones are in no prompt family
+        return TOKENIZERS["gpt2"]
+    return TOKENIZERS.get(spec.family or spec.kind, "stand-in")
 
 
 def _describe_checkpoint(spec: ModelSpec) -> str:
