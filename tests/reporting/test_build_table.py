@@ -271,6 +271,21 @@ def test_12_in_1_is_read_through_its_alignment_head(table):
     assert by_key["min_pc_pf", "vilbert-12in1 (ours)", "existence"].value == 1.0
 
 
+@pytest.mark.parametrize("table", ["thesis-3.4", "thesis-A.1"])
+def test_cells_of_visualbert_say_how_its_input_differs_from_the_thesiss(table):
+    """Thesis 3.5.4, footnote 12: it processes two sentences."""
+    numbers = {("evaluation", "acc_r", "visualbert", "plurality", "alignment"): Number(Measure(50.0, 100, 40.0, 60.0))}
+    study = StudyFacts({"visualbert": ENCODER}, True, 0.95, {})
+    cells = build_cells(TABLES[table], "published", numbers, read_paper_table(table), study)
+    by_key = {get_key(cell)[:3]: cell for cell in cells}
+    measured, absent = by_key["acc_r", "visualbert", "plurality"], by_key["acc", "visualbert", "plurality"]
+    assert measured.verdict == COMPATIBLE
+    assert "two sentences" in measured.reason
+    assert "detector" in measured.reason
+    assert "two sentences" not in absent.reason
+    assert "two sentences" not in by_key["acc_r", "lxmert", "plurality"].reason
+
+
 def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
     cell = {get_key(cell)[:3]: cell for cell in _pairwise()}["acc_r", "mine", "average"]
     assert cell.value == pytest.approx(65)

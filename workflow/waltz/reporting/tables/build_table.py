@@ -1,7 +1,7 @@
 """One table, built from the result files of a study, compared with the paper values, and written in four formats."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -242,6 +242,8 @@ class _TableOfProfile:
             comparison = Comparison(None, None, "", self.declaration.known_reasons[metric], paper_text)
         else:
             comparison = compare_with_paper(ours.measure, paper, self.study.confidence, ours.text)
+            note = self.declaration.model_notes.get(model, "") if comparison.verdict else ""
+            comparison = replace(comparison, reason="; ".join(filter(None, (comparison.reason, note))))
         return Cell(
             table=self.declaration.id,
             profile=self.profile,

@@ -151,6 +151,8 @@ class Declaration:
         adds_other_models: Whether models that the paper lacks get rows.
         ragged: Whether each model of the paper has only the cells that the paper gives it.
         known_reasons: Known reasons, by model or metric, why a paper value has no counterpart.
+        model_notes: What is known to differ, by model of the paper, between our runs and the paper's; in the reasons of
+            compared cells.
         marks_best: Whether the highest value of several models is marked.
         profile_independent: Whether the numbers do not depend on the profile, so that one profile is shown.
         field_titles: Titles of fields that hold something else here than their name says.
@@ -176,6 +178,7 @@ class Declaration:
     adds_other_models: bool = True
     ragged: bool = False
     known_reasons: Mapping[str, str] = field(default_factory=dict)
+    model_notes: Mapping[str, str] = field(default_factory=dict)
     marks_best: bool = True
     profile_independent: bool = False
     field_titles: Mapping[str, str] = field(default_factory=dict)
