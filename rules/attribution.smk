@@ -14,7 +14,7 @@ rule attribute:
         "<logs>/attribute/{encoder}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
@@ -47,7 +47,7 @@ rule attribute_answers:
         "<logs>/attribute_answers/{vl_decoder}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.vl_decoder),
@@ -80,7 +80,7 @@ rule attribute_questions:
         "<logs>/attribute_questions/{answerer}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
@@ -135,7 +135,7 @@ rule companions:
         "<logs>/companions/{encoder}/{group}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),

@@ -9,7 +9,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
-from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
+from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_threads
 from waltz.plan.raw_files import IMAGES
 from waltz.plan.read_study import find_study_files, read_study
 from waltz.reporting.plan import ReportingPlan
@@ -40,6 +40,11 @@ PLAN = build_plan()
 REPORT = ReportingPlan(PLAN, HERE / "workflow/waltz/resources/published")
 EXPORT = ExportPlan(PLAN)
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
+MODEL_THREADS = STUDY.threads
+if workflow.local_exec:
+    MODEL_THREADS = share_threads(
+        STUDY.threads, workflow.cores, workflow.global_resources["gpu"].value
+    )
 if workflow.is_main_process:
     for NAME, REASON in PLAN.skipped.items():
         print(f"waltz: {NAME}: {REASON}", file=sys.stderr)

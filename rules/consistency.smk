@@ -27,7 +27,7 @@ rule self_consistency_tests:
         "<logs>/self_consistency_tests/{decoder}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
@@ -69,7 +69,7 @@ rule cc_shap_shard:
         "<logs>/cc_shap/{decoder}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
@@ -109,7 +109,7 @@ rule cc_shap_edits:
         "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),

@@ -33,7 +33,7 @@ rule perplexity:
         "<logs>/perplexity/{language_model}/{group}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.language_model),
@@ -64,7 +64,7 @@ rule align:
         "<logs>/align/{encoder}/{group}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
@@ -94,7 +94,7 @@ rule answer:
         "<logs>/answer/{answerer}/{group}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
@@ -125,7 +125,7 @@ rule decode:
         "<logs>/decode/{vl_decoder}/{group}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.vl_decoder),
@@ -160,7 +160,7 @@ rule decode_tasks:
         "<logs>/decode_tasks/{language_model}/{group}.tasks.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=1,
         mem_mb=lambda w: MODELS.estimate_memory_mb(w.language_model),

@@ -223,7 +223,7 @@ rule explanation_figures:
         "<logs>/explanation_figures/{decoder}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
         gpu=lambda w: int(w.decoder in PLAN.vl_decoders),
         mem_mb=8000,

@@ -93,7 +93,7 @@ rule scene_model_scores:
         "<logs>/scene_model_scores.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     params:
         models=MEASURED,
         seed=PLAN.scenes.get("seed"),

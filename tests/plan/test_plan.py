@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.plan.plan import Plan, Run
+from waltz.plan.plan import Plan, Run, share_threads
 from waltz.plan.read_study import read_study
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -143,3 +143,11 @@ def test_a_recorded_model_takes_no_source_of_another_format():
     content["models"]["x"] = {"recorded": "comve"}
     with pytest.raises(UserError, match=r"models\.x\.recorded: comve is in format comve"):
         read_study(content)
+
+
+@pytest.mark.parametrize(
+    ("most", "cores", "gpus", "threads"),
+    [(8, 8, 2, 3), (8, 8, None, 8), (8, 2, None, 2), (8, 2, 4, 1), (1, 8, 2, 1), (4, 64, 2, 4)],
+)
+def test_jobs_with_models_leave_cores_for_all_gpus_and_for_other_jobs(most, cores, gpus, threads):
+    assert share_threads(most, cores, gpus) == threads

@@ -73,6 +73,36 @@ def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
     assert "decoder=gpt2" not in output
 
 
+STUB = """
+import time
+from pathlib import Path
+
+start = time.time()
+for output in map(Path, snakemake.output):
+    name = output.name
+    output.mkdir(parents=True) if "." not in name else output.write_text(name)
+if snakemake.resources.get("gpu"):
+    time.sleep(1)
+with open("times.txt", "a") as times:
+    times.write(f"{snakemake.resources.get('gpu', 0)} {start} {time.time()}\\n")
+"""
+"""Stands for every script: it writes its outputs, and holds a GPU for a second."""
+
+
+def test_two_gpus_are_busy_and_other_jobs_run_beside_them(fresh):
+    for script in (fresh.folder / "workflow/scripts").glob("*.py"):
+        script.write_text(STUB)
+    fresh.edit("Snakefile", "start_job_server(PythonScript)", "start_job_server(PythonScript).wait(60)")
+    gpus = ("--cores", "8", "--resources", "gpu=2", "--config", "study=thesis")
+    fresh.snakemake(*gpus, "--", "table_4_2", study="")
+    jobs = [line.split() for line in (fresh.folder / "times.txt").read_text().splitlines()]
+    held = [(float(start), float(end)) for gpu, start, end in jobs if gpu == "1"]
+    begin, end = min(start for start, _ in held), max(end for _, end in held)
+    assert len(held) > 10
+    assert max(sum(start <= moment < end for start, end in held) for moment, _ in held) == 2
+    assert any(gpu == "0" and begin < float(start) < end for gpu, start, _ in jobs)
+
+
 @pytest.fixture
 def web(tmp_path):
     (tmp_path / "web").mkdir()

@@ -616,7 +616,8 @@ class Study(Section):
     reporting: Reporting
     """Contents of the report."""
     threads: Count = 8
-    """Most CPU threads of a job that runs a model; 8 where absent. Small models are faster on one each."""
+    """Most CPU threads of a job that runs a model; 8 where absent. Where `--resources gpu=N` is given, N jobs share
+    three quarters of the cores. Small models are faster on one thread each."""
     lock: Text | None = None
     """Lock file of files that are fetched without a documented checksum; config/locks/<study>.yaml by default,
     relative to where snakemake runs."""
