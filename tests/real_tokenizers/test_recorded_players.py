@@ -3,9 +3,6 @@
 Recorded are 200 items of Mistral-7B-Instruct-v0.1: prompts, tokens, and one contribution ratio a shared player.
 """
 
-import ast
-import re
-
 import pytest
 
 from real_tokenizers.build import build_mistral
@@ -18,8 +15,8 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import LanguageModel
+from waltz.sources.formats.cc_shap_results import read_items
 
-FIELD = r"^{}: *\n(.*?) *\n\n"
 PLOTS = {POST_HOC: "shap_plot_info_post_hoc", COT: "shap_plot_info_cot"}
 TEMPLATE = build_published_template("mistral-chat")
 
@@ -32,17 +29,13 @@ def decoder(real_vocabularies):
 
 @pytest.fixture(scope="module")
 def recorded_items(shared_data):
-    """Return the recorded items of a data set, each a function from names of fields to their texts."""
+    """Return a reader of the fields of a data set's recorded items."""
 
     def read(dataset):
         path = shared_data / "cc_shap_recorded" / f"{dataset}_100.md"
         if not path.is_file():
             pytest.skip(f"{path} is not here")
-        items = re.split(rf"^### {dataset}_.*\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-        return [
-            lambda name, item=item: re.search(FIELD.format(re.escape(name)), item, flags=re.MULTILINE | re.DOTALL)[1]
-            for item in items
-        ]
+        return [item.fields for item in read_items(path)]
 
     return read
 
@@ -55,11 +48,11 @@ def test_pieces_and_players_are_the_recorded_ones(decoder, recorded_items, datas
         question = Question(
             "", dataset, dataset, None, {"first": "", "second": "", "premise": "", "hypothesis": ""}, (), (), ""
         )
-        texts = {"input": item("input"), "answer": item("model_prediction")}
+        texts = {"input": item["input"], "answer": item["model_prediction"]}
         for kind, plot in PLOTS.items():
-            recorded = ast.literal_eval(item(plot))
+            recorded = item[plot]
             prompts = [render_prompt(name, question, TEMPLATE, texts) for name in PROMPT_KINDS[kind]]
-            assert prompts[0].text == item("model_input")
+            assert prompts[0].text == item["model_input"]
             pieces = [list(cut_pieces(prompt.text, decoder.tokenizer, joins_tokens=True)) for prompt in prompts]
             assert pieces == [recorded["input_tokens"], recorded["expl_input_tokens"]]
             suffixes = tuple(
