@@ -368,6 +368,26 @@ def test_decoders_take_the_setting_that_print_means():
     assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].chance == 50.0
 
 
+@pytest.mark.parametrize("table", ["thesis-C.25", "decoders-paper-3"])
+def test_accuracies_next_to_tests_are_of_the_tested_items(table):
+    declaration, paper = TABLES[table], read_paper_table(table)
+    numbers = {
+        ("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(92.0, 505)),
+        ("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 505)),
+        ("consistency", "accuracy", "bakllava", "existence", "post-hoc"): Number(Measure(97.0, 100)),
+        ("consistency", "accuracy_cot", "bakllava", "existence", "cot"): Number(Measure(2.0, 100)),
+        ("evaluation", "acc_r", "bakllava", "plurality", "pairwise"): Number(Measure(78.0, 851)),
+    }
+    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
+    by_key = {get_key(cell): cell for cell in cells}
+    before, after = (
+        by_key[key, "bakllava", "existence", kind] for key, kind in (("acc_r", "post-hoc"), ("acc_r_cot", "cot"))
+    )
+    assert (before.value, before.n, before.verdict) == (97.0, 100, EQUAL)
+    assert (after.value, after.n) == (2.0, 100)
+    assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].n == 851  # not tested
+
+
 def test_texts_of_other_images_have_data_sets_of_their_own():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {
