@@ -83,7 +83,10 @@ rule attribute_questions:
     threads: MODEL_THREADS
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
+        mem_mb=lambda w: (
+            MODELS.estimate_memory_mb(w.answerer)
+            + PLAN.estimate_rows_memory_mb(PLAN.select_open_questions(w.group))
+        ),
         runtime=EXPLAINING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.answerer),
@@ -166,7 +169,10 @@ rule answer_companions:
     threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
+        mem_mb=lambda w: (
+            MODELS.estimate_memory_mb(w.answerer)
+            + PLAN.estimate_rows_memory_mb(PLAN.select_open_questions(w.group))
+        ),
         runtime=EXPLAINING_MINUTES,
     params:
         **PLAN.companion_settings,

@@ -12,6 +12,8 @@ rule mismatched:
         "<logs>/mismatched/{aligned}.log",
     conda:
         "../envs/environment.yaml"
+    resources:
+        mem_mb=lambda w: 4000 + PLAN.estimate_rows_memory_mb([w.aligned]),
     params:
         size=lambda w: STUDY.alignment[w.aligned].size,
         choice=lambda w: STUDY.alignment[w.aligned].choice,
@@ -97,7 +99,10 @@ rule answer:
     threads: MODEL_THREADS
     resources:
         gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.answerer),
+        mem_mb=lambda w: (
+            MODELS.estimate_memory_mb(w.answerer)
+            + PLAN.estimate_rows_memory_mb(PLAN.select_open_questions(w.group))
+        ),
         runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.answerer),

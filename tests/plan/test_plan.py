@@ -50,6 +50,12 @@ def test_text_tasks_are_read_from_their_source_and_pairs_from_the_benchmark(scen
     assert scenes.get_rows_file("existence") == "results/scenes/benchmark/existence.parquet"
 
 
+def test_jobs_that_read_the_questions_of_gqa_request_memory_for_them():
+    thesis = plan_of("thesis")
+    memory = {names: thesis.estimate_rows_memory_mb(names) for names in (("vqa",), ("vqa", "gqa"), ("gqa-pairs",), ())}
+    assert memory == {("vqa",): 0, ("vqa", "gqa"): 4000, ("gqa-pairs",): 4000, (): 0}
+
+
 def test_files_of_runs_are_one_for_each_model_and_group(texts):
     runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
     assert len({texts.group_of[run.dataset] for run in runs}) == 1

@@ -18,6 +18,8 @@ from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
 """Minutes that jobs with a model request from a scheduler: for scores and answers; for attributions and tests."""
+GQA_ROWS_MB = 4000
+"""Memory for the two million questions of GQA's validation set, estimated from 400,000 of the same form."""
 
 CONSISTENCY_LAYOUTS = {
     "tests": "CONSISTENCY",
@@ -193,6 +195,11 @@ class Plan:
     def list_rows_files(self, names: Iterable[str]) -> list[str]:
         """Return the rows that the items of some data sets are read from."""
         return [self.get_rows_file(name) for name in names]
+
+    def estimate_rows_memory_mb(self, names: Iterable[str]) -> int:
+        """Return the main memory that a job requests for the rows of the sources of some data sets."""
+        formats = {self.study.sources[self.datasets[name].source].format for name in names}
+        return GQA_ROWS_MB if "gqa" in formats else 0
 
     def has_images(self, dataset: str) -> bool:
         """Return whether the study has the images of a data set."""
