@@ -60,7 +60,7 @@ def text_questions(shared_data):
 def image_questions(shared_data):
     """Return the first published items of an instrument of VALSE."""
     items = [item for item in read_release(shared_data / "valse/existence.json", "existence", 2) if item["valid"]][:100]
-    return build_pairwise_questions(items, "existence", draw_published_orders([item["item_id"] for item in items]))
+    return build_pairwise_questions(items, "existence", draw_published_orders(items))
 
 
 def count_players(decoder, template, question, kind):
