@@ -2,8 +2,8 @@
 
     python tests/guard/write_snapshot.py RESULTS SNAPSHOT.jsonl [--leave-out GLOB ...]
 
-The snapshots in `snapshots/` were made from the code at commit b3d113f. A change of numbers that is meant gets a new
-snapshot in a commit that says so; a rename gets an entry in `renames.yaml` instead.
+A change of numbers that is meant gets new snapshots, without old renames, in a commit that says why; a rename gets an
+entry in `renames.yaml` instead.
 """
 
 import argparse
