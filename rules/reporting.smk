@@ -94,7 +94,6 @@ rule paper_audit:
     conda:
         "../envs/environment.yaml"
     params:
-        folder="workflow/waltz/resources/published",
         code=code("paper_audit.py"),
     script:
         "../workflow/scripts/paper_audit.py"
