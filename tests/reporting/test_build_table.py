@@ -388,6 +388,31 @@ def test_accuracies_next_to_tests_are_of_the_tested_items(table):
     assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].n == 851  # not tested
 
 
+@pytest.mark.parametrize("table", ["thesis-5.5", "decoders-paper-2"])
+def test_accuracies_on_captions_of_other_images_are_of_the_tested_items(table):
+    declaration, paper = TABLES[table], read_paper_table(table)
+    numbers = {
+        ("evaluation", "acc_r", "bakllava", "mscoco", "pairwise"): Number(Measure(92.0, 1500)),
+        ("evaluation", "acc_r", "bakllava", "mscoco", "pairwise-after-cot"): Number(Measure(91.0, 1500)),
+        ("consistency", "accuracy", "bakllava", "mscoco", "post-hoc"): Number(Measure(99.0, 100)),
+        ("consistency", "accuracy_cot", "bakllava", "mscoco", "cot"): Number(Measure(98.0, 100)),
+        ("evaluation", "acc_r", "llava-next-vicuna", "mscoco", "pairwise"): Number(Measure(93.0, 1500)),
+        ("evaluation", "accuracy", "bakllava", "vqa-decoders", "answering"): Number(Measure(72.0, 100)),
+        ("consistency", "accuracy", "bakllava", "vqa-decoders", "post-hoc"): Number(Measure(60.0, 100)),
+        ("consistency", "accuracy", "bakllava", "gqa-decoders", "post-hoc"): Number(Measure(68.0, 100)),
+    }
+    cells = build_cells(declaration, "equations", numbers, paper, build_study(declaration, paper))
+    by_key = {get_key(cell): cell for cell in cells}
+    before, after = (
+        by_key[key, "bakllava", "mscoco", kind] for key, kind in (("accuracy", "post-hoc"), ("accuracy_cot", "cot"))
+    )
+    assert (before.value, before.n) == (99.0, 100)
+    assert (after.value, after.n) == (98.0, 100)
+    assert by_key["accuracy", "llava-next-vicuna", "mscoco", "post-hoc"].n == 1500  # not tested
+    assert by_key["accuracy", "bakllava", "vqa", "post-hoc"].value == 72.0  # agreement with the annotators
+    assert by_key["accuracy", "bakllava", "gqa", "post-hoc"].value == 68.0  # only tested
+
+
 def test_texts_of_other_images_have_data_sets_of_their_own():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {

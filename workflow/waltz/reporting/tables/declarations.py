@@ -306,12 +306,15 @@ COT_TESTS = ("biasing_features", "early_answering", "filler_tokens", "adding_mis
 CC_SHAPS = ("cc_shap_posthoc", "cc_shap_cot")
 ANSWER_SETTINGS = ("choice", "answering", "open")
 """Settings of answers to questions."""
-ACCURACY = (
-    *locate_number("evaluation", "accuracy", *ANSWER_SETTINGS),
+ACCURACY = locate_number("evaluation", "accuracy", *ANSWER_SETTINGS)
+ACCURACY_AFTER_COT = locate_number("evaluation", "accuracy", *(f"{setting}-after-cot" for setting in ANSWER_SETTINGS))
+TESTED_ACCURACY = (
+    *locate_number("consistency", "accuracy", PAPER_SETTING),
     *locate_number("evaluation", "acc_r", "pairwise"),
 )
-ACCURACY_AFTER_COT = (
-    *locate_number("evaluation", "accuracy", *(f"{setting}-after-cot" for setting in ANSWER_SETTINGS)),
+"""Accuracy of VL decoders in choosing between two texts, of the items of the tests where the model was tested."""
+TESTED_ACCURACY_AFTER_COT = (
+    *locate_number("consistency", "accuracy_cot", PAPER_SETTING),
     *locate_number("evaluation", "acc_r", "pairwise-after-cot"),
 )
 TESTS = (
@@ -403,41 +406,40 @@ CORRELATIONS = Declaration(
 VISION_TASKS = Declaration(
     id="thesis-5.5",
     title="VL decoders: accuracy, T-SHAP, tests and CC-SHAP on questions and captions",
-    sources={"accuracy": ACCURACY, "accuracy_cot": ACCURACY_AFTER_COT, **VISION_METRICS},
+    sources={
+        "accuracy": (*ACCURACY, *TESTED_ACCURACY),
+        "accuracy_cot": (*ACCURACY_AFTER_COT, *TESTED_ACCURACY_AFTER_COT),
+        **VISION_METRICS,
+    },
     rows=("setting", "metric", "model"),
     model_kinds=(VISION,),
     dataset_aliases={
         **{name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
         "mscoco": ("mscoco-released-decoders", "mscoco"),
     },
-    notes=(TESTS, PLAYERS, "Accuracy on MSCOCO is acc_r: a caption with one of another image."),
+    notes=(
+        TESTS,
+        PLAYERS,
+        "Accuracy of questions is over the answers of stage evaluation. On MSCOCO it is acc_r, a caption with one of"
+        " another image, over the items of the tests; for a model without tests, over all items that were scored.",
+    ),
 )
 VISION_TASKS_PAPER = replace(
     VISION_TASKS,
     id="decoders-paper-2",
     title="VL decoders, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP",
 )
-TESTED_ACCURACY = (
+TESTED_ITEMS = (
     "acc_r is over the items of the tests, with their orders of options; for a model without tests, over all items that"
     " were scored, with the orders of Table 3.5."
 )
 VALSE_TESTS = Declaration(
     id="thesis-C.25",
     title="VL decoders: accuracy, T-SHAP, tests and CC-SHAP on VALSE",
-    sources={
-        "acc_r": (
-            *locate_number("consistency", "accuracy", PAPER_SETTING),
-            *locate_number("evaluation", "acc_r", "pairwise"),
-        ),
-        "acc_r_cot": (
-            *locate_number("consistency", "accuracy_cot", PAPER_SETTING),
-            *locate_number("evaluation", "acc_r", "pairwise-after-cot"),
-        ),
-        **VISION_METRICS,
-    },
+    sources={"acc_r": TESTED_ACCURACY, "acc_r_cot": TESTED_ACCURACY_AFTER_COT, **VISION_METRICS},
     rows=("setting", "metric", "model"),
     model_kinds=(VISION,),
-    notes=(TESTS, PLAYERS, TESTED_ACCURACY, AVERAGED),
+    notes=(TESTS, PLAYERS, TESTED_ITEMS, AVERAGED),
 )
 VALSE_TESTS_PAPER = replace(
     VALSE_TESTS,
