@@ -257,6 +257,37 @@ def test_wrong_regions_are_refused(regions, tmp_path, changed, message):
         StoredRegions(tmp_path, WIDTH, "cpu").load_regions("0.jpg")
 
 
+@pytest.mark.parametrize("named", ["stored", "expected"])
+def test_boxes_in_the_padding_of_vilberts_detector_are_genuine(tmp_path, named):
+    # 640 x 480 becomes 1067 x 800, which is padded to 1088 x 800: boxes end at 1087 / (800 / 480) = 652.2 pixels. Other
+    # sides are padded by up to 31 pixels, which are 18.6 pixels of the image.
+    def load(right, left=0, **arrays):
+        boxes = np.array([[left, 0, right, 479.4], [10, 20, 30, 40]], dtype=np.float32)
+        stored = {"features": np.ones((2, 3), np.float32), "boxes": boxes, "size": np.array([480, 640]), **arrays}
+        detector = {"detector": np.array("vqa-maskrcnn-benchmark")} if named == "stored" else {}
+        np.savez(tmp_path / "a.jpg.npz", **stored, **detector)
+        expected = "vqa-maskrcnn-benchmark" if named == "expected" else ""
+        return StoredRegions(tmp_path, 3, "cpu", expected_detector=expected).load_regions("a.jpg")
+
+    assert load(652.2).boxes[0, 2] == np.float32(652.2)
+    assert load(658.5).boxes[0, 2] == np.float32(658.5)
+    assert load(795, scale=np.array(0.2)).boxes[0, 2] == 795  # 31 / 0.2 = 155
+    for arrays in ({"right": 660}, {"right": 600, "left": -3}, {"right": 796, "scale": np.array(0.2)}):
+        with pytest.raises(UserError, match="in pixels of an image of height 480 and width 640"):
+            load(**arrays)
+    with pytest.raises(UserError, match=r"scale is 0\.0, not a positive number"):
+        load(600, scale=np.array(0.0))
+    with pytest.raises(UserError, match=r"no regions of a\.jpg can be read"):
+        load(600, scale=np.ones(3))
+
+
+def test_boxes_of_other_detectors_end_at_the_image(tmp_path):
+    boxes = np.array([[0, 0, 652.2, 479]], dtype=np.float32)
+    np.savez(tmp_path / "a.jpg.npz", features=np.ones((1, 3), np.float32), boxes=boxes, size=np.array([480, 640]))
+    with pytest.raises(UserError, match="in pixels"):
+        StoredRegions(tmp_path, 3, "cpu").load_regions("a.jpg")
+
+
 def test_missing_regions_are_named(lxmert, tmp_path):
     with pytest.raises(UserError, match=r"no regions of 9\.jpg"):
         prepared(lxmert(), "9.jpg")

@@ -34,6 +34,14 @@ BOX_NUMBERS = 4
 """Number of coordinates of a box: left, top, right, bottom."""
 DETECTOR_KEY = "detector"
 """Optional key of stored arrays: name of the detector of the regions."""
+SCALE_KEY = "scale"
+"""Optional key of stored arrays: pixels of the image that the detector read in a pixel of the image."""
+PYRAMID_DETECTOR = "vqa-maskrcnn-benchmark"
+"""Name of ViLBERT's detector, which pads images on the right and below and clips boxes to the padded image."""
+MAX_PADDING = 31
+"""Maximum padding of a side that becomes a multiple of 32."""
+SHORTEST_SIDE, LONGEST_SIDE = 800, 1333
+"""Sides in pixels that the released detectors resize images to; see `networks.detector.compute_resized_size`."""
 TSV_SUFFIX = ".tsv"
 """Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
 COLUMNS = {
@@ -131,25 +139,28 @@ class StoredRegions:
             UserError: They are not stored, or invalid.
         """
         if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
-            file, arrays, detector = self.path, read_regions(self.path, name), ""
+            file, arrays, detector, scale = self.path, read_regions(self.path, name), "", None
         else:
-            file, arrays, detector = self._read_npz(name)
-        if fault := _describe_faults(arrays, self.width):
+            file, arrays, detector, scale = self._read_npz(name)
+        is_padded = PYRAMID_DETECTOR in (detector, self.expected_detector)
+        if fault := _describe_faults(arrays, self.width, is_padded, scale):
             raise UserError(f"{file}: regions of {name}: {fault}; compute them again")
         height, width = map(int, arrays.size.tolist())
         features, boxes = arrays.features.astype(np.float32), arrays.boxes.astype(np.float32)
         return ImageRegions(name, features, boxes, (height, width), detector)
 
-    def _read_npz(self, name: str) -> tuple[Path, RegionArrays, str]:
-        """Return the file with the regions of an image, their arrays and their detector."""
+    def _read_npz(self, name: str) -> tuple[Path, RegionArrays, str, float | None]:
+        """Return the file with the regions of an image, their arrays, their detector and its scale if stored."""
         prefix = f"{name}/" if self.path.is_file() else ""
         file = self.path if prefix else self.path / f"{name}.npz"
         try:
             with np.load(file, allow_pickle=False) as stored:
                 arrays = RegionArrays(*(stored[prefix + array] for array in RegionArrays._fields))
                 detector_key = next((key for key in (prefix + DETECTOR_KEY, DETECTOR_KEY) if key in stored), None)
-                return file, arrays, str(stored[detector_key]) if detector_key else ""
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+                detector = str(stored[detector_key]) if detector_key else ""
+                scale = float(stored[prefix + SCALE_KEY]) if prefix + SCALE_KEY in stored else None
+                return file, arrays, detector, scale
+        except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise UserError(f"{file}: no regions of {name} can be read ({error}); store them, or skip it") from None
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
@@ -412,8 +423,15 @@ def _read_line(file: Path, line: LinePosition) -> bytes:
         return stream.readline().rstrip(b"\r\n")
 
 
-def _describe_faults(arrays: RegionArrays, width: int) -> str:
-    """Return the faults of stored arrays; empty if there are none."""
+def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: float | None) -> str:
+    """Return the faults of stored arrays; empty if there are none.
+
+    Args:
+        arrays: The arrays.
+        width: Expected number of features of a region.
+        is_padded: Whether boxes may reach into the padding of the image that the detector read, on the right and below.
+        scale: Pixels of that image in a pixel of the image; None for that of the released sides.
+    """
     features, boxes, size = arrays
     if features.ndim != 2 or features.shape[1] != width or not len(features):
         return f"features are of shape {features.shape}, not (regions, {width})"
@@ -421,8 +439,12 @@ def _describe_faults(arrays: RegionArrays, width: int) -> str:
         return f"boxes are of shape {boxes.shape} and the size of {size.shape}, not ({len(features)}, 4) and (2,)"
     if not (np.isfinite(features).all() and np.isfinite(boxes).all()):
         return "some numbers are not finite"
+    if scale is not None and not 0 < scale < np.inf:
+        return f"scale is {scale}, not a positive number"
     edges = np.array([size[1], size[0], size[1], size[0]])
-    if (boxes < -1).any() or (boxes > edges + 1).any() or (boxes.max() <= 1 and edges.min() > BOX_NUMBERS):
+    scale = scale or min(SHORTEST_SIDE / size.min(), LONGEST_SIDE / size.max())
+    margin = max(1.0, MAX_PADDING / scale) if is_padded else 1.0
+    if (boxes < -1).any() or (boxes > edges + margin).any() or (boxes.max() <= 1 and edges.min() > BOX_NUMBERS):
         return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
     return ""
 

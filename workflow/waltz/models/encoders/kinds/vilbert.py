@@ -17,10 +17,8 @@ from waltz.models import checkpoint_file
 from waltz.models.encoders.base import RegionEncoder, load_bert_tokenizer
 from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.networks.vilbert import MATCH, load_two_streams
-from waltz.models.regions import ImageOrRegions, open_stored_regions
+from waltz.models.regions import PYRAMID_DETECTOR, ImageOrRegions, open_stored_regions
 
-EXPECTED_DETECTOR = "vqa-maskrcnn-benchmark"
-"""Detector of the released checkpoints: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
 WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 """The box of the whole image."""
 RETRIEVAL_TASK = 7
@@ -124,7 +122,7 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str,
         "tokenizer": tokenizer,
         "max_tokens": config.max_position_embeddings,
         "provider": open_stored_regions(
-            spec, config.v_feature_size, device.name, expected_detector=EXPECTED_DETECTOR, whole_image=True
+            spec, config.v_feature_size, device.name, expected_detector=PYRAMID_DETECTOR, whole_image=True
         ),
         "task": task,
     }
