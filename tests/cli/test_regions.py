@@ -1,4 +1,4 @@
-"""The command `waltz regions` on a tiny detector."""
+"""The command `waltz regions` on tiny detectors."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from stand_ins.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from stand_ins.tiny_vilbert_detector import CLASSES, restate, save_config, save_tiny_pyramid, tiny_pyramid_weights
+from stand_ins.tiny_vilbert_detector import WIDTH as PYRAMID_WIDTH
 from waltz.cli.app import app
-from waltz.models.networks.detector import prepare_image, read_upright_image
+from waltz.models.networks.detector import prepare_image, read_image
 from waltz.models.networks.detector_checkpoint import load_detector
+from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
 from waltz.models.regions import StoredRegions
 
 
@@ -39,7 +42,7 @@ def test_regions_of_an_image_are_stored_as_encoders_read_them(detector_file, pho
     regions = StoredRegions(tmp_path, WIDTH, "cpu").load_regions("a.png")
     assert regions.size == (90, 120)
     detector = load_detector(detector_file)
-    pixels = prepare_image(read_upright_image(file), detector.settings)
+    pixels = prepare_image(read_image(file, is_upright=True), detector.settings)
     assert pixels.shape[-2:] == (96, 128)
     plain = restated(tiny_weights(), pixels)
     np.testing.assert_allclose(regions.boxes, plain["boxes"] * 90 / 96, atol=5e-3)
@@ -129,3 +132,55 @@ def test_wrong_input_is_refused_in_one_line(detector_file, photographs, tmp_path
     assert done.exit_code == 1
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def pyramid_file(tmp_path):
+    return save_tiny_pyramid(tmp_path / "pyramid")
+
+
+def test_regions_of_vilberts_detector_are_stored_as_vilbert_reads_them(pyramid_file, photographs, tmp_path):
+    config = save_config(tmp_path)
+    named = ("--kind", "vilbert-detector", "--model", pyramid_file, "--config", config)
+    done = run(*named, "--image", photographs, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    for name, size in (("a.png", (90, 120)), ("b.png", (130, 70))):
+        with Image.open(photographs / name) as image:
+            plain = restate(tiny_pyramid_weights(), np.asarray(image))
+        with np.load(tmp_path / "out" / f"{name}.npz") as arrays:
+            np.testing.assert_allclose(arrays["boxes"], plain["boxes"], atol=2e-3)
+            np.testing.assert_allclose(arrays["features"], plain["features"], atol=1e-3)
+            np.testing.assert_allclose(arrays["cls_prob"], plain["cls_prob"], atol=1e-4)
+            np.testing.assert_allclose(arrays["scores"], plain["scores"], atol=1e-4)
+            assert arrays["objects"].tolist() == plain["objects"].tolist()
+            assert arrays["cls_prob"].shape == (12, 1 + CLASSES)
+            assert str(arrays["weights"]) == load_vilbert_detector(pyramid_file, config).name
+        stored = StoredRegions(tmp_path / "out", PYRAMID_WIDTH, "cpu", expected_detector="vqa-maskrcnn-benchmark")
+        regions = stored.load_regions(name)
+        assert regions.size == size
+        assert regions.detector == "vqa-maskrcnn-benchmark"
+
+
+def test_vilberts_detector_reads_pixels_as_they_are_stored(pyramid_file, photographs, tmp_path):
+    upright = Image.open(photographs / "a.png")
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    upright.save(photographs / "turned.png", exif=exif)
+    named = ("--kind", "vilbert-detector", "--model", pyramid_file, "--config", save_config(tmp_path))
+    for name in ("a.png", "turned.png"):
+        assert run(*named, "--image", photographs / name, "--out", tmp_path / f"{name}.npz").exit_code == 0
+    first, second = (np.load(tmp_path / f"{name}.npz") for name in ("a.png", "turned.png"))
+    assert all((first[part] == second[part]).all() for part in first.files)
+
+
+def test_detectors_of_other_kinds_are_refused(detector_file, pyramid_file, photographs, tmp_path):
+    options = ("--image", photographs / "a.png", "--out", tmp_path / "a.npz")
+    for kind, file, message in (
+        ("vilbert-detector", detector_file, "lacks backbone.body.layer1.0.conv1.weight"),
+        ("detector", pyramid_file, "lacks backbone.stem.conv1.weight"),
+        ("vilbert", pyramid_file, "--kind: unknown kind 'vilbert'; choose from detector, vilbert-detector"),
+    ):
+        done = run("--kind", kind, "--model", file, *options)
+        assert done.exit_code == 1
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -22,7 +22,7 @@ from waltz.models.networks.detector import (
     decode_boxes,
     pool_boxes,
     prepare_image,
-    read_upright_image,
+    read_image,
     suppress_overlaps,
 )
 from waltz.models.networks.detector_checkpoint import load_detector
@@ -74,7 +74,7 @@ def test_shrinking_looks_at_the_nearest_pixels_alone():
 
 def saved(image: Image.Image, file, **options):
     image.save(file, **options)
-    return np.asarray(read_upright_image(file))
+    return np.asarray(read_image(file, is_upright=True))
 
 
 def test_files_are_turned_as_their_exif_data_says(tmp_path):
@@ -103,14 +103,14 @@ def test_what_is_no_image_is_refused_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "cut.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes()[:300])
     Image.new("RGB", (40, 40)).save(tmp_path / "large.png")
     with pytest.raises(UserError, match=r"text\.jpg: is no image"):
-        read_upright_image(tmp_path / "text.jpg")
+        read_image(tmp_path / "text.jpg", is_upright=True)
     with pytest.raises(UserError, match=r"cut\.jpg: (cannot be read|is no image)"):
-        read_upright_image(tmp_path / "cut.jpg")
+        read_image(tmp_path / "cut.jpg", is_upright=True)
     with pytest.raises(UserError, match=r"nowhere\.jpg: cannot be read"):
-        read_upright_image(tmp_path / "nowhere.jpg")
+        read_image(tmp_path / "nowhere.jpg", is_upright=True)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(UserError, match=r"large\.png: has more than 1000 pixels"):
-        read_upright_image(tmp_path / "large.png")
+        read_image(tmp_path / "large.png", is_upright=True)
 
 
 def test_deltas_worked_by_hand():

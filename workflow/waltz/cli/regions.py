@@ -1,32 +1,52 @@
 """The command `waltz regions`: regions that a detector finds in images, for encoders that read regions."""
 
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from waltz.cli.output import report_errors, show_error
 from waltz.core.errors import UserError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+KINDS = ("detector", "vilbert-detector")
+"""Kinds of detectors: that of LXMERT and VisualBERT, and that of ViLBERT."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def regions_command(
-    model: Annotated[Path, typer.Option(help="Weights of the detector: pytorch_model.bin, or its pickle of arrays.")],
+    model: Annotated[
+        Path,
+        typer.Option(
+            help="Weights of the detector: pytorch_model.bin, its pickle of arrays, or ViLBERT's detectron_model.pth."
+        ),
+    ],
     image: Annotated[list[Path], typer.Option(help="Image file, or a folder of them; may be repeated.")],
     out: Annotated[Path, typer.Option(help="The .npz to write; a folder of IMAGE.npz for several images.")],
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Configuration.", show_default="config.yaml in the folder of the weights, else the released values"
+            help="Configuration, in YAML or JSON.",
+            show_default="config.yaml (of ViLBERT detectron_config.yaml) next to the weights, else the released values",
         ),
     ] = None,
+    kind: Annotated[
+        str, typer.Option(help="detector, of LXMERT and VisualBERT, or vilbert-detector, of ViLBERT.")
+    ] = KINDS[0],
 ) -> None:
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
     with report_errors():
-        complete = _detect_regions(model, config, _plan_outputs(image, out))
+        if kind not in KINDS:
+            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
+        complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
     if not complete:
         raise typer.Exit(1)
 
@@ -60,22 +80,20 @@ def _plan_outputs(images: list[Path], out: Path) -> dict[Path, Path]:
     return {file: out / f"{file.name}.npz" for file in files}
 
 
-def _detect_regions(model: Path, config: Path | None, outputs: dict[Path, Path]) -> bool:
+def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[Path, Path]) -> bool:
     """Write the regions of each image, and return False if an image could not be read."""
     import torch
 
     from waltz.core.devices import lease_device
-    from waltz.models.networks.detector import read_upright_image
-    from waltz.models.networks.detector_checkpoint import load_detector
-    from waltz.models.regions import detect_regions, write_regions
+    from waltz.models.regions import write_regions
 
     complete = True
-    detector = load_detector(model, config)
+    detector, detect = _load_detector(model, kind, config)
     with lease_device(1, torch.get_num_threads()) as device:
         detector.to(device.name)
         for file, output in outputs.items():
             try:
-                arrays = detect_regions(detector, read_upright_image(file), device.name)
+                arrays = detect(file, device.name)
             except UserError as error:
                 show_error(UserError(f"{file}: {str(error).removeprefix(f'{file}: ')}"))
                 complete = False
@@ -83,3 +101,25 @@ def _detect_regions(model: Path, config: Path | None, outputs: dict[Path, Path])
             write_regions(output, arrays)
             typer.echo(output)
     return complete
+
+
+def _load_detector(
+    model: Path, kind: str, config: Path | None
+) -> tuple[nn.Module, Callable[[Path, str], dict[str, np.ndarray]]]:
+    """Return a detector, and the function from an image file and a device to the arrays of its regions.
+
+    The released code of ViLBERT's detector does not rotate images by their EXIF data.
+    """
+    from waltz.models.networks.detector import read_image
+
+    if kind == "vilbert-detector":
+        from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
+        from waltz.models.regions import detect_pyramid_regions
+
+        pyramid = load_vilbert_detector(model, config)
+        return pyramid, lambda file, device: detect_pyramid_regions(pyramid, read_image(file, is_upright=False), device)
+    from waltz.models.networks.detector_checkpoint import load_detector
+    from waltz.models.regions import detect_regions
+
+    detector = load_detector(model, config)
+    return detector, lambda file, device: detect_regions(detector, read_image(file, is_upright=True), device)

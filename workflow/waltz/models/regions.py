@@ -27,6 +27,15 @@ from waltz.models.encoders.coalitions import PROFILES, Players
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.networks.detector import Detector, prepare_image
 from waltz.models.networks.detector_checkpoint import load_configured_detector
+from waltz.models.networks.vilbert_detector import (
+    DETECTOR_NAME,
+    SIDE_MULTIPLE,
+    PaddedImage,
+    PyramidDetector,
+    PyramidSettings,
+    compute_scale,
+    prepare_padded_image,
+)
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +45,6 @@ DETECTOR_KEY = "detector"
 """Optional key of stored arrays: name of the detector of the regions."""
 SCALE_KEY = "scale"
 """Optional key of stored arrays: pixels of the image that the detector read in a pixel of the image."""
-PYRAMID_DETECTOR = "vqa-maskrcnn-benchmark"
-"""Name of ViLBERT's detector, which pads images on the right and below and clips boxes to the padded image."""
-MAX_PADDING = 31
-"""Maximum padding of a side that becomes a multiple of 32."""
-SHORTEST_SIDE, LONGEST_SIDE = 800, 1333
-"""Sides in pixels that the released detectors resize images to; see `networks.detector.compute_resized_size`."""
 TSV_SUFFIX = ".tsv"
 """Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
 COLUMNS = {
@@ -142,7 +145,7 @@ class StoredRegions:
             file, arrays, detector, scale = self.path, read_regions(self.path, name), "", None
         else:
             file, arrays, detector, scale = self._read_npz(name)
-        is_padded = PYRAMID_DETECTOR in (detector, self.expected_detector)
+        is_padded = DETECTOR_NAME in (detector, self.expected_detector)
         if fault := _describe_faults(arrays, self.width, is_padded, scale):
             raise UserError(f"{file}: regions of {name}: {fault}; compute them again")
         height, width = map(int, arrays.size.tolist())
@@ -327,6 +330,31 @@ def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[
     }
 
 
+def detect_pyramid_regions(detector: PyramidDetector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
+    """Return the regions that ViLBERT's detector finds in an image, as arrays.
+
+    Returns:
+        `features`, `boxes` in pixels of the image (best first; they may reach into its padding), `size` (height,
+        width), `scale` (pixels that the detector reads in a pixel of the image), `cls_prob` (background first),
+        `objects` (index of the most probable class without background), `scores`, `detector`, the name that ViLBERT
+        expects, and `weights`, the name of the file; see `networks.vilbert_detector.PyramidDetections`.
+    """
+    prepared = prepare_padded_image(image, detector.settings)
+    detections = detector(PaddedImage(prepared.pixels.to(device), prepared.scale))
+    probabilities = detections.class_probabilities.cpu().numpy()
+    return {
+        "boxes": detections.boxes.cpu().numpy(),
+        "features": detections.features.cpu().numpy(),
+        "cls_prob": probabilities,
+        "objects": probabilities[:, 1:].argmax(axis=1),
+        "scores": detections.scores.numpy(),
+        "size": np.array([image.height, image.width]),
+        "scale": np.array(prepared.scale),
+        "detector": np.array(DETECTOR_NAME),
+        "weights": np.array(detector.name),
+    }
+
+
 def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays as an .npz atomically."""
     with replace_file(file) as temporary, temporary.open("wb") as opened:
@@ -429,7 +457,7 @@ def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: f
     Args:
         arrays: The arrays.
         width: Expected number of features of a region.
-        is_padded: Whether boxes may reach into the padding of the image that the detector read, on the right and below.
+        is_padded: Whether the detector clips boxes to the image padded on the right and below, as ViLBERT's does.
         scale: Pixels of that image in a pixel of the image; None for that of the released sides.
     """
     features, boxes, size = arrays
@@ -442,8 +470,9 @@ def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: f
     if scale is not None and not 0 < scale < np.inf:
         return f"scale is {scale}, not a positive number"
     edges = np.array([size[1], size[0], size[1], size[0]])
-    scale = scale or min(SHORTEST_SIDE / size.min(), LONGEST_SIDE / size.max())
-    margin = max(1.0, MAX_PADDING / scale) if is_padded else 1.0
+    released = PyramidSettings()
+    scale = scale or compute_scale(int(size[0]), int(size[1]), released.shortest, released.longest)
+    margin = max(1.0, (SIDE_MULTIPLE - 1) / scale) if is_padded else 1.0
     if (boxes < -1).any() or (boxes > edges + margin).any() or (boxes.max() <= 1 and edges.min() > BOX_NUMBERS):
         return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
     return ""

@@ -252,5 +252,5 @@ def test_missing_regions_are_an_error(load):
 
 
 def test_a_detector_is_refused(load):
-    with pytest.raises(UserError, match=r"models\.mine\.detector: ViLBERT's own detector is not implemented"):
+    with pytest.raises(UserError, match=r"models\.mine\.detector: ViLBERT reads stored regions only"):
         load("vilbert", detector="faster_rcnn.pkl")

@@ -25,7 +25,7 @@ from waltz.core.errors import UserError, get_first_line
 MAX_SIZE_DELTA = math.log(1000 / 16)
 """Maximum delta of a width or height."""
 EPSILON = 1e-5
-"""Added to the variance in each batch norm."""
+"""Added to the variance in each batch norm of this detector."""
 STRIDE = 16
 """Pixels of the image between two cells of the map."""
 BOXES_PER_BATCH = 60
@@ -110,10 +110,10 @@ class DetectorSizes:
         return self.stages["res5"].outputs
 
 
-def read_upright_image(file: Path) -> Image.Image:
-    """Return an image file as OpenCV reads it, but RGB: rotated by its EXIF data, grey in three channels, no alpha.
+def read_image(file: Path, is_upright: bool) -> Image.Image:
+    """Return an image file in RGB: grey in three channels, no alpha, and rotated by its EXIF data if `is_upright`.
 
-    `sources.images` differs where there is alpha, which becomes white there.
+    OpenCV rotates it. `sources.images` differs where there is alpha, which becomes white there.
 
     Raises:
         UserError: It is no image that can be read, or too large a one.
@@ -122,7 +122,7 @@ def read_upright_image(file: Path) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file) as opened:
-                return _convert_to_rgb(ImageOps.exif_transpose(opened))
+                return convert_to_rgb(ImageOps.exif_transpose(opened) if is_upright else opened)
     except UnidentifiedImageError:
         raise UserError(f"{file}: is no image of a known format; name an image") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -144,13 +144,18 @@ def compute_resized_size(height: int, width: int, shortest: int, longest: int) -
 def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tensor:
     """Return an upright image prepared for the detector: blue, green, red, resized as floats without antialiasing."""
     size = compute_resized_size(image.height, image.width, settings.shortest, settings.longest)
-    levels = torch.from_numpy(np.asarray(_convert_to_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
+    levels = torch.from_numpy(np.asarray(convert_to_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
     resized = functional.interpolate(levels[None], size, mode="bilinear", align_corners=False)[0]
     mean, deviation = (torch.tensor(values)[:, None, None] for values in (settings.mean, settings.deviation))
     return (resized - mean) / deviation
 
 
-def _convert_to_rgb(image: Image.Image) -> Image.Image:
+def convert_to_rgb(image: Image.Image) -> Image.Image:
+    """Return an image in three channels of 8 bits.
+
+    Raises:
+        ValueError: Its levels have no fixed range.
+    """
     if image.mode.startswith("I;16"):  # Pillow cuts such levels off at 255
         return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
@@ -245,9 +250,10 @@ class Detector(nn.Module):
 class FrozenBatchNorm(nn.Module):
     """Batch norm with stored mean and variance."""
 
-    def __init__(self, channels: int) -> None:
-        """Create a batch norm that does not change its input until weights are loaded."""
+    def __init__(self, channels: int, epsilon: float = EPSILON) -> None:
+        """Create a batch norm with unit weights, which adds `epsilon` to the variance."""
         super().__init__()
+        self.epsilon = epsilon
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
         self.register_buffer("running_mean", torch.zeros(channels))
@@ -256,7 +262,7 @@ class FrozenBatchNorm(nn.Module):
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return normalised states, of the same shape (batch, channels, height, width)."""
         mean, variance = self.get_buffer("running_mean"), self.get_buffer("running_var")
-        return functional.batch_norm(states, mean, variance, self.weight, self.bias, False, 0.0, EPSILON)
+        return functional.batch_norm(states, mean, variance, self.weight, self.bias, False, 0.0, self.epsilon)
 
 
 class Convolution(nn.Conv2d):
@@ -378,18 +384,20 @@ class RegionHeads(nn.Module):
 
 
 class AnchorGenerator(nn.Module):
-    """The anchors of a cell, which are part of the checkpoint."""
+    """The anchors of a cell of each map, which are part of the checkpoint."""
 
-    def __init__(self, count: int) -> None:
-        """Create anchors of size 0, until weights are loaded."""
+    def __init__(self, count: int, strides: tuple[int, ...] = (STRIDE,)) -> None:
+        """Create anchors of size 0, until weights are loaded, on maps with these strides."""
         super().__init__()
-        self.cell_anchors = nn.ParameterList([nn.Parameter(torch.zeros(count, 4))])
+        self.strides = strides
+        self.cell_anchors = nn.ParameterList([nn.Parameter(torch.zeros(count, 4)) for _ in strides])
 
-    def forward(self, height: int, width: int, offset: float) -> torch.Tensor:
-        """Return the anchors of a map: (height x width x anchors, 4), row by row, cell by cell."""
-        own = self.cell_anchors[0]
+    def forward(self, height: int, width: int, offset: float, number: int = 0) -> torch.Tensor:
+        """Return the anchors of the map of a number: (height x width x anchors, 4), row by row, cell by cell."""
+        own = self.cell_anchors[number]
         down, right = (
-            ((torch.arange(cells, device=own.device) + offset) * STRIDE).to(own.dtype) for cells in (height, width)
+            ((torch.arange(cells, device=own.device) + offset) * self.strides[number]).to(own.dtype)
+            for cells in (height, width)
         )
         rows, columns = torch.meshgrid(down, right, indexing="ij")
         shifts = torch.stack([columns, rows, columns, rows], dim=-1)
@@ -483,11 +491,21 @@ def suppress_overlaps(boxes: torch.Tensor, scores: torch.Tensor, limit: float, m
         selected.append(order[0])
         best, area = candidates[0], areas[0]
         candidates, areas, order = candidates[1:], areas[1:], order[1:]
-        overlap = torch.minimum(candidates[:, 2:], best[2:]) - torch.maximum(candidates[:, :2], best[:2])
-        both = overlap.clamp(min=0).prod(dim=1)
-        is_separate = ~((both / (area + areas - both)).double() > limit)  # 0 / 0 of empty boxes is not above the limit
+        is_separate = ~do_boxes_overlap(best, area, candidates, areas, limit)
         candidates, areas, order = candidates[is_separate], areas[is_separate], order[is_separate]
     return torch.stack(selected) if selected else torch.zeros(0, dtype=torch.int64)
+
+
+def do_boxes_overlap(
+    boxes: torch.Tensor, areas: torch.Tensor, others: torch.Tensor, other_areas: torch.Tensor, limit: float
+) -> torch.Tensor:
+    """Return whether boxes have an intersection over union above a limit with others; shapes are broadcast.
+
+    The ratio 0 / 0 of two empty boxes is not above any limit.
+    """
+    overlap = torch.minimum(others[..., 2:], boxes[..., 2:]) - torch.maximum(others[..., :2], boxes[..., :2])
+    both = overlap.clamp(min=0).prod(dim=-1)
+    return (both / (areas + other_areas - both)).double() > limit
 
 
 def pool_boxes(states: torch.Tensor, boxes: torch.Tensor, side: int, scale: float) -> torch.Tensor:

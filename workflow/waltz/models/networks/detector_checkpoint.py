@@ -6,7 +6,7 @@ import math
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping
     config = config or (adjacent if adjacent.is_file() else None)
     settings = read_config(config, sizes) if config else DetectorSettings()
     with torch.device("meta"):
-        network = Detector(_name_detector(file, settings), sizes, settings)
+        network = Detector(name_detector(file, settings), sizes, settings)
     load_weights(network, weights, file, "", lambda key: key.endswith(COUNTER_SUFFIX), allow_missing)
     return network.eval().requires_grad_(False)
 
@@ -131,7 +131,7 @@ def _download_config(spec: ModelSpec) -> Path | None:
         return None
 
 
-def _name_detector(file: Path, settings: DetectorSettings) -> str:
+def name_detector(file: Path, settings: object) -> str:
     """Return the name of a file with a digest of its bytes and the settings."""
     with file.open("rb") as opened:
         hasher = hashlib.file_digest(opened, "sha256")
@@ -147,28 +147,46 @@ def read_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
     Raises:
         UserError: The file cannot be read, a key has an invalid or unsupported value, or weights have other sizes.
     """
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{file}: cannot be read ({get_first_line(error)}); name the detector's config.yaml") from None
-    if not isinstance(content, Mapping):
-        raise UserError(f"{file}: is no mapping of keys to values; name the detector's config.yaml")
-    values = dict(_flatten(content))
-    for key, value in FIXED_VALUES.items():
-        if key in values and values[key] != value:
-            raise UserError(
-                f"{file}: {key}: unsupported value (got {values[key]!r}, expected {value!r}); use a supported detector"
-            )
-    kinds = {field.name: type(field.default) for field in fields(DetectorSettings)}
+    values = read_config_values(file)
+    check_fixed_values(file, values, FIXED_VALUES)
     named = {key: name for key, name in CONFIG_KEYS.items() if key in values}
+    released = DetectorSettings()
     settings = DetectorSettings(
-        **{name: _parse_value(file, key, values[key], kinds[name]) for key, name in named.items()}
+        **{name: parse_value(file, key, values[key], getattr(released, name)) for key, name in named.items()}
     )
     _check_settings(file, settings)
     size_keys = _check_sizes(file, values, sizes)
     if unread := sorted(values.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - size_keys):
         log.info("%s: not read: %s", file, ", ".join(unread))
     return settings
+
+
+def read_config_values(file: Path) -> dict[str, Any]:
+    """Return the values of a YAML or JSON file by the keys of all levels, joined by full stops and in lower case.
+
+    Raises:
+        UserError: The file cannot be read or is no mapping.
+    """
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{file}: cannot be read ({get_first_line(error)}); name the detector's config.yaml") from None
+    if not isinstance(content, Mapping):
+        raise UserError(f"{file}: is no mapping of keys to values; name the detector's config.yaml")
+    return dict(_flatten(content))
+
+
+def check_fixed_values(file: Path, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Refuse values of a configuration that are not supported.
+
+    Raises:
+        UserError: A key has another value than the supported one.
+    """
+    for key, value in fixed.items():
+        if key in values and values[key] != value:
+            raise UserError(
+                f"{file}: {key}: unsupported value (got {values[key]!r}, expected {value!r}); use a supported detector"
+            )
 
 
 def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -181,16 +199,23 @@ def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
             yield name, value
 
 
-def _parse_value(file: Path, key: str, value: Any, kind: type) -> Any:
-    if kind is tuple:
-        elements = value if isinstance(value, list) else [value]
-        return tuple(_parse_value(file, key, element, float) for element in elements)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if is_number and value >= 0 and (kind is float or value == int(value)):
-        return kind(value)
-    raise UserError(
-        f"{file}: {key}: {value!r} is invalid; the released value is {getattr(DetectorSettings(), CONFIG_KEYS[key])}"
-    )
+def parse_value(file: Path, key: str, value: Any, released: Any) -> Any:
+    """Return the value of a key of a configuration, of the type of the released one: a number or several.
+
+    Raises:
+        UserError: It is none.
+    """
+    if isinstance(released, tuple):
+        elements = value if isinstance(value, (list, tuple)) else [value]
+        if all(map(_is_number, elements)):
+            return tuple(map(float, elements))
+    elif _is_number(value) and (isinstance(released, float) or value == int(value)):
+        return type(released)(value)
+    raise UserError(f"{file}: {key}: {value!r} is invalid; the released value is {released}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _check_settings(file: Path, settings: DetectorSettings) -> None:
@@ -248,7 +273,7 @@ def _read_sizes(weights: Mapping[str, torch.Tensor], where: str) -> DetectorSize
     proposals, heads = "proposal_generator.", "roi_heads.box_predictor."
     return DetectorSizes(
         stem=get_shape(weights, "backbone.stem.conv1.weight", 4, where)[0],
-        stages={name: _read_stage_sizes(weights, prefix, where) for name, prefix in STAGE_PREFIXES.items()},
+        stages={name: read_stage_sizes(weights, prefix, where) for name, prefix in STAGE_PREFIXES.items()},
         anchors=get_shape(weights, f"{proposals}anchor_generator.cell_anchors.0", 2, where)[0],
         hidden=get_shape(weights, f"{proposals}rpn_head.conv.weight", 4, where)[0],
         classes=get_shape(weights, f"{heads}cls_score.weight", 2, where)[0] - 1,
@@ -258,7 +283,12 @@ def _read_sizes(weights: Mapping[str, torch.Tensor], where: str) -> DetectorSize
     )
 
 
-def _read_stage_sizes(weights: Mapping[str, torch.Tensor], prefix: str, where: str) -> StageSizes:
+def read_stage_sizes(weights: Mapping[str, torch.Tensor], prefix: str, where: str) -> StageSizes:
+    """Return the sizes of the stage whose keys begin with a prefix.
+
+    Raises:
+        UserError: A weight of its first block is missing or has another shape.
+    """
     shapes = [get_shape(weights, f"{prefix}0.conv{number}.weight", 4, where) for number in (1, 2, 3)]
     width, group_width = shapes[0][0], shapes[1][1]
     if width % group_width:

@@ -17,7 +17,8 @@ from waltz.models import checkpoint_file
 from waltz.models.encoders.base import RegionEncoder, load_bert_tokenizer
 from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.networks.vilbert import MATCH, load_two_streams
-from waltz.models.regions import PYRAMID_DETECTOR, ImageOrRegions, open_stored_regions
+from waltz.models.networks.vilbert_detector import DETECTOR_NAME
+from waltz.models.regions import ImageOrRegions, open_stored_regions
 
 WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 """The box of the whole image."""
@@ -29,10 +30,10 @@ RETRIEVAL_TASK = 7
 class Vilbert(RegionEncoder):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
-    Its regions are stored ones, since its detector is not implemented here. They follow a row for the whole image with
-    the mean of their features. Where regions are players, a hidden one keeps its location and has the feature 0, as the
-    model represents a missing region, and the first row keeps the mean of all, as in training: it is no player, and its
-    contribution is part of the base value.
+    Its regions are stored ones, such as those of `waltz regions --kind vilbert-detector`. They follow a row for the
+    whole image with the mean of their features. Where regions are players, a hidden one keeps its location and has the
+    feature 0, as the model represents a missing region, and the first row keeps the mean of all, as in training: it is
+    no player, and its contribution is part of the base value.
 
     Texts are read up to the last position; the release cuts them at 30 to 36 tokens.
 
@@ -100,7 +101,8 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str,
     """Return the fields of `Vilbert` that a checkpoint determines; the release's JSON may be next to it."""
     if spec.detector:
         raise UserError(
-            f"models.{spec.name}.detector: ViLBERT's own detector is not implemented; name `regions` that it found"
+            f"models.{spec.name}.detector: ViLBERT reads stored regions only; name `regions` that"
+            " `waltz regions --kind vilbert-detector` found"
         )
     file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
@@ -122,7 +124,7 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str,
         "tokenizer": tokenizer,
         "max_tokens": config.max_position_embeddings,
         "provider": open_stored_regions(
-            spec, config.v_feature_size, device.name, expected_detector=PYRAMID_DETECTOR, whole_image=True
+            spec, config.v_feature_size, device.name, expected_detector=DETECTOR_NAME, whole_image=True
         ),
         "task": task,
     }

@@ -1,0 +1,190 @@
+"""Settings, sizes and weights of ViLBERT's detector, from its released files."""
+
+import ast
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from waltz.core.errors import UserError
+from waltz.models.checkpoint_file import get_shape, load_weights, read_checkpoint
+from waltz.models.networks.detector_checkpoint import (
+    COUNTER_SUFFIX,
+    check_fixed_values,
+    name_detector,
+    parse_value,
+    read_config_values,
+    read_stage_sizes,
+)
+from waltz.models.networks.vilbert_detector import STAGES, PyramidDetector, PyramidSettings, PyramidSizes
+
+log = logging.getLogger(__name__)
+
+ADJACENT_CONFIG = "detectron_config.yaml"
+"""Name of the released configuration, which is read if it is next to the weights."""
+UNUSED_KEY = re.compile(
+    r"roi_heads\.box\.predictor\.(bbox_pred|cls_embed|attr_linear1|attr_linear2)\.(weight|bias)", re.ASCII
+)
+"""Keys of what the features do not depend on: regression of boxes, and attributes."""
+OTHER_RELEASE = (3, 4, 23, 3)
+"""Blocks of the stages of a ResNeXt-101 that was released under the same file name for another model."""
+CONFIG_KEYS = {
+    "input.min_size_test": "shortest",
+    "input.max_size_test": "longest",
+    "input.pixel_mean": "mean",
+    "rpn.pre_nms_top_n_test": "candidates",
+    "rpn.post_nms_top_n_test": "map_proposals",
+    "rpn.fpn_post_nms_top_n_test": "proposals",
+    "rpn.nms_thresh": "proposal_overlap",
+    "rpn.min_size": "smallest",
+    "roi_box_head.pooler_sampling_ratio": "samples",
+    "min_size": "shortest",
+    "max_size": "longest",
+    "num_features": "most",
+}
+"""Setting of each key of the configuration, without its level `model`; the last three are names of the script."""
+FIXED_VALUES: dict[str, Any] = {
+    "input.to_bgr255": True,
+    "resnets.stride_in_1x1": False,
+    "rpn.anchor_stride": [4, 8, 16, 32, 64],
+    "rpn.use_fpn": True,
+    "roi_heads.use_fpn": True,
+    "roi_box_head.pooler_scales": [1 / 4, 1 / 8, 1 / 16, 1 / 32],
+}
+"""Supported values; other ones are errors."""
+SIZE_KEYS: dict[str, Callable[[PyramidSizes], int]] = {
+    "resnets.num_groups": lambda sizes: sizes.stages[STAGES[0]].groups,
+    "resnets.width_per_group": lambda sizes: sizes.stages[STAGES[0]].width // sizes.stages[STAGES[0]].groups,
+    "resnets.stem_out_channels": lambda sizes: sizes.stem,
+    "resnets.res2_out_channels": lambda sizes: sizes.stages[STAGES[0]].outputs,
+    "backbone.out_channels": lambda sizes: sizes.channels,
+    "roi_box_head.pooler_resolution": lambda sizes: sizes.resolution,
+    "roi_box_head.mlp_head_dim": lambda sizes: sizes.width,
+    "roi_box_head.num_classes": lambda sizes: 1 + sizes.classes,
+}
+"""Keys that state sizes of the network, and how to compute each from the weights'."""
+MODEL_LEVEL = "model."
+"""Level of the released configuration that holds the network's keys."""
+
+
+def load_vilbert_detector(
+    file: Path, config: Path | None = None, allow_missing: Mapping[str, str] = {}
+) -> PyramidDetector:
+    """Return ViLBERT's detector from its weights and configuration.
+
+    Args:
+        file: Weights in the layout of the released `detectron_model.pth`. Those of the regression of boxes and of the
+            attributes are not used and may be missing.
+        config: Its configuration in YAML or JSON; None uses the `detectron_config.yaml` next to the weights, else the
+            released values.
+        allow_missing: Patterns of keys that may be missing or unexpected, with reasons.
+    Raises:
+        UserError: A file cannot be read, they are of different networks, or a weight is missing or unexpected.
+    """
+    weights = read_checkpoint(file)
+    sizes = read_sizes(weights, str(file))
+    adjacent = file.with_name(ADJACENT_CONFIG)
+    config = config or (adjacent if adjacent.is_file() else None)
+    settings = read_pyramid_config(config, sizes) if config else PyramidSettings()
+    with torch.device("meta"):
+        network = PyramidDetector(name_detector(file, settings), sizes, settings)
+    load_weights(network, weights, file, "", _is_unused, allow_missing)
+    return network.eval().requires_grad_(False)
+
+
+def _is_unused(key: str) -> bool:
+    return key.endswith(COUNTER_SUFFIX) or UNUSED_KEY.fullmatch(key) is not None
+
+
+def read_sizes(weights: Mapping[str, torch.Tensor], where: str) -> PyramidSizes:
+    """Return the sizes of a detector from the shapes of its weights.
+
+    Raises:
+        UserError: A weight is missing or of another shape, or the network is the ResNeXt-101 of another release.
+    """
+    stages = {name: read_stage_sizes(weights, f"backbone.body.{name}.", where) for name in STAGES}
+    if tuple(stage.blocks for stage in stages.values()) == OTHER_RELEASE:
+        raise UserError(
+            f"{where}: is a ResNeXt-101, which another model released under this file name (23 blocks in layer3,"
+            " expected 36); name the ResNeXt-152 of vilbert-multi-task"
+        )
+    head = "roi_heads.box."
+    channels = get_shape(weights, "backbone.fpn.fpn_inner1.weight", 4, where)[0]
+    width, inputs = get_shape(weights, f"{head}feature_extractor.fc6.weight", 2, where)
+    resolution = math.isqrt(inputs // channels)
+    if channels * resolution**2 != inputs:
+        raise UserError(
+            f"{where}: {head}feature_extractor.fc6.weight has {inputs} inputs, which are no square of cells with"
+            f" {channels} channels; name a checkpoint of this very network"
+        )
+    return PyramidSizes(
+        stem=get_shape(weights, "backbone.body.stem.conv1.weight", 4, where)[0],
+        stages=stages,
+        channels=channels,
+        anchors=get_shape(weights, "rpn.anchor_generator.cell_anchors.0", 2, where)[0],
+        resolution=resolution,
+        width=width,
+        hidden=get_shape(weights, f"{head}feature_extractor.fc7.weight", 2, where)[0],
+        classes=get_shape(weights, f"{head}predictor.cls_score.weight", 2, where)[0] - 1,
+    )
+
+
+def read_pyramid_config(file: Path, sizes: PyramidSizes) -> PyramidSettings:
+    """Return the settings of a YAML or JSON file with the keys of the released configuration, in any case.
+
+    A key may be written without its levels. Missing keys have the released values. `MIN_SIZE`, `MAX_SIZE` and
+    `num_features` are those of the released script. Unused keys, such as those of training and of detections that the
+    script throws away, are listed in the log.
+
+    Raises:
+        UserError: The file cannot be read, a key has an invalid or unsupported value, or weights have other sizes.
+    """
+    values = {_complete_key(key): _parse_tuple(value) for key, value in read_config_values(file).items()}
+    check_fixed_values(file, values, FIXED_VALUES)
+    released = PyramidSettings()
+    key_of = {name: key for key, name in CONFIG_KEYS.items() if key in values}
+    settings = PyramidSettings(
+        **{name: parse_value(file, key, values[key], getattr(released, name)) for name, key in key_of.items()}
+    )
+    if len(settings.mean) != 3:
+        raise UserError(f"{file}: {key_of['mean']}: 3 numbers are expected, not {settings.mean}")
+    may_be_zero = ("mean", "smallest", "proposal_overlap", "class_overlap")
+    for field in fields(settings):
+        if field.name not in may_be_zero and not getattr(settings, field.name):
+            raise UserError(f"{file}: {key_of[field.name]}: must be above 0")
+    _check_sizes(file, values, sizes)
+    if unread := sorted(values.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - SIZE_KEYS.keys()):
+        log.info("%s: not read: %s", file, ", ".join(unread))
+    return settings
+
+
+def _complete_key(key: str) -> str:
+    """Return a key with its level but without `model`."""
+    key = key.removeprefix(MODEL_LEVEL)
+    known = (*CONFIG_KEYS, *FIXED_VALUES, *SIZE_KEYS)
+    return key if key in known else next((name for name in known if name.endswith(f".{key}")), key)
+
+
+def _parse_tuple(value: Any) -> Any:
+    """Return the list that a Python tuple in a YAML file stands for, and any other value unchanged."""
+    if isinstance(value, str) and value.startswith("("):
+        try:
+            parsed = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            return value
+        return list(parsed) if isinstance(parsed, tuple) else value
+    return value
+
+
+def _check_sizes(file: Path, values: Mapping[str, Any], sizes: PyramidSizes) -> None:
+    """Refuse a configuration of another network than the weights."""
+    stated = {key: (values[key], compute(sizes)) for key, compute in SIZE_KEYS.items() if key in values}
+    if faults := [f"{key}: {value} for {size}" for key, (value, size) in stated.items() if value != size]:
+        raise UserError(
+            f"{file}: is of another detector than the weights: {'; '.join(faults)}; name its own configuration"
+        )
