@@ -1,12 +1,14 @@
 """The registry of models: its entries, its faults, and what studies may change."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.model_registry import (
+    DETECTOR_KINDS,
     ModelSpec,
     compute_fingerprint,
     estimate_gpu_memory,
@@ -19,11 +21,13 @@ from waltz.model_registry import (
     select_decisive_fields,
     set_local_paths,
 )
+from waltz.models.networks.vilbert_detector_checkpoint import ADJACENT_CONFIG
 
 
 def test_every_registered_model_is_complete():
+    kinds = {"text", "vision", "masked", "classifier", *DETECTOR_KINDS, *list_encoder_kinds()}
     for spec in load_registry().values():
-        assert spec.kind in {"text", "vision", "masked", "classifier", "detector", *list_encoder_kinds()}, spec.name
+        assert spec.kind in kinds, spec.name
         assert spec.parameters > 0 or spec.kind == "ruler"
         assert spec.licence != "unknown"
         assert (
@@ -106,6 +110,12 @@ def test_what_a_url_gives_has_one_place_for_all_models():
     assert set(files.values()) == {"w/web/dl.fbaipublicfiles.com/vilbert-multi-task/multi_task_model.bin"}
     (of,) = {tuple(list_downloads(spec, "w").values()) for spec in models.values()}
     assert of == tuple(set(files.values()))
+
+
+def test_vilberts_detector_is_fetched_next_to_its_configuration():
+    spec = set_local_paths(resolve_model("vilbert-x152", {}), "w", {})
+    assert spec.weights == "w/web/dl.fbaipublicfiles.com/vilbert-multi-task/detectron_model.pth"
+    assert Path(spec.config) == Path(spec.weights).with_name(ADJACENT_CONFIG)
 
 
 def test_names_of_what_is_fetched_become_places():

@@ -34,6 +34,7 @@ TOKENIZERS = {
     "clip": "CLIP",
     **dict.fromkeys(BERT_KINDS, "BERT, uncased"),
     "detector": "-",
+    "vilbert-detector": "-",
 }
 """Real tokenizer that a model was tested with (tests/real_tokenizers), by prompt family, or by kind without one."""
 OUTPUTS = {
@@ -42,6 +43,7 @@ OUTPUTS = {
     "masked": ("`AutoModelForMaskedLM`", "logit of a masked word"),
     "classifier": ("`AutoModelForSequenceClassification`", "logits of its classes"),
     "detector": ("own: `models/networks/detector`", "regions"),
+    "vilbert-detector": ("own: `models/networks/vilbert_detector`", "regions"),
     "clip": ("`CLIPModel`", "scaled cosine"),
     "align": ("`AlignModel`", "scaled cosine"),
     "siglip": ("`SiglipModel`", "p(match), sigmoid"),
@@ -64,6 +66,7 @@ USES = {
     "albert-xxlarge-nli": "filter",
     "gruen-cola": "GRUEN",
     "vg-frcnn": "regions of LXMERT, VisualBERT",
+    "vilbert-x152": "regions of ViLBERT",
 }
 """Uses of models that are not evaluated."""
 DOCUMENT_TITLES = {"thesis-": "", "cv-probes-": "CV-Probes ", "decoders-paper-": "decoders paper "}

@@ -23,6 +23,10 @@ DECODER_KINDS = ("text", "vision")
 """Kinds of models that generate text."""
 DETECTOR_KIND = "detector"
 """Kind of models that detect regions in images for encoders that read regions; they score nothing themselves."""
+VILBERT_DETECTOR_KIND = "vilbert-detector"
+"""Kind of ViLBERT's detector, whose regions are stored before (`waltz regions`)."""
+DETECTOR_KINDS = (DETECTOR_KIND, VILBERT_DETECTOR_KIND)
+"""Kinds of detectors."""
 ENCODER_MODULES = {
     "albef": "albef",
     "albef-answering": "albef",
@@ -177,7 +181,7 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}: not in the registry{hint}; name its weights, or see `waltz models`"
         )
-    kinds = [*TEXT_KINDS, "vision", DETECTOR_KIND, *list_encoder_kinds()]
+    kinds = [*TEXT_KINDS, "vision", *DETECTOR_KINDS, *list_encoder_kinds()]
     if spec.kind not in kinds:
         hint = suggest_name(spec.kind, kinds)
         raise UserError(

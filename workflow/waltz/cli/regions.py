@@ -11,13 +11,12 @@ import typer
 
 from waltz.cli.output import report_errors, show_error
 from waltz.core.errors import UserError
+from waltz.model_registry import DETECTOR_KIND, DETECTOR_KINDS, VILBERT_DETECTOR_KIND
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-KINDS = ("detector", "vilbert-detector")
-"""Kinds of detectors: that of LXMERT and VisualBERT, and that of ViLBERT."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -40,12 +39,12 @@ def regions_command(
     ] = None,
     kind: Annotated[
         str, typer.Option(help="detector, of LXMERT and VisualBERT, or vilbert-detector, of ViLBERT.")
-    ] = KINDS[0],
+    ] = DETECTOR_KIND,
 ) -> None:
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
     with report_errors():
-        if kind not in KINDS:
-            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
+        if kind not in DETECTOR_KINDS:
+            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_KINDS)}")
         complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
     if not complete:
         raise typer.Exit(1)
@@ -112,7 +111,7 @@ def _load_detector(
     """
     from waltz.models.networks.detector import read_image
 
-    if kind == "vilbert-detector":
+    if kind == VILBERT_DETECTOR_KIND:
         from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
         from waltz.models.regions import detect_pyramid_regions
 
