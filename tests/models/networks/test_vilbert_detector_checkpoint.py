@@ -137,6 +137,9 @@ def test_keys_may_be_written_without_their_levels(tmp_path, sizes):
     file = save_config(tmp_path, {**flat, "num_features": 5})
     expected = PyramidSettings(candidates=30, proposal_overlap=0.4, shortest=64, longest=99, most=5)
     assert read_pyramid_config(file, sizes) == expected
+    script = {"script": {"min_size": 64, "max_size": 99, "num_features": 5}, "MODEL": {"RPN": {"MIN_SIZE": 2}}}
+    expected = PyramidSettings(shortest=64, longest=99, most=5, smallest=2)
+    assert read_pyramid_config(save_config(tmp_path, script), sizes) == expected
 
 
 def change_key(*path, value):

@@ -10,6 +10,7 @@ from PIL import Image
 
 from stand_ins.tiny_encoders import REGIONS, TEXTS, WIDTH
 from stand_ins.tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
+from stand_ins.tiny_vilbert_detector import save_config, save_tiny_pyramid, tiny_pyramid_weights
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import build_score_columns
@@ -18,7 +19,8 @@ from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.networks.array_inputs import compute_logits
-from waltz.models.regions import get_players_function, load_image_or_regions
+from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
+from waltz.models.regions import detect_pyramid_regions, get_players_function, load_image_or_regions, write_regions
 
 CPU = Device("cpu", 1, "a test")
 KINDS = ("vilbert", "vilbert-12in1", "vilbert-12in1-itm")
@@ -216,6 +218,27 @@ def test_regions_of_another_detector_are_warned_of_once(load, regions, tmp_path,
         features = [shown(encoder, name) for name in ("0.jpg", "1.jpg", "0.jpg")]
     assert (features[0] == features[2]).all()
     assert [message in record.getMessage() for record in caplog.records] == [True] * bool(message)
+
+
+@torch.inference_mode()
+def test_regions_of_its_own_detector_are_read_with_boxes_in_the_padding(load, tmp_path, caplog):
+    file = save_tiny_pyramid(tmp_path / "detector", tiny_pyramid_weights(width=WIDTH))
+    detector = load_vilbert_detector(file, save_config(tmp_path))
+    colours = np.random.default_rng(0).integers(0, 256, (8, 11, 3)).astype(np.uint8)
+    arrays = detect_pyramid_regions(detector, Image.fromarray(colours).resize((101, 70)), "cpu")
+    (tmp_path / "regions").mkdir()
+    write_regions(tmp_path / "regions" / "0.jpg.npz", arrays)
+    encoder = load("vilbert", regions=str(tmp_path / "regions"))
+    rows = shown(encoder)[0]
+    features, boxes = rows[:, :WIDTH].numpy(), rows[:, WIDTH:].numpy()
+    np.testing.assert_allclose(features[0], arrays["features"].mean(axis=0), atol=1e-5)
+    assert boxes[0].tolist() == [0, 0, 1, 1]
+    assert (features[1:] == arrays["features"]).all()
+    np.testing.assert_allclose(boxes[1:], arrays["boxes"] / [101, 70, 101, 70], rtol=1e-6)
+    assert boxes.max() > 1.1
+    assert not caplog.records
+    logit = encoder.fuse(encoder.encode_text(ids_of(encoder, TEXTS[0])), encoder.encode_image(shown(encoder)[None]))
+    assert logit.isfinite().all()
 
 
 def test_the_tokenizer_is_that_of_the_folder_or_of_bert(tmp_path, regions, monkeypatch, vilbert_file):

@@ -47,7 +47,9 @@ CONFIG_KEYS = {
     "max_size": "longest",
     "num_features": "most",
 }
-"""Setting of each key of the configuration, without its level `model`; the last three are names of the script."""
+"""Setting of each key of the configuration, without its level `model`."""
+SCRIPT_KEYS = ("min_size", "max_size", "num_features")
+"""Those that are names of the script, at any level."""
 FIXED_VALUES: dict[str, Any] = {
     "input.to_bgr255": True,
     "resnets.stride_in_1x1": False,
@@ -167,7 +169,10 @@ def _complete_key(key: str) -> str:
     """Return a key with its level but without `model`."""
     key = key.removeprefix(MODEL_LEVEL)
     known = (*CONFIG_KEYS, *FIXED_VALUES, *SIZE_KEYS)
-    return key if key in known else next((name for name in known if name.endswith(f".{key}")), key)
+    if key in known:
+        return key
+    last = key.rpartition(".")[2]
+    return last if last in SCRIPT_KEYS else next((name for name in known if name.endswith(f".{key}")), key)
 
 
 def _parse_tuple(value: Any) -> Any:
