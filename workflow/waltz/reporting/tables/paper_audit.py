@@ -37,7 +37,9 @@ WHOLE_VALSE = ("thesis-3.4", "thesis-A.1", "thesis-4.2", "thesis-B.1", "thesis-3
 """Tables whose accuracies are over all valid items of the instruments."""
 SHARES = ("acc_r", "p_c", "p_f", "min_pc_pf")
 """Metrics that are a number of hits over the valid items."""
-HARMONIC = "cv-probes:harmonic-mean"
+HARMONIC, MISMATCHED = "cv-probes:harmonic-mean", "cv-probes:-img+cap"
+VERB_METRICS = ("t_shap_overall", "verb_shap", "verb_share")
+"""Metrics of the tables of CV-Probes that have a row for each class that the model predicts."""
 
 
 @dataclass(frozen=True)
@@ -350,6 +352,19 @@ def _check_undefined_correlations(cells: PaperTables) -> Iterator[Result]:
         yield place, "nan where the test is constant", "" if constant == undefined else finding
 
 
+def _check_predicted_classes(cells: PaperTables) -> Iterator[Result]:
+    """Report cells of CV-Probes' verbs whose class the model never predicts by its accuracy on the same captions."""
+    for place, _, _ in _list_numbers(cells):
+        _, metric, model, dataset, prediction = place
+        accuracy = _find_number(cells, ("cv-probes-4", "accuracy", model, dataset, "simplified"))
+        if metric not in VERB_METRICS or accuracy is None:
+            continue
+        right = "non-match" if dataset == MISMATCHED else "match"
+        if accuracy == (0 if prediction == right else 100):
+            finding = f"with {accuracy:g} % right in cv-probes-4, {model} calls no item a {prediction}"
+            yield place, "predicted class", finding
+
+
 CHECKS: tuple[Callable[[PaperTables], Iterator[Result]], ...] = (
     _check_notes,
     _check_shares,
@@ -361,6 +376,7 @@ CHECKS: tuple[Callable[[PaperTables], Iterator[Result]], ...] = (
     _check_repeated_rows,
     _check_exchanged_classes,
     _check_undefined_correlations,
+    _check_predicted_classes,
 )
 
 
