@@ -413,6 +413,14 @@ def test_accuracies_on_captions_of_other_images_are_of_the_tested_items(table):
     assert by_key["accuracy", "bakllava", "gqa", "post-hoc"].value == 68.0  # only tested
 
 
+@pytest.mark.parametrize("table", [f"cv-probes-{number}" for number in (3, 4, 5, 6, 7, 10, 11)])
+def test_tables_of_cv_probes_name_the_checkpoints_that_the_paper_does_not(table):
+    declaration = TABLES[table]
+    papers = {key[1] for key in read_paper_table(table)}
+    ours = {declaration.model_aliases.get(model, (model,))[-1] for model in papers}
+    assert all(any(name in note for note in declaration.notes) for name in ours)
+
+
 def test_texts_of_other_images_have_data_sets_of_their_own():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {

@@ -24,7 +24,12 @@ CV_PROBES_ALIASES = {
     "blip2": ("blip2", "blip2-itm-vit-g"),
     "albef": ("albef", "albef-mscoco"),
 }
-"""Encoders of CV-Probes, which does not say which checkpoint of ALBEF it took."""
+"""Encoders of CV-Probes."""
+CV_PROBES_CHECKPOINTS = (
+    "The paper names no checkpoints. Ours: lxmert, albef-mscoco, blip-itm-base-coco, blip2-itm-vit-g, flava. The paper"
+    ' compares ViT-g with "ViT-B or ViT-L used in other models"; only BLIP has a ViT-L, so that its BLIP may be'
+    " blip-itm-large-coco."
+)
 TWELVE_IN_ONE_ALIASES = {"vilbert-12in1": ("vilbert-12in1-itm",)}
 """The papers use the alignment head of 12-in-1 (thesis 3.5.1, VALSE appendix D); `vilbert-12in1` is its retrieval
 head."""
@@ -189,6 +194,7 @@ PROBES = tuple(
         model_kinds=(ENCODER,),
         model_aliases=CV_PROBES_ALIASES,
         known_reasons=NOT_REPRODUCIBLE,
+        notes=(CV_PROBES_CHECKPOINTS,),
     )
     for number, form in ((3, "original"), (4, "simplified"))
 )
@@ -287,7 +293,10 @@ VERB_SHARES = tuple(
         model_aliases={model: CV_PROBES_ALIASES[model]} if model in CV_PROBES_ALIASES else {},
         adds_other_models=number == 5,
         known_reasons=NOT_REPRODUCIBLE,
-        notes=("Rows name the class that the model predicts. The verb's contribution is in the unit of the score.",),
+        notes=(
+            "Rows name the class that the model predicts. The verb's contribution is in the unit of the score.",
+            CV_PROBES_CHECKPOINTS,
+        ),
     )
     for number, model, name in (
         (5, "blip", "BLIP"),
