@@ -1,4 +1,4 @@
-"""The command `waltz score`: match logits of an original checkpoint file for prepared inputs."""
+"""The command `waltz score`: logits of an original checkpoint file for prepared inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waltz.core.files.atomic import replace_file
 if TYPE_CHECKING:
     import numpy as np
 
-KINDS = ("albef", "vilbert", "vilbert-12in1")
+KINDS = ("albef", "vilbert", "vilbert-12in1", "mplug-owl3")
 """Kinds of original checkpoints."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -30,7 +30,7 @@ def score_command(
         Path | None, typer.Option(help="JSON of the model's settings, by the names of its release.")
     ] = None,
 ) -> None:
-    """Score prepared pairs of images and texts with an original checkpoint: match_logits, in the order of its head."""
+    """Score prepared images and texts with an original checkpoint: logits of its matching head, or of each token."""
     import numpy as np
 
     with report_errors(out):

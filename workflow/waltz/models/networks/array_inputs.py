@@ -1,4 +1,4 @@
-"""Logits of ALBEF and ViLBERT for prepared input arrays, used unchanged, for comparison with other implementations."""
+"""Logits of original checkpoints for prepared input arrays, used as they are, to compare with other implementations."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ import torch
 from waltz.core.errors import UserError
 from waltz.models.checkpoint_file import read_adjacent_settings
 from waltz.models.networks.albef import load_matching_network
+from waltz.models.networks.mplug_owl3 import ImageStates, MplugOwl3, load_mplug_owl3
 from waltz.models.networks.vilbert import TwoStreams, load_two_streams
 
 Arrays = Mapping[str, np.ndarray]
@@ -33,9 +34,13 @@ def compute_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays,
             `pixel_values` of shape (n, 3, side, side), the side that of the settings, or else any multiple of the
             patch's. ViLBERT takes `features` (n, regions, width) and `boxes` (n, regions, 5), whose row 0 is the whole
             image, and optionally `image_mask` (n, regions); `vilbert-12in1` also `task_ids`, (n,) or (n, 1), whose
-            tokens are not in `input_ids`.
-        kind: `albef`, `vilbert` or `vilbert-12in1`.
+            tokens are not in `input_ids`. `mplug-owl3` takes no `token_type_ids`; it takes `pixel_values` of all rows'
+            tiles in order, (tiles, 3, side, side), and `media_offset`, (n, tokens, 2): the number of tiles of earlier
+            rows, and that plus the tiles that the position sees; any negative numbers where a row has none. Both
+            arrays are missing where no row has any.
+        kind: `albef`, `vilbert`, `vilbert-12in1` or `mplug-owl3`.
     Returns:
+        For `mplug-owl3`, `logits`, float32 of shape (n, tokens, vocabulary), 0 at padding, each row read alone. Else
         `match_logits`, float32 of shape (n, 2), in the order of the head: mismatch and match for ALBEF, match and
         mismatch for ViLBERT. For `vilbert-12in1` also `retrieval_logit`, float32 of shape (n, 1); the original's output
         of that name is the NLVR2 head where the batch is even, this one never is.
@@ -44,6 +49,8 @@ def compute_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays,
     """
     if kind == "albef":
         return _compute_albef_logits(file, config, inputs)
+    if kind == "mplug-owl3":
+        return _compute_owl_logits(file, config, inputs)
     return _compute_vilbert_logits(file, config, inputs, has_tasks=kind == "vilbert-12in1")
 
 
@@ -126,6 +133,66 @@ def _compute_row(network: TwoStreams, inputs: Mapping[str, torch.Tensor]) -> tup
     return network.match_logits(joint)[0].tolist(), network.retrieval_logit(joint)[
         0
     ].tolist() if tasks is not None else []
+
+
+def _compute_owl_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays) -> dict[str, np.ndarray]:
+    network = load_mplug_owl3(file, read_adjacent_settings(file) if config is None else config)
+    text = network.language_model.config
+    needed = ("media_offset", "pixel_values")
+    if not any(name in inputs for name in needed) and "input_ids" in inputs:
+        no_tiles = np.zeros((0, 3, network.side, network.side))
+        inputs = {**inputs, "media_offset": np.full((*inputs["input_ids"].shape, 2), -1), "pixel_values": no_tiles}
+    ids_shape = _check_ids(inputs, ("input_ids", *needed), text.max_position_embeddings)
+    tiles = inputs["pixel_values"].shape[:1]
+    shapes = {
+        "input_ids": ids_shape,
+        "attention_mask": ids_shape,
+        "pixel_values": (*tiles, 3, network.side, network.side),
+    }
+    inputs = {"attention_mask": np.ones(ids_shape), **inputs}
+    arrays = _check_arrays(inputs, shapes, {"input_ids": text.vocab_size})
+    visible = arrays["attention_mask"].bool()
+    offsets = _check_offsets(inputs["media_offset"], visible.numpy(), int(tiles[0]))
+    logits = np.zeros((*ids_shape, text.vocab_size), dtype=np.float32)
+    for row, (start, counts) in enumerate(offsets):
+        pixels = arrays["pixel_values"][start : start + counts.max(initial=0)]
+        kept = visible[row]
+        logits[row, kept.numpy()] = _compute_owl_row(network, arrays["input_ids"][row, kept], pixels, counts)
+    return {"logits": logits}
+
+
+def _compute_owl_row(network: MplugOwl3, ids: torch.Tensor, pixels: torch.Tensor, counts: np.ndarray) -> np.ndarray:
+    """Return the logits of a row, of shape (positions, vocabulary), whose positions see the first `counts` tiles."""
+    images = None
+    if len(pixels):
+        sees = torch.from_numpy(counts[:, None] > np.arange(len(pixels)))
+        features = network.encode_images(pixels).flatten(0, 1)
+        positions = sees.long().argmax(dim=0).repeat_interleave(network.positions_per_tile)
+        states = network.project_images(features[None], positions[None])
+        images = ImageStates(states, sees.repeat_interleave(network.positions_per_tile, dim=1)[None])
+    return network.compute_logits(ids[None], torch.arange(len(ids))[None], images)[0].float().numpy()
+
+
+def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list[tuple[int, np.ndarray]]:
+    """Return for each row its first tile, and the number of its tiles that each position but padding sees."""
+    if offsets.shape != (*visible.shape, 2) or offsets.dtype.kind not in "iu":
+        raise UserError(
+            f"--inputs: media_offset is {offsets.dtype} of shape {offsets.shape}, whole numbers of shape"
+            f" {(*visible.shape, 2)} are needed; correct the file"
+        )
+    rows = []
+    for row, kept in zip(offsets, visible, strict=True):
+        start, stop = row[kept].astype(np.int64).T
+        if (start < 0).all():
+            rows.append((0, np.zeros(len(start), dtype=np.int64)))
+            continue
+        if (start != start[0]).any() or (np.diff(stop, prepend=start[0]) < 0).any() or stop[-1] > tiles:
+            raise UserError(
+                f"--inputs: media_offset of row {len(rows)} is wrong: its first numbers must be one, and its second"
+                f" ones rise from there to at most the {tiles} tiles of pixel_values; correct the file"
+            )
+        rows.append((int(start[0]), stop - start))
+    return rows
 
 
 def _check_ids(inputs: Arrays, needed: Sequence[str], max_tokens: int) -> tuple[int, int]:
