@@ -60,6 +60,8 @@ OUTPUTS = {
     "vilbert-12in1-itm": ("own: `models/networks/vilbert`", MATCH_PROBABILITY),
 }
 """Class and score by kind of model."""
+OWN_DECODERS = {"mplug-owl3": "own: `models/networks/mplug_owl3`"}
+"""Decoders whose network transformers lacks."""
 USES = {
     "spanbert": "proposes relations",
     "bert-base-cased": "proposes actions, GRUEN",
@@ -117,7 +119,7 @@ def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]
         f"`{spec.name}`",
         "; ".join(uses) or "-",
         _describe_checkpoint(spec),
-        network,
+        OWN_DECODERS.get(spec.name, network),
         _describe_tokenizer(spec),
         score,
         "-" if index is None else str(index),

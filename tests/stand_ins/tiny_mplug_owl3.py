@@ -7,6 +7,8 @@ from typing import Any
 
 import safetensors.torch
 import torch
+import transformers
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 RELEASED: dict[str, Any] = {
     "hidden_size": 3584,
@@ -40,9 +42,9 @@ RELEASED: dict[str, Any] = {
 """The `config.json` of the release."""
 TINY: dict[str, Any] = RELEASED | {
     "hidden_size": 32,
-    "vocab_size": 90,
+    "vocab_size": 300,
     "num_hidden_layers": 5,
-    "max_position_embeddings": 512,
+    "max_position_embeddings": 2048,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "rope_theta": 100.0,
@@ -130,9 +132,25 @@ def owl_weights(config: dict[str, Any], seed: int = 0) -> dict[str, torch.Tensor
     return weights
 
 
+def owl_tokenizer() -> transformers.Qwen2Tokenizer:
+    """A tokenizer of Qwen2 that merges nothing but the word image, with Qwen2's own chat template."""
+    merges = [("i", "m"), ("a", "g"), ("im", "ag"), ("imag", "e")]
+    pieces = [*bytes_to_unicode().values(), *(first + second for first, second in merges)]
+    words = transformers.Qwen2Tokenizer(
+        vocab={piece: number for number, piece in enumerate(pieces)},
+        merges=merges,
+        eos_token="<|im_end|>",
+        model_max_length=32768,
+    )
+    words.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]})
+    words.chat_template = "You are a helpful assistant."
+    return words
+
+
 def write_owl(folder: Path, config: dict[str, Any] | None = None, seed: int = 0) -> Path:
-    """Write a checkpoint with its config.json; return the folder."""
+    """Write a checkpoint with its config.json and tokenizer; return the folder."""
     config = copy.deepcopy(TINY if config is None else config)
     safetensors.torch.save_file(owl_weights(config, seed), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    owl_tokenizer().save_pretrained(folder)
     return folder

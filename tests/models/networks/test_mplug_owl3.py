@@ -236,7 +236,7 @@ def test_score_reads_a_folder_and_writes_logits(folder, batch, tmp_path):
             {"pixel_values": np.zeros((4, 3, 24, 24))},
             "pixel_values is of shape (4, 3, 24, 24), (4, 3, 20, 20) is needed",
         ),
-        ({"input_ids": np.full((3, 14), 90)}, "input_ids holds other than whole numbers from 0 to 89"),
+        ({"input_ids": np.full((3, 14), 300)}, "input_ids holds other than whole numbers from 0 to 299"),
         ({"media_offset": None}, "media_offset missing"),
     ],
 )

@@ -25,7 +25,7 @@ from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.coalitions import Coalitions, Game, Players, build_equations_players, build_published_players
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets_in_batches
-from waltz.models.decoders.decoder import SPACE, UNDERSCORE, Decoder, PreparedImage
+from waltz.models.decoders.decoder import SPACE, Decoder, PreparedImage
 
 PROBABILITY = "probability"
 """The explained value of a token in `equations` where a study names no other (thesis 4.3.2)."""
@@ -231,7 +231,7 @@ def build_players(
         return build_equations_players(decoder, prompt, picture, positions=game.positions, grid=game.grid)
     masked_id, unmasked_ids = settings.masked_id, settings.unmasked_ids
     if masked_id is None:
-        masked_id = decoder.masked_id if decoder.spec.masked_token else decoder.build_prompt(UNDERSCORE).ids[-1]
+        masked_id = decoder.masked_id if decoder.spec.masked_token else decoder.published_masked_id
     if unmasked_ids is None:
         tokens = zip(prompt.ids, prompt.tokens, prompt.special, strict=True)
         unmasked_ids = tuple(token_id for token_id, token, special in tokens if special or token == SPACE)

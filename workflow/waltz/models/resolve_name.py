@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import (
 
 from waltz.core.errors import UserError, get_first_line, suggest_name
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
+from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -65,6 +66,9 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     if not folder.is_dir() and not HUB_ID.fullmatch(name):
         return None
     weights, _, requested = (str(folder), "", "") if folder.is_dir() else name.partition("@")
+    own = ModelSpec(name, "vision", weights, "local")
+    if folder.is_dir() and is_mplug_owl3(own):
+        return own
     config = _read_config(weights, requested or "main")
     kind = _detect_decoder_kind(config)
     if kind is None:

@@ -1,6 +1,5 @@
 """Attributions of answers and of their explanations, with the CC-SHAP of each pair (thesis 4.3, 5.2)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +8,7 @@ import numpy as np
 from waltz.attribution.prompt_attribution import PromptAttribution, PromptGame, PromptSettings, attribute_prompts
 from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate, compute_cc_shap, find_shared_players
 from waltz.core.errors import UserError
+from waltz.models.decoders.coalitions import choose_published_grid
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
 Pair = tuple[PromptGame, PromptGame]
@@ -149,7 +149,7 @@ def _choose_players(
         return list(pairs)
     placed = []
     for answer, explanation in pairs:
-        side = grid or math.ceil(math.sqrt(len(decoder.build_prompt(answer.text).ids)))
+        side = grid or choose_published_grid(decoder, decoder.build_prompt(answer.text))
         placed.append((_place(answer, None, side), _place(explanation, None, side)))
     return placed
 

@@ -16,10 +16,14 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
     Raises:
         UserError: The model is no decoder, its weights cannot be had, or its family is not known.
     """
-    from waltz.models.decoders import language_model, vision_language_model
+    from waltz.models.decoders import language_model, mplug_owl3, vision_language_model
 
     if spec.kind not in DECODER_KINDS:
         raise UserError(
             f"models.{spec.name}: kind {spec.kind!r} is no decoder; decoders are {', '.join(DECODER_KINDS)}"
         )
-    return (vision_language_model.load if spec.kind == "vision" else language_model.load)(spec, device)
+    if spec.kind == "text":
+        return language_model.load(spec, device)
+    if mplug_owl3.is_mplug_owl3(spec):
+        return mplug_owl3.load(spec, device)
+    return vision_language_model.load(spec, device)

@@ -109,7 +109,8 @@ def build_published_players(
     Args:
         masked_id: Id of a masked token; the decoder's own where None.
         unmasked_ids: Ids that play but are never masked, wherever they stand; the placeholder is always one.
-        grid: Patches a side; ceil(sqrt(n)) of the n ids of the prompt where None. An explanation takes its answer's.
+        grid: Patches a side; ceil(sqrt(n)) where None, of the n ids of the prompt but for `Decoder.count_fixed_ids`. An
+            explanation takes its answer's.
         raw: Whether patches are blackened in the raw image, as for LLaVA-NeXT and mPLUG-Owl3: they have the width of
             (side of the network's input) // grid and cover the upper left corner only.
 
@@ -119,7 +120,10 @@ def build_published_players(
     Source:
         CC-SHAP-VLM's released scripts.
     """
-    side = _choose_grid(picture, len(prompt.ids), grid)
+    fixed = decoder.count_fixed_ids(prompt)
+    side = 0
+    if picture is not None:
+        side = choose_published_grid(decoder, prompt) if grid is None else grid
     cells = NO_CELLS
     if picture is not None:
         height, width = picture.pixels.shape[-2:]
@@ -135,7 +139,7 @@ def build_published_players(
             )
     masked_id = decoder.masked_id if masked_id is None else masked_id
     return _build_players(
-        prompt, range(len(prompt.ids)), masked_id, side, cells, unmasked_ids, image_first=True, raw=raw
+        prompt, range(len(prompt.ids)), masked_id, side, cells, unmasked_ids, fixed, image_first=True, raw=raw
     )
 
 
@@ -146,13 +150,14 @@ def _build_players(
     grid: int,
     cells: torch.Tensor,
     unmasked_ids: Collection[int] = (),
+    fixed: int = 0,
     *,
     image_first: bool = False,
     raw: bool = False,
 ) -> Players:
     """Return players, of which those that are never masked, or that masking does not change, are always visible."""
     words = [
-        position == prompt.image_position or prompt.ids[position] in (*unmasked_ids, masked_id)
+        position < fixed or position == prompt.image_position or prompt.ids[position] in (*unmasked_ids, masked_id)
         for position in positions
     ]
     covered = set(torch.unique(cells).tolist())
@@ -167,6 +172,11 @@ def _build_players(
         image_first=image_first,
         raw=raw,
     )
+
+
+def choose_published_grid(decoder: Decoder, prompt: Prompt) -> int:
+    """Return the patches a side of the released scripts for the image of a prompt."""
+    return max(1, math.ceil(math.sqrt(len(prompt.ids) - decoder.count_fixed_ids(prompt))))
 
 
 def _choose_grid(picture: PreparedImage | None, players: int, grid: int | None) -> int:

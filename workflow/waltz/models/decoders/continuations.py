@@ -301,9 +301,12 @@ def _generate_batch(
 
 
 def _read_generations(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
-    """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding."""
+    """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding.
+
+    Rows that are read together also have as many positions of an image.
+    """
     logits, parts = [], []
-    for _, group in groupby(generations, key=lambda generation: generation.length):
+    for _, group in groupby(generations, key=lambda row: (row.length, len(row.prompt.feature_positions))):
         rows = list(group)
         row_logits, states = _read_rows(decoder, [row.prompt for row in rows], [row.tokens for row in rows])
         logits.append(row_logits[:, -1])

@@ -166,6 +166,15 @@ class Decoder(ABC):
             " name one"
         )
 
+    @property
+    def published_masked_id(self) -> int:
+        """Token id of masked tokens in `published`."""
+        return self.build_prompt(UNDERSCORE).ids[-1]
+
+    def count_fixed_ids(self, prompt: Prompt) -> int:
+        """Return the number of first ids that the published code neither masks nor counts for the grid of patches."""
+        return 0
+
     def render_chat(self, turns: Sequence[Turn]) -> str:
         """Render a conversation with the model's own chat template, ready for the assistant to continue.
 

@@ -73,7 +73,7 @@ class Network:
             "attention_mask": visible,
             "position_ids": positions,
             "logits_to_keep": last_count,
-            "past_key_values": _build_cache(past) if self.reuses_prefixes else None,
+            "past_key_values": build_cache(past) if self.reuses_prefixes else None,
             "use_cache": self.reuses_prefixes,
         }
         inputs |= {name: value for name, value in options.items() if name in self.argument_names}
@@ -120,15 +120,13 @@ def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     """Join rows of different lengths into one batch, padded at the start.
 
     Returns:
-        Their keys and values, and which positions are no padding, int64 of shape (rows, positions).
+        Their keys and values, each padded to its own longest, and which positions of the first layer are no padding,
+        int64 of shape (rows, positions).
     """
     longest = max(states[0][0].shape[2] for states in parts)
     pads = [longest - states[0][0].shape[2] for states in parts]
     padded = tuple(
-        tuple(
-            torch.cat([_pad_front(states[layer][side], pad) for states, pad in zip(parts, pads, strict=True)])
-            for side in (0, 1)
-        )
+        tuple(_join_padded([states[layer][side] for states in parts]) for side in (0, 1))
         for layer in range(len(parts[0]))
     )
     visible = torch.cat(
@@ -140,11 +138,14 @@ def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     return tuple((keys, values) for keys, values in padded), visible.to(parts[0][0][0].device)
 
 
-def _pad_front(states: torch.Tensor, pad: int) -> torch.Tensor:
-    return torch.nn.functional.pad(states, (0, 0, pad, 0))
+def _join_padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return rows of different lengths in one tensor, padded at the start."""
+    longest = max(part.shape[2] for part in parts)
+    return torch.cat([torch.nn.functional.pad(part, (0, 0, longest - part.shape[2], 0)) for part in parts])
 
 
-def _build_cache(past: States | None) -> DynamicCache:
+def build_cache(past: States | None) -> DynamicCache:
+    """Return keys and values as a cache of transformers."""
     cache = DynamicCache()
     for keys, values in past or ():
         layer = DynamicLayer()

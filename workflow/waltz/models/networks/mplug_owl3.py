@@ -156,6 +156,11 @@ class MplugOwl3(nn.Module):
         self.vision2text_model = nn.Linear(vision.hidden_size, text.hidden_size)
 
     @property
+    def generation_config(self) -> Any:
+        """Settings of generations: the defaults of transformers, as the release uses them."""
+        return self.language_model.generation_config
+
+    @property
     def side(self) -> int:
         """Side of a tile in pixels."""
         return int(self.vision_model.config.image_size)
