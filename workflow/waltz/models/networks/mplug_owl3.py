@@ -293,8 +293,6 @@ def build_network(settings: Mapping[str, Any], where: str, dtype: torch.dtype = 
             **{name: settings[name] for name in TEXT_FIELDS if name != "rope_theta"},
             hidden_act=settings.get("hidden_act", "silu"),
             rope_parameters={"rope_type": "default", "rope_theta": float(settings["rope_theta"])},
-            bos_token_id=settings.get("bos_token_id"),
-            eos_token_id=settings.get("eos_token_id"),
         )
         tower = SiglipVisionConfig(**{name: vision[name] for name in TOWER_FIELDS})
         with torch.device("meta"):
