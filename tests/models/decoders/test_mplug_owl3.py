@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.tiny_mplug_owl3 import TINY, write_owl
+from stand_ins.tiny_mplug_owl3 import TINY, owl_tokenizer, write_owl
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.core.devices import Device
@@ -18,8 +18,10 @@ from waltz.models.decoders import coalitions, load_decoder
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.continuations import FIRST_STEP, get_published_sampling, score_targets
 from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.mplug_owl3 import wrap_mplug_owl3
 from waltz.models.networks.array_inputs import compute_logits
-from waltz.models.networks.mplug_owl3 import PLACEHOLDER, spell_image
+from waltz.models.networks.mplug_owl3 import PLACEHOLDER, load_mplug_owl3, spell_image
+from waltz.models.resolve_name import resolve_decoder
 
 HEAD = "<|im_start|>system\n<|im_end|>\n<|im_start|>user\n"
 TAIL = "<|im_end|>\n<|im_start|>assistant\n"
@@ -191,6 +193,27 @@ def test_the_conversation_is_rendered_as_the_released_processor_does(decoder):
         f"<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\n{PLACEHOLDER}\nis it a dog?<|im_end|>"
         f"\n<|im_start|>assistant\nno<|im_end|><|endoftext|>\n<|im_start|>user\nwhy?{TAIL}Be"
     )
+
+
+def test_a_folder_is_found_to_be_a_vl_decoder(folder):
+    spec = resolve_decoder(str(folder))
+    assert (spec.kind, spec.weights, spec.revision) == ("vision", str(folder), "local")
+
+
+def test_a_tokenizer_of_another_model_is_refused(folder):
+    network = load_mplug_owl3(folder / "model.safetensors", TINY)
+    words = owl_tokenizer()
+    words.add_tokens([f"word{number}" for number in range(40)])
+    with pytest.raises(
+        UserError, match="more tokens than the network \\(304 with the placeholder, expected at most 300"
+    ):
+        wrap_mplug_owl3(ModelSpec("owl", "vision"), network, words, "cpu")
+
+
+@pytest.mark.parametrize("option", [{"four_bit": True}, {"device_map": "auto"}])
+def test_options_of_transformers_are_refused(folder, option):
+    with pytest.raises(UserError, match="four_bit and device_map are not for mPLUG-Owl3"):
+        load_decoder(ModelSpec("owl", "vision", str(folder), "local", **option), Device("cpu", 1, ""))
 
 
 def test_a_prompt_that_is_too_long_with_its_image_is_refused(decoder):
