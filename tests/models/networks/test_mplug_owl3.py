@@ -19,7 +19,7 @@ from waltz.models.networks.array_inputs import compute_logits
 from waltz.models.networks.mplug_owl3 import build_network, choose_grid, cut_image, load_mplug_owl3, spell_image
 
 RELEASED_KEYS = "736635e27a9c45b9dff9b6cb19ddca5bc93dbfbf5175668dbde06882c2d9d636"
-"""SHA-256 of the sorted lines `key<TAB>shape` (3584x1152) of the released checkpoint's 805 tensors."""
+"""SHA-256 of the sorted lines `key<TAB>shape` (3584x1152) of the original classes' 805 tensors at full size."""
 HEAD, GROUPS, THETA = 8, 2, TINY["rope_theta"]
 SIDE, PATCHES = 20, 9
 
@@ -162,7 +162,7 @@ def batch():
     return arrays
 
 
-def test_keys_and_shapes_are_those_of_the_released_checkpoint():
+def test_keys_and_shapes_are_those_of_the_original_classes_at_full_size():
     weights = build_network(RELEASED, "released").state_dict()
     lines = sorted(f"{key}\t{'x'.join(map(str, value.shape))}" for key, value in weights.items())
     assert {key: tuple(value.shape) for key, value in weights.items()} == owl_layout(RELEASED)
