@@ -43,7 +43,9 @@ STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
 MODEL_THREADS = STUDY.threads
 if workflow.local_exec:
     MODEL_THREADS = share_threads(
-        STUDY.threads, workflow.cores, workflow.global_resources.get("gpu").value
+        STUDY.threads,
+        workflow.resource_settings.cores,
+        workflow.global_resources.get("gpu").value,
     )
 if workflow.is_main_process:
     for NAME, REASON in PLAN.skipped.items():

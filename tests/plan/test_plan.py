@@ -153,7 +153,7 @@ def test_a_recorded_model_takes_no_source_of_another_format():
 
 @pytest.mark.parametrize(
     ("most", "cores", "gpus", "threads"),
-    [(8, 8, 2, 3), (8, 8, None, 8), (8, 2, None, 2), (8, 2, 4, 1), (1, 8, 2, 1), (4, 64, 2, 4)],
+    [(8, 8, 2, 3), (8, 8, None, 8), (8, 2, None, 2), (8, 2, 4, 1), (1, 8, 2, 1), (4, 64, 2, 4), (8, None, 2, 8)],
 )
 def test_jobs_with_models_leave_cores_for_all_gpus_and_for_other_jobs(most, cores, gpus, threads):
     assert share_threads(most, cores, gpus) == threads

@@ -674,16 +674,18 @@ def _sources(entries: Mapping[Any, Any]) -> dict[str, str]:
     return {name: entry.source for name, entry in entries.items()}
 
 
-def share_threads(most: int, cores: int, gpus: int | None) -> int:
+def share_threads(most: int, cores: int | None, gpus: int | None) -> int:
     """Return the threads of a job that runs a model, so that every GPU has a job and other jobs have cores left.
 
     Args:
         most: Most threads of a job, as the study says.
-        cores: Cores of this run.
+        cores: Cores of this run; None where Snakemake only lists or unlocks.
         gpus: GPUs of this run (`--resources gpu=2`); None where no number is given.
     Returns:
         An equal share for each GPU of three quarters of the cores; at least 1.
     """
+    if cores is None:
+        return most
     return max(1, min(most, cores * 3 // 4 // gpus if gpus else cores))
 
 
