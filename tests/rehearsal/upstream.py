@@ -292,7 +292,8 @@ def _lines(name: str) -> bytes:
 
 
 def _ending(name: str) -> str:
-    """`zip` or `tar` where a name is an archive's."""
+    """`zip` or `tar` where a name is an archive's; a query such as `?dl=1` does not count."""
+    name = name.partition("?")[0]
     return "zip" if name.endswith(".zip") else "tar" if name.endswith((".tar", ".tar.gz", ".tgz")) else ""
 
 
