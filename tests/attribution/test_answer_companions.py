@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from attribution.test_encoder_rows import MASK, SIDE, Quarters, build_encoder
-from stand_ins.tiny_encoders import ANSWERS, build
+from stand_ins.models.tiny_encoders import ANSWERS, build
 from waltz.attribution import answer_companions
 from waltz.attribution.answer_companions import compute_answer_measures
 from waltz.attribution.companions import draw_donors

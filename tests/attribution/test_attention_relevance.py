@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers.models.clip import modeling_clip
 
-from stand_ins import tiny_clip
+from stand_ins.models import tiny_clip
 from waltz.attribution.attention_relevance import compute_clip_relevance, propagate_relevance
 
 IDS = torch.tensor([48, 3, 17, 5, 49])

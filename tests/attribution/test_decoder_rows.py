@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins import tiny_decoders
+from stand_ins.models import tiny_decoders
 from waltz.attribution import decoder_rows
 from waltz.attribution.decoder_rows import AnswerAttribution, compute_decoder_rows
 from waltz.attribution.item_selection import select_decoder_items

@@ -10,8 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
+from stand_ins.models.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from stand_ins.paper_numbers import read_paper_table
-from stand_ins.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from waltz.attribution.encoder_rows import compute_answer_rows
 from waltz.attribution.item_selection import select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings

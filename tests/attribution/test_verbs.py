@@ -3,7 +3,7 @@ import csv
 import numpy as np
 import pytest
 
-from stand_ins.tiny_models import bert_tokenizer
+from stand_ins.models.tiny_models import bert_tokenizer
 from waltz.attribution.item_selection import select_probes
 from waltz.attribution.verbs import build_verb_table, compute_verb_values, find_verb_pieces
 from waltz.core.files.resources import RESOURCES

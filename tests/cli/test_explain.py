@@ -14,7 +14,7 @@ import transformers
 from PIL import Image
 from typer.testing import CliRunner
 
-from stand_ins import tiny_clip
+from stand_ins.models import tiny_clip
 from waltz import explain
 from waltz.cli.app import app
 

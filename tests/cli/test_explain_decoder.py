@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from stand_ins import restated_cc_shap as published_explanations
-from stand_ins import tiny_decoders
+from stand_ins.models import tiny_decoders
 from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.cli.app import app
 

@@ -5,9 +5,15 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from stand_ins.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
-from stand_ins.tiny_vilbert_detector import CLASSES, restate, save_config, save_tiny_pyramid, tiny_pyramid_weights
-from stand_ins.tiny_vilbert_detector import WIDTH as PYRAMID_WIDTH
+from stand_ins.models.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from stand_ins.models.tiny_vilbert_detector import (
+    CLASSES,
+    restate,
+    save_config,
+    save_tiny_pyramid,
+    tiny_pyramid_weights,
+)
+from stand_ins.models.tiny_vilbert_detector import WIDTH as PYRAMID_WIDTH
 from waltz.cli.app import app
 from waltz.models.networks.detector import prepare_image, read_image
 from waltz.models.networks.detector_checkpoint import load_detector

@@ -7,8 +7,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from stand_ins import restated_albef as restated
-from stand_ins.tiny_albef import CONFIG, VOCABULARY, random_weights
+from stand_ins.models import restated_albef as restated
+from stand_ins.models.tiny_albef import CONFIG, VOCABULARY, random_weights
 from waltz.cli.app import app
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins import tiny_decoders
-from stand_ins.scripted_decoders import scripted
+from stand_ins.models import tiny_decoders
+from stand_ins.models.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.decoder_outputs import (
     BLOCK_SIZE,

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from stand_ins import tiny_decoders
-from stand_ins.scripted_decoders import scripted
+from stand_ins.models import tiny_decoders
+from stand_ins.models.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, EVALUATION, Layout

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins.scripted_decoders import scripted
+from stand_ins.models.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resampling
 from waltz.evaluation.decoder_rows import (

@@ -5,7 +5,7 @@ import math
 import pytest
 from PIL import Image
 
-from stand_ins.scripted_decoders import VOCABULARY, scripted
+from stand_ins.models.scripted_decoders import VOCABULARY, scripted
 from waltz.core.intervals import Resampling
 from waltz.evaluation.decoder_rows import score_likelihood, score_vqascore
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from stand_ins.tiny_models import classifier_model, masked_model
+from stand_ins.models.tiny_models import classifier_model, masked_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.filters import gruen

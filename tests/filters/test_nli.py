@@ -2,7 +2,7 @@ import pytest
 import torch
 import transformers
 
-from stand_ins.tiny_models import classifier_model
+from stand_ins.models.tiny_models import classifier_model
 from waltz.core.errors import UserError
 from waltz.filters.nli import Inference, find_label_order, infer_relations
 

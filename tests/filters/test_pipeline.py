@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import build_network
-from stand_ins.tiny_models import classifier_model, masked_model
+from stand_ins.models.tiny_models import classifier_model, masked_model
 from waltz.core.errors import UserError
 from waltz.core.schema import FILTERED
 from waltz.filters.gruen import score_texts

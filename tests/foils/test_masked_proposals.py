@@ -8,8 +8,8 @@ from importlib.util import find_spec
 import pytest
 import torch
 
+from stand_ins.models.tiny_models import masked_model, roberta_model
 from stand_ins.proposal_slots import SCENE_SLOTS, SCENES, SLOTS, load_scenes_model, mark_slot
-from stand_ins.tiny_models import masked_model, roberta_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.candidates import Slot

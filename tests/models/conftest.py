@@ -8,10 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.tiny_albef import folder_of
-from stand_ins.tiny_detector import save_tiny
-from stand_ins.tiny_encoders import REGIONS, WIDTH, build
-from stand_ins.tiny_vilbert import write_vilbert
+from stand_ins.models.tiny_albef import folder_of
+from stand_ins.models.tiny_detector import save_tiny
+from stand_ins.models.tiny_encoders import REGIONS, WIDTH, build
+from stand_ins.models.tiny_vilbert import write_vilbert
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 import transformers
 
-from stand_ins.tiny_encoders import BERT, VOCABULARY, bert_tokenizer
+from stand_ins.models.tiny_encoders import BERT, VOCABULARY, bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import read_recorded, record_download
 from waltz.model_registry import ModelSpec

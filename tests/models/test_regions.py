@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
-from stand_ins.tiny_encoders import REGIONS, WIDTH, build
+from stand_ins.models.tiny_detector import CONFIG, save_tiny, tiny_weights
+from stand_ins.models.tiny_encoders import REGIONS, WIDTH, build
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device

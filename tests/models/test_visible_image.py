@@ -6,7 +6,7 @@ import torch
 import transformers
 from PIL import Image
 
-from stand_ins import tiny_decoders
+from stand_ins.models import tiny_decoders
 from waltz.core.errors import UserError
 from waltz.models.visible_image import crops_to_middle_square
 

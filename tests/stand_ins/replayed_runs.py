@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from stand_ins.scripted_decoders import START, Scripted, ScriptedNetwork
+from stand_ins.models.scripted_decoders import START, Scripted, ScriptedNetwork
 from waltz.consistency.edit_tests.edits import Edit, insert_word
 from waltz.evaluation.prompting.questions import Question, list_letters
 from waltz.foils.english.parsing import parse

@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from stand_ins import annotation_platforms as platforms
-from stand_ins import tiny_encoders
+from stand_ins.models import tiny_encoders
 from waltz.cli.people import app as people
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.schema import ATTRIBUTION

@@ -55,7 +55,7 @@ def scenes_run(tmp_path_factory, tiny_model_folder) -> Checkout:
 @pytest.fixture(scope="session")
 def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
     """A decoder that sees on pairs and one that reads on a text task: answers, attributions, consistency, CC-SHAP."""
-    from stand_ins import tiny_decoders
+    from stand_ins.models import tiny_decoders
 
     run = checkout(tmp_path_factory.mktemp("decoders") / "waltz", tiny_model_folder)
     reader = tiny_decoders.causal("gpt2")
@@ -180,7 +180,7 @@ def _comve() -> dict[str, object]:
 
 def _language_checkout(folder, study) -> Checkout:
     """Prepare a study of a tiny language model on sentences."""
-    from stand_ins import tiny_decoders
+    from stand_ins.models import tiny_decoders
 
     decoder = tiny_decoders.causal()
     decoder.network.model.save_pretrained(folder / "tiny")

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from stand_ins.toy_encoders import Toy, game, picture
+from stand_ins.models.toy_encoders import Toy, game, picture
 from waltz.attribution.mm_shap import choose_outcome
 from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation

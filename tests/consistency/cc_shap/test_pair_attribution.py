@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from stand_ins import restated_cc_shap as published_explanations
-from stand_ins import scripted_decoders, tiny_decoders
+from stand_ins.models import scripted_decoders, tiny_decoders
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import generate_targets
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs, count_suffix_players

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins import scripted_decoders, tiny_decoders
+from stand_ins.models import scripted_decoders, tiny_decoders
 from waltz.consistency.cc_shap.dialogue import generate_pairs
 from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs

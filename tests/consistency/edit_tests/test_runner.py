@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from stand_ins import tiny_decoders
-from stand_ins.scripted_decoders import scripted
+from stand_ins.models import tiny_decoders
+from stand_ins.models.scripted_decoders import scripted
 from waltz.consistency.edit_tests import runner as runner_module
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest

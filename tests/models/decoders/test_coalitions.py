@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins import tiny_decoders
+from stand_ins.models import tiny_decoders
 from waltz.core.errors import UserError
 from waltz.models.decoders import coalitions
 from waltz.models.decoders.coalitions import Coalitions, Game

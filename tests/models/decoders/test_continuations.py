@@ -4,7 +4,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins import tiny_decoders
+from stand_ins.models import tiny_decoders
 from waltz.models.decoders.continuations import choose_token, get_published_sampling
 from waltz.models.decoders.decoder import Sampling
 

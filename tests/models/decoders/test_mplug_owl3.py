@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.tiny_mplug_owl3 import TINY, owl_tokenizer, write_owl
+from stand_ins.models.tiny_mplug_owl3 import TINY, owl_tokenizer, write_owl
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.core.devices import Device

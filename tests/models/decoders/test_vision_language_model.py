@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins import tiny_decoders
+from stand_ins.models import tiny_decoders
 from waltz.models.decoders import vision_language_model
 from waltz.models.decoders.continuations import score_targets
 from waltz.models.decoders.vision_language_model import MAX_CACHED_IMAGES, CachedImageProcessor, ImageCache

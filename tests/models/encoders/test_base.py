@@ -8,7 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from stand_ins.tiny_encoders import build
+from stand_ins.models.tiny_encoders import build
 from waltz.cli.app import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError

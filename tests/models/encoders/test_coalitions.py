@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.toy_encoders import Toy, game, picture, text
+from stand_ins.models.toy_encoders import Toy, game, picture, text
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import coalitions, load_encoder

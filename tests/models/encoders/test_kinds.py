@@ -6,7 +6,7 @@ import torch
 import transformers
 from PIL import Image
 
-from stand_ins.tiny_encoders import ANSWERS, BUILDERS, TEXTS
+from stand_ins.models.tiny_encoders import ANSWERS, BUILDERS, TEXTS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.tiny_encoders import ANSWERS
+from stand_ins.models.tiny_encoders import ANSWERS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec

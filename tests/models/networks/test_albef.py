@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 import transformers
 
-from stand_ins import restated_albef as restated
-from stand_ins.tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
+from stand_ins.models import restated_albef as restated
+from stand_ins.models.tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
 from waltz.core.errors import UserError
 from waltz.models.networks.albef import (
     build_answer_trees,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins.tiny_detector import CONFIG, WIDTH, restated, restated_nms, restated_pool, save_tiny, tiny_weights
+from stand_ins.models.tiny_detector import CONFIG, WIDTH, restated, restated_nms, restated_pool, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.models.networks.detector import (
     AnchorGenerator,

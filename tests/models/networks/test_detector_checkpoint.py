@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
+from stand_ins.models.tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint, list_detector_files, select_decisive_fields
 from waltz.models.networks.detector import DetectorSettings

@@ -12,7 +12,7 @@ from PIL import Image
 from scipy.special import softmax
 from typer.testing import CliRunner
 
-from stand_ins.tiny_mplug_owl3 import RELEASED, TINY, owl_layout, owl_weights, write_owl
+from stand_ins.models.tiny_mplug_owl3 import RELEASED, TINY, owl_layout, owl_weights, write_owl
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.models.networks.array_inputs import compute_logits

@@ -9,8 +9,8 @@ import torch
 from scipy.special import erf
 from typer.testing import CliRunner
 
-from stand_ins.tiny_encoders import REGIONS, WIDTH
-from stand_ins.tiny_vilbert import VILBERT, VILBERT_TASKS, vilbert_layout, vilbert_weights
+from stand_ins.models.tiny_encoders import REGIONS, WIDTH
+from stand_ins.models.tiny_vilbert import VILBERT, VILBERT_TASKS, vilbert_layout, vilbert_weights
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.models.networks.array_inputs import compute_logits

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins.tiny_vilbert_detector import (
+from stand_ins.models.tiny_vilbert_detector import (
     CONFIG,
     WIDTH,
     restate,

@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from stand_ins.tiny_vilbert_detector import (
+from stand_ins.models.tiny_vilbert_detector import (
     CLASSES,
     CONFIG,
     GROUPS,

@@ -6,7 +6,7 @@ import sentencepiece
 import torch
 import transformers
 
-from stand_ins.tiny_models import bert_tokenizer, classifier_model, classifier_network, config
+from stand_ins.models.tiny_models import bert_tokenizer, classifier_model, classifier_network, config
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, select_decisive_fields

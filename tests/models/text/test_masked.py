@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from stand_ins.tiny_models import bert_tokenizer, config, masked_model, masked_network, roberta_model
+from stand_ins.models.tiny_models import bert_tokenizer, config, masked_model, masked_network, roberta_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec

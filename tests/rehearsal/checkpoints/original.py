@@ -19,7 +19,7 @@ from rehearsal import words
 from rehearsal.checkpoints.judges import SIZES
 from rehearsal.storing import seeded, state_of
 from rehearsal.upstream import packed
-from stand_ins import tiny_albef, tiny_detector, tiny_vilbert
+from stand_ins.models import tiny_albef, tiny_detector, tiny_vilbert
 
 WINDOW = 512
 ALBEF = {**tiny_albef.CONFIG, "image_res": 64, "patch_size": 16, "vision_width": 64, "vision_heads": 1}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 
-from stand_ins import restated_albef as restated
-from stand_ins.tiny_albef import CONFIG, random_weights
-from stand_ins.tiny_encoders import ANSWERS, TEXTS, bert_tokenizer
+from stand_ins.models import restated_albef as restated
+from stand_ins.models.tiny_albef import CONFIG, random_weights
+from stand_ins.models.tiny_encoders import ANSWERS, TEXTS, bert_tokenizer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from stand_ins.tiny_encoders import REGIONS, TEXTS, WIDTH
-from stand_ins.tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
-from stand_ins.tiny_vilbert_detector import save_config, save_tiny_pyramid, tiny_pyramid_weights
+from stand_ins.models.tiny_encoders import REGIONS, TEXTS, WIDTH
+from stand_ins.models.tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
+from stand_ins.models.tiny_vilbert_detector import save_config, save_tiny_pyramid, tiny_pyramid_weights
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import build_score_columns

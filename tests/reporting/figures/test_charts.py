@@ -22,7 +22,7 @@ from waltz.reporting.tables.numbers import StudyFacts
 from waltz.reporting.tables.paper_values import RANDOM
 
 PUBLISHED = RESOURCES / "published"
-DOCS = Path(__file__).parents[2] / "docs/reference/figures.md"
+DOCS = Path(__file__).parents[3] / "docs/reference/figures.md"
 
 CHART = Chart(
     "f",

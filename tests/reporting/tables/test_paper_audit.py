@@ -21,7 +21,7 @@ from waltz.reporting.tables.paper_audit import (
 from waltz.reporting.tables.paper_values import DOUBTFUL, read_paper_values
 
 PUBLISHED = RESOURCES / "published"
-DOCS = Path(__file__).parents[2] / "docs/reference/paper-audit.md"
+DOCS = Path(__file__).parents[3] / "docs/reference/paper-audit.md"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from stand_ins.tiny_encoders import VOCABULARY, bert_tokenizer
+from stand_ins.models.tiny_encoders import VOCABULARY, bert_tokenizer
 
 CONFIG = {
     "image_res": 24,

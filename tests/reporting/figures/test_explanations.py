@@ -8,7 +8,7 @@ import pytest
 from matplotlib import pyplot
 from PIL import Image
 
-from stand_ins import tiny_clip, tiny_decoders
+from stand_ins.models import tiny_clip, tiny_decoders
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from stand_ins.tiny_encoders import VOCABULARY, WIDTH, bert_tokenizer
+from stand_ins.models.tiny_encoders import VOCABULARY, WIDTH, bert_tokenizer
 
 VILBERT: dict[str, Any] = {
     "hidden_size": 24,
