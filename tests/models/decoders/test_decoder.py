@@ -112,17 +112,10 @@ def test_a_masked_token_is_the_entrys_or_an_underscore():
             masked_id(wrong)
 
 
-def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
+def test_large_models_are_loaded_as_the_study_says(monkeypatch):
     entry = ModelSpec("large", weights="some/model", revision="a" * 40, dtype="float16")
     assert build_loading_arguments(entry) == {}
-    assert build_loading_arguments(dataclasses.replace(entry, device_map="auto", trust_remote_code=True)) == {
-        "device_map": "auto",
-        "trust_remote_code": True,
-    }
-    with pytest.raises(UserError, match="no full commit hash"):
-        build_loading_arguments(dataclasses.replace(entry, revision="main", trust_remote_code=True))
-    local = dataclasses.replace(entry, weights=str(tmp_path), revision="local")
-    assert build_loading_arguments(dataclasses.replace(local, trust_remote_code=True)) == {"trust_remote_code": True}
+    assert build_loading_arguments(dataclasses.replace(entry, device_map="auto")) == {"device_map": "auto"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "bitsandbytes" else object())
     with pytest.raises(UserError, match="'bitsandbytes' is not installed"):
         build_loading_arguments(dataclasses.replace(entry, four_bit=True))

@@ -43,6 +43,9 @@ COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
 """Errors for files that are absent or no complete checkpoints."""
+COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
+REMOTE_CODE = "trust_remote_code"
+"""Text of the ValueError for a repository whose own code would have to run."""
 ZIP_READER = "PytorchStreamReader"
 """Text of a RuntimeError for a broken checkpoint."""
 
@@ -124,14 +127,19 @@ def load_pretrained(
         head: Head that the class adds to a network, for the error about a checkpoint without it; transformers
             itself fills in random weights there, with a warning at most.
         processor_class: The transformers `Auto...` class of the tokenizer or processor.
-        network_options: Further arguments of the network's `from_pretrained`; `trust_remote_code` holds for both.
+        network_options: Further arguments of the network's `from_pretrained`.
     Raises:
-        UserError: The weights cannot be had, or are not those of the network.
+        UserError: The weights cannot be had, are not those of the network, or come with code that the entry does not
+            trust.
     """
     transformers.utils.logging.disable_progress_bar()
     source, options = _resolve_source(spec)
-    if "trust_remote_code" in network_options:
-        options["trust_remote_code"] = network_options.pop("trust_remote_code")
+    if spec.trust_remote_code and not (COMMIT_HASH.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
+        raise UserError(
+            f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
+            " could change; name one under revision"
+        )
+    options["trust_remote_code"] = spec.trust_remote_code  # transformers asks on standard input where it is not said
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # progress bars of GGUF loading, which no setting disables
             processor = _restore_llama_spaces(processor_class.from_pretrained(source, **options), source, options)
@@ -146,6 +154,11 @@ def load_pretrained(
     except (*LOADING_ERRORS, RuntimeError) as error:
         if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
             raise
+        if REMOTE_CODE in str(error):
+            raise UserError(
+                f"models.{spec.name}: {spec.weights} comes with Python code of its own, which was not run; read it, and"
+                f" set models.{spec.name}.trust_remote_code to true if you trust it at {spec.revision}"
+            ) from error
         advice = (
             "check the files, or copy the folder again"
             if Path(spec.weights).exists()

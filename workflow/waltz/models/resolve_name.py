@@ -44,7 +44,7 @@ def resolve_encoder(name: str) -> ModelSpec:
         )
     weights, _, requested = name.partition("@")
     kind = detect_encoder_kind(weights, requested or "main")
-    config = transformers.AutoConfig.from_pretrained(weights, revision=requested or "main")
+    config = transformers.AutoConfig.from_pretrained(weights, revision=requested or "main", trust_remote_code=False)
     revision = config._commit_hash or requested or "main"
     return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
 
@@ -97,7 +97,7 @@ def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
     of id 1 if 0 is the end token.
     """
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(weights, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(weights, trust_remote_code=False, **options)
     except (OSError, ValueError):
         return ""
     if tokenizer.mask_token or (tokenizer.unk_token and tokenizer.unk_token_id != tokenizer.eos_token_id):
@@ -134,7 +134,7 @@ def _read_config(weights: str, revision: str) -> Any:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it shows each of five attempts to reach the hub
     options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
     try:
-        return transformers.AutoConfig.from_pretrained(weights, **options)
+        return transformers.AutoConfig.from_pretrained(weights, trust_remote_code=False, **options)
     except (OSError, ValueError) as error:
         hint = suggest_name(weights, load_registry())
         fault = f"{weights}: no config of a model can be read{hint}: {get_first_line(error)}"

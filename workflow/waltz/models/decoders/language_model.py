@@ -1,9 +1,7 @@
 """Language models without images: any causal checkpoint of transformers, or a GGUF file in a package."""
 
 import importlib.util
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,8 +16,6 @@ from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
 from waltz.models.decoders.network import wrap_network
 from waltz.models.pretrained import get_causal_window, load_pretrained
-
-COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +85,10 @@ def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
-    """Return the keyword arguments of `from_pretrained` that a large model, or one with code of its own, needs.
+    """Return the keyword arguments of `from_pretrained` that a large model needs.
 
     Raises:
-        UserError: A package that is needed is not installed, or remote code is asked for without one revision.
+        UserError: A package that is needed is not installed.
     """
     arguments: dict[str, Any] = {}
     if spec.four_bit:
@@ -104,13 +100,6 @@ def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
     if spec.device_map:
         _require_package("accelerate", "device_map", spec)
         arguments["device_map"] = spec.device_map
-    if spec.trust_remote_code:
-        if not (COMMIT_HASH.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
-            raise UserError(
-                f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
-                " could change; name one under revision"
-            )
-        arguments["trust_remote_code"] = True
     return arguments
 
 

@@ -218,7 +218,7 @@ def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
     source, options = (str(folder), {}) if own_files else (BERT_TOKENIZER, {"revision": BERT_REVISION})
     tokenizer_class = transformers.BertTokenizer if own_files == ["vocab.txt"] else transformers.AutoTokenizer
     try:
-        tokenizer = tokenizer_class.from_pretrained(source, **options)
+        tokenizer = tokenizer_class.from_pretrained(source, trust_remote_code=False, **options)
     except (OSError, ValueError) as error:
         raise UserError(
             f"models.{spec.name}: cannot load the tokenizer {source}: {get_first_line(error)}; check the network,"
