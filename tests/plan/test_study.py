@@ -83,6 +83,11 @@ def _set(config, path, value):
         ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
         ("seed", "7", r"seed: wrong value \(got '7', expected a valid integer\)"),
         ("seed", 2**32, r"seed: wrong value \(got 4294967296, expected less than or equal to 4294967295\)"),
+        ("study", "valse\n", "study: wrong value"),
+        ("export", {"url": "javascript:alert(1)"}, r"export.url: wrong value"),
+        ("export", {"published": "2020-99-99"}, r"export.published: .*month must be in 1..12"),
+        ("export", {"version": "1.0.0\nx"}, r"export.version: wrong value"),
+        ("export", {"creators": ["a\nb"]}, r"export.creators.*: wrong value"),
         ("evaluation.sample", 0, r"evaluation.sample: wrong value \(got 0, expected greater than or equal to 1\)"),
         (
             "groups.valse",

@@ -1,9 +1,10 @@
 """Study file: every key with its type, default and description, from which the schema file is generated."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from waltz.core.files.downloads import LARGEST_BYTES
 from waltz.fidelity import Profile
@@ -30,9 +31,17 @@ CV_PROBES = "cv-probes"
 LARGEST_SEED = 2**32 - 1
 """Largest seed of numpy's generators."""
 
+
+def _check_date(text: str) -> str:
+    date.fromisoformat(text)  # its ValueError says which part is out of range
+    return text
+
+
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 Text = Annotated[str, Field(min_length=1)]
+Line = Annotated[str, Field(pattern="^[^\\n\\r]+$")]
+Url = Annotated[str, Field(pattern="^https?://[^\\s/]\\S*$")]
 Name = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
 ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.-]*$")]
 Names = Annotated[list[str], Field(min_length=1)]
@@ -130,7 +139,7 @@ def _allows_null(extra: object) -> bool:
 class File(Section):
     """Origin of one file: a url with its checksum, a path of your own, or a drawing of the embedded world."""
 
-    url: Annotated[str, Field(pattern="^https?://")] | None = None
+    url: Url | None = None
     """Address of the file; `#` and a path behind the url of a zip or tar mean a file of the archive."""
     sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}|lock)$")] | None = None
     """SHA-256 of what the url gives, 64 hexadecimal digits, checked wherever given; `lock` where none is documented,
@@ -200,13 +209,13 @@ class Source(Section):
 class Export(Section):
     """Metadata of the exported data set; omit what is not known."""
 
-    url: str | None = None
+    url: Url | None = None
     """Address where it is published."""
-    creators: list[str] | None = None
+    creators: list[Line] | None = None
     """Publishers."""
-    published: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
-    """Date of publication."""
-    version: Annotated[str, Field(pattern="^[0-9]+[.][0-9]+[.][0-9]+")] | None = None
+    published: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterValidator(_check_date)] | None = None
+    """Date of publication, as 2026-01-31."""
+    version: Annotated[str, Field(pattern="^[0-9]+[.][0-9]+[.][0-9]+[0-9A-Za-z.+-]*$")] | None = None
     """Its version; waltz's own and a digest of the data where absent."""
 
 
