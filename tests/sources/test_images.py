@@ -297,3 +297,27 @@ def test_images_of_several_archives_are_read_as_one_source(tmp_path):
     (tmp_path / "images.tar").unlink()
     with pytest.raises(UserError, match=r"images\.tar: no such folder"), open_images(list_file):
         pass
+
+
+def test_a_link_that_leads_out_of_its_folder_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(encoded(plain()))
+    folder = as_folder(tmp_path, {"own.png": encoded(plain())})
+    (folder / "out.png").symlink_to("../secret.png")
+    (folder / "inside.png").symlink_to("own.png")
+    with open_images(folder) as source:
+        reason = "cannot be read: it is a link that leads out of its folder; put the file itself there"
+        assert check_images(source, ["own.png", "inside.png", "out.png"]) == [ImageFault("out.png", reason)]
+
+
+def test_postscript_named_as_a_photo_does_not_reach_its_decoder(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    plain().save(file, "EPS")
+    assert Image.open(file).format == "EPS"
+    with open_images(as_folder(tmp_path, {"photo.png": file.getvalue()})) as source:
+        assert check_images(source, ["photo.png"]) == [ImageFault("photo.png", "is no image of a known format")]
+
+
+@pytest.mark.parametrize("form", ["BMP", "GIF", "JPEG", "MPO", "PNG", "TIFF", "WEBP"])
+def test_formats_of_photos_are_read(tmp_path: Path, form: str) -> None:
+    with open_images(as_folder(tmp_path, {"photo.jpg": encoded(plain(), form)})) as source:
+        assert load_image(source, "photo.jpg").size == plain().size

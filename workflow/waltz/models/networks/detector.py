@@ -21,6 +21,7 @@ from torch import nn
 from torch.nn import functional
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.open_image import open_image
 
 MAX_SIZE_DELTA = math.log(1000 / 16)
 """Maximum delta of a width or height."""
@@ -121,7 +122,7 @@ def read_image(file: Path, is_upright: bool) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file) as opened:
+            with open_image(file) as opened:
                 return convert_to_rgb(ImageOps.exif_transpose(opened) if is_upright else opened)
     except UnidentifiedImageError:
         raise UserError(f"{file}: is no image of a known format; name an image") from None

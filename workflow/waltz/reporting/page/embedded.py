@@ -13,6 +13,7 @@ from typing import Any
 
 from PIL import Image
 
+from waltz.core.files.open_image import open_image
 from waltz.reporting.page.plain_tables import is_small
 from waltz.reporting.tables.cells import Cell, classify_cell
 from waltz.reporting.tables.declaration import Declaration, get_style
@@ -163,7 +164,7 @@ def read_figure_size(file: str | Path) -> tuple[int, int] | None:
     """Return width and height of a figure, in pixels or points; None for an SVG without them."""
     file = Path(file)
     if file.suffix != ".svg":
-        with Image.open(file) as image:
+        with open_image(file) as image:
             return image.size
     root = re.search(r"<svg\b[^>]*>", file.read_text(encoding="utf-8"))
     width, height = (re.search(rf'\s{side}="([\d.]+)', root[0]) if root else None for side in ("width", "height"))
@@ -179,7 +180,7 @@ def _select_format(file: Path) -> Path:
 
 def _fit_figure(file: Path, room: int) -> str:
     """Return an image as large as the given number of bytes allows."""
-    with Image.open(file) as image:
+    with open_image(file) as image:
         image.load()
         content = _encode_webp(image, MIN_SIDE, FIGURE_QUALITY)
         side = min(MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * room / len(content))))
