@@ -9,7 +9,7 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 # Jobs and this file import waltz from this checkout, whatever is installed: the environments of `--use-conda` hold none.
-HERE = Path(workflow.basedir)
+HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
 LIBRARY = str(HERE / "workflow")
 sys.path.insert(0, LIBRARY)
 os.environ.update(  # `snakemake --lint` takes an assignment for a variable that the user has to set
@@ -41,7 +41,7 @@ onstart:
         STUDY.study,
         files=[
             str(FILE)
-            for FILE in workflow.overwrite_configfiles or workflow.configfiles[-1:]
+            for FILE in workflow.overwrite_configfiles or list_loaded_files()[-1:]
         ],
         targets=sorted(workflow.dag_settings.targets),
     )
@@ -62,13 +62,70 @@ localrules:
     tables,
     figures,
     scene_models,
+    sources,
+    foils,
+    filters,
+    benchmark,
+    evaluation,
+    attribution,
     consistency,
+    reporting,
 
 
 rule all:
     default_target: True
     input:
         "<results>/reporting/report.html",
+        "<results>/reporting/tables/reproduction.csv",
+
+
+rule sources:
+    """All raw data as typed rows, with the images checked."""
+    input:
+        expand("<results>/sources/{source}.parquet", source=PLAN.raw_sources),
+        expand(
+            "<results>/sources/images/{source}.parquet",
+            source=RAW.list_sources_with_images(),
+        ),
+
+
+rule foils:
+    """All candidates of all instruments, and the captions of CV-Probes."""
+    input:
+        expand("<results>/foils/{instrument}.parquet", instrument=STUDY.instruments),
+        rules.contextual_captions.output if PLAN.probe_rows else [],
+
+
+rule filters:
+    """The candidates of all instruments with the verdict of each filter."""
+    input:
+        expand("<results>/filters/{instrument}.parquet", instrument=STUDY.instruments),
+
+
+rule benchmark:
+    """The items of all data sets, with the funnel, the oracle, the audit and the validation statistics."""
+    input:
+        [*map(PLAN.get_built_file, STUDY.instruments)],
+        PLAN.list_rows_files([*PLAN.item_sets, *STUDY.alignment]),
+        REPORT.benchmark_files,
+
+
+rule evaluation:
+    """Scores, answers and choices of all models, and their metrics."""
+    input:
+        rules.metrics.output if PLAN.scored else [],
+
+
+rule attribution:
+    """MM-SHAP of all models, and shares of text."""
+    input:
+        rules.shares.output if PLAN.attributed else [],
+
+
+rule consistency:
+    """Self-consistency tests and CC-SHAP of all decoders, and their numbers."""
+    input:
+        rules.consistency_metrics.output if PLAN.tested else [],
 
 
 rule tables:
@@ -82,3 +139,16 @@ rule figures:
         [REPORT.list_frequency_files(form) for form in ("svg", "png")],
         [REPORT.list_chart_files(form) for form in ("svg", "png")],
         list(REPORT.sample_folders),
+
+
+rule reporting:
+    """The page and all tables and figures."""
+    input:
+        rules.all.input,
+        rules.figures.input,
+
+
+targets.register(
+    [RULE.name for RULE in workflow.rules],
+    {TABLE.id: TABLE.rule_name for TABLE in REPORT.declarations.values()},
+)

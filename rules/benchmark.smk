@@ -123,7 +123,7 @@ rule cv_probes:
         **PLAN.plain_captions,
         contextual="<results>/foils/cv-probes.parquet",
         weights=MODELS.list_weight_files(*PLAN.probe_judges.values()),
-        tables=SWIG_TABLES,
+        tables=map(locate_in_package, SWIG_TABLES),
         world=WORLD if STUDY.benchmark.oracle else [],
     output:
         probes="<results>/benchmark/cv-probes.parquet",

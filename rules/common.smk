@@ -3,26 +3,37 @@
 import sys
 
 from waltz import __version__
+from waltz.cli import targets
 from waltz.cli.run_summary import print_run_summary
 from waltz.core import job_server, run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.files.resources import find_in_checkout, locate_in_package
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_threads
 from waltz.plan.raw_files import IMAGES
-from waltz.plan.read_study import find_study_files, read_study
+from waltz.plan.read_study import find_study_files, merge_study_files, read_study
 from waltz.reporting.plan import ReportingPlan
+
+
+def list_loaded_files():
+    """Return the files of the study that Snakemake has not loaded: those it extends, or of the named or default study.
+
+    To a module the importing workflow gives `config`: a whole study, or the name of one.
+    """
+    files = workflow.overwrite_configfiles
+    if not workflow.modifier.is_main_snakefile():
+        files = [config] if {"sources", "extends"} & set(config) else []
+    return find_study_files(config, files, HERE / "config")
 
 
 def build_plan():
     """Return the plan of the named or default study, or of the one that --configfile gave."""
     try:
-        for file in find_study_files(
-            config, workflow.overwrite_configfiles, HERE / "config"
-        ):
-            workflow.configfile(str(file))
-        plan = Plan.from_study(read_study(config))
+        plan = Plan.from_study(
+            read_study(merge_study_files(list_loaded_files(), config))
+        )
         for model in dict.fromkeys(run.model for run in [*plan.decoded, *plan.tested]):
             if model in plan.run_decoders:
                 check_prompts(plan.models[model], plan.study.profiles)
@@ -37,7 +48,7 @@ def code(script, *modules):
 
 
 PLAN = build_plan()
-REPORT = ReportingPlan(PLAN, HERE / "workflow/waltz/resources/published")
+REPORT = ReportingPlan(PLAN)
 EXPORT = ExportPlan(PLAN)
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
 MODEL_THREADS = STUDY.threads

@@ -16,10 +16,10 @@ rule self_consistency_tests:
         ),
         prompts=lambda w: MODELS.list_prompt_files(w.decoder, *PLAN.helpers),
         weights=lambda w: MODELS.list_files(w.decoder, *PLAN.helpers, *PLAN.judges),
-        words=expand(
-            "workflow/waltz/resources/wordnet/{list}",
-            list=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
-        ),
+        words=[
+            locate_in_package(f"resources/wordnet/{words}")
+            for words in ("adjectives.txt", "adverbs.txt", "modifiers.tsv")
+        ],
     output:
         rows="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.parquet",
         run="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.run.json",
@@ -182,12 +182,6 @@ rule recorded_tests:
         code=code("recorded_tests.py"),
     script:
         "../workflow/scripts/recorded_tests.py"
-
-
-rule consistency:
-    """The self-consistency tests of all decoders that the study names."""
-    input:
-        PLAN.list_run_files("tests", PLAN.tested),
 
 
 rule cc_shap:

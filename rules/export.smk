@@ -13,9 +13,10 @@ rule export_benchmark:
         rows=expand("<results>/sources/{source}.parquet", source=EXPORT.originals),
         raw=EXPORT.raw_files,
         images=EXPORT.images,
-        tables=expand(
-            "workflow/waltz/export/{table}.yaml", table=["licences", "faults"]
-        ),
+        tables=[
+            locate_in_package(f"export/{table}.yaml")
+            for table in ("licences", "faults")
+        ],
     output:
         dataset=directory("<results>/export/dataset"),
         valse=directory("<results>/export/valse"),

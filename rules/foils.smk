@@ -10,7 +10,7 @@ rule candidates:
         weights=lambda w: MODELS.list_weight_files(
             *PLAN.list_proposing_models(w.instrument)
         ),
-        tables=lambda w: INSTRUMENTS[w.instrument].tables,
+        tables=lambda w: list(map(locate_in_package, INSTRUMENTS[w.instrument].tables)),
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -39,7 +39,7 @@ rule contextual_captions:
     input:
         rows=PLAN.probe_rows,
         weights=MODELS.list_weight_files(*PLAN.repairing_models),
-        tables=SWIG_TABLES,
+        tables=map(locate_in_package, SWIG_TABLES),
     output:
         captions="<results>/foils/cv-probes.parquet",
         run="<results>/foils/cv-probes.run.json",
@@ -64,7 +64,7 @@ rule reproduce:
     input:
         **PLAN.released_files,
         captions=PLAN.caption_rows,
-        tables=SWIG_TABLES,
+        tables=map(locate_in_package, SWIG_TABLES),
     output:
         shares="<results>/foils/fidelity/shares.parquet",
         misses="<results>/foils/fidelity/misses.parquet",

@@ -1,5 +1,7 @@
 """Stage reporting: tables and figures with our values next to those of the papers, and the page that shows all."""
 
+STYLE = locate_in_package("reporting/figures/waltz.mplstyle")
+
 
 rule check_runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
@@ -103,7 +105,7 @@ rule frequency_figures:
     """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4; VALSE paper 1, 3, 4)."""
     input:
         frequencies=rules.validation_statistics.output.frequencies,
-        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+        style=STYLE,
     output:
         svg=[
             report(
@@ -132,7 +134,7 @@ rule charts:
     """The charts of the study's tables, in each profile."""
     input:
         tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+        style=STYLE,
     output:
         svg=[
             report(
@@ -168,7 +170,7 @@ rule sample_figures:
             run.dataset for run in REPORT.select_attributed_runs(w.encoder)
         ),
         weights=lambda w: MODELS.list_files(w.encoder),
-        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+        style=STYLE,
     output:
         figures=report(
             directory("<results>/reporting/figures/samples/{encoder}"),
@@ -208,7 +210,7 @@ rule explanation_figures:
             w.decoder, REPORT.list_drawn_datasets(w.decoder)
         ),
         weights=lambda w: MODELS.list_weight_files(w.decoder),
-        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+        style=STYLE,
     output:
         figures=report(
             directory("<results>/reporting/figures/explanations/{decoder}"),
@@ -255,7 +257,7 @@ use rule explanation_figures as edit_figures with:
             w.decoder, REPORT.list_drawn_datasets(w.decoder)
         ),
         weights=lambda w: MODELS.list_weight_files(w.decoder),
-        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+        style=STYLE,
     output:
         figures=report(
             directory("<results>/reporting/figures/edits/{decoder}"),
@@ -278,7 +280,7 @@ rule trace_figures:
         images=lambda w: PLAN.list_images_for(
             w.decoder, REPORT.list_drawn_datasets(w.decoder)
         ),
-        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+        style=STYLE,
     output:
         traces=report(
             directory("<results>/reporting/figures/traces/{decoder}"),
@@ -307,10 +309,10 @@ rule report:
     """What was run, how many paper values it reproduces, and all tables, figures and samples."""
     input:
         **REPORT.summaries,
-        templates=expand(
-            "workflow/waltz/reporting/page/templates/{file}",
-            file=["report.html", "parts.html", "report.css", "report.js"],
-        ),
+        templates=[
+            locate_in_package(f"reporting/page/templates/{file}")
+            for file in ("report.html", "parts.html", "report.css", "report.js")
+        ],
         cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
         figures=REPORT.figure_files,
         pngs=[*REPORT.list_frequency_files("png"), *REPORT.list_chart_files("png")],

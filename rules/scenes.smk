@@ -4,7 +4,7 @@ from waltz.scenes.training import MODELS as SCENE_MODELS
 from waltz.scenes.training import STARTS
 
 MEASURED = STUDY.scenes.models if STUDY.scenes else []
-WORLD = expand("workflow/waltz/scenes/{table}.yaml", table=["kinds", "verbs"])
+WORLD = [locate_in_package(f"scenes/{table}.yaml") for table in ("kinds", "verbs")]
 
 
 wildcard_constraints:
@@ -83,10 +83,10 @@ rule scene_model_scores:
     """What the committed scene models can do on held-out scenes of the study's seed."""
     input:
         world=WORLD,
-        weights=expand(
-            "resources/scenes/models/{scene_model}/model.safetensors",
-            scene_model=MEASURED,
-        ),
+        weights=[
+            find_in_checkout(f"resources/scenes/models/{model}/model.safetensors")
+            for model in MEASURED
+        ],
     output:
         scores="<results>/scene_models/scores.parquet",
     log:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from waltz.core.files.resources import RESOURCES
 from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.plan import ReportingPlan
@@ -16,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def plan_of(study: str) -> ReportingPlan:
     settings = yaml.safe_load((ROOT / "config" / f"{study}.yaml").read_text())
-    return ReportingPlan(Plan.from_study(read_study(settings)), RESOURCES / "published")
+    return ReportingPlan(Plan.from_study(read_study(settings)))
 
 
 @pytest.fixture(scope="module")

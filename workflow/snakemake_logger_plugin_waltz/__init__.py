@@ -23,13 +23,13 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
     def emit(self, record: LogRecord) -> None:
         """Show a record; instead of the traceback of an option, show what is wrong with it."""
         if getattr(record, "event", None) == LogEvent.ERROR:
+            from waltz.cli.targets import build_target_error
             from waltz.core.errors import UserError
 
             try:
                 check_options()
                 if getattr(record, "exception", "") == "MissingRuleException":
-                    target = record.getMessage().split()[5]
-                    raise UserError(f"{target}: no such target; see: snakemake --list-target-rules")
+                    raise build_target_error(record.getMessage().split()[5])
             except UserError as error:
                 record.msg, record.args = f"waltz: {error}", None
         super().emit(record)

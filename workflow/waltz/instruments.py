@@ -6,11 +6,11 @@ Data only: the code of an instrument is named by import path, so that this modul
 from dataclasses import dataclass
 
 SWIG_TABLES = (
-    "workflow/waltz/foils/swig_nouns.yaml",
-    "workflow/waltz/resources/wordnet/verbs.tsv",
-    "workflow/waltz/resources/wordnet/nouns.tsv",
+    "foils/swig_nouns.yaml",
+    "resources/wordnet/verbs.tsv",
+    "resources/wordnet/nouns.tsv",
 )
-"""Files of the checkout that instruments built from SWiG read."""
+"""Files of the package that instruments built from SWiG read."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Instrument:
         release_dataset: Name that the release gives to the origin of its images.
         released_items: Number of valid items in the release.
         proposal_key: Key under `proposals` of the model that proposes its foils; None where rules make them.
-        tables: Files of the checkout that its maker reads.
+        tables: Files of the package that its maker reads.
         needs_source_row: True where an exported item has a field that only the row of its source holds.
         numeric_index: True where the release writes `dataset_idx` as a whole number.
     """

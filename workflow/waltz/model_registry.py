@@ -13,6 +13,7 @@ import yaml
 
 from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url
+from waltz.core.files.resources import find_in_checkout
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
 PACKAGE_PREFIX = "package:"
@@ -169,6 +170,7 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
     changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
     spec = replace(registry.get(name, ModelSpec(name)), **changes)
+    spec = replace(spec, weights=find_in_checkout(spec.weights))
     if spec.recorded:
         if spec.kind not in DECODER_KINDS:
             raise UserError(

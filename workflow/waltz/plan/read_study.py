@@ -1,7 +1,7 @@
 """Reading and checking of study files; a fault names its key and the nearest known key."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -99,8 +99,13 @@ def merge_study(study: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         UserError: A study that it extends does not exist.
     """
+    return merge_study_files(find_study_files(study, [study], folder), study)
+
+
+def merge_study_files(files: Iterable[Path], study: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the studies of some files merged over each other, and a study over them."""
     config: dict[str, Any] = {}
-    for file in find_study_files(study, [study], folder):
+    for file in files:
         _update(config, load_yaml(file))
     _update(config, study)
     return config

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
+from waltz.core.files.resources import RESOURCES, locate_in_package
 from waltz.model_registry import load_registry
 from waltz.plan.plan import Plan, Run
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
@@ -13,6 +13,8 @@ from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
+PUBLISHED = RESOURCES / "published"
+"""Folder of the paper values."""
 FREQUENCY_FIGURES = {
     ("pronoun", "coreference-standard"): "thesis A.1, VALSE paper 1",
     ("pronoun", "coreference-clean"): "thesis A.1, VALSE paper 1",
@@ -52,11 +54,9 @@ class ReportingPlan:
 
     Attributes:
         plan: Plan of the study.
-        published: Folder of the paper values, for reading while planning.
     """
 
     plan: Plan
-    published: Path
 
     # Tables
 
@@ -102,7 +102,7 @@ class ReportingPlan:
         declaration = TABLES[table]
         datasets: set[str] = set()
         for number in declaration.paper_tables:
-            for _, _, dataset, setting in read_paper_values(self.published / f"{number}.csv"):
+            for _, _, dataset, setting in read_paper_values(PUBLISHED / f"{number}.csv"):
                 datasets |= {dataset.partition(":")[0], *declaration.find_dataset_aliases(dataset, setting)}
         kinds = declaration.model_kinds or ("encoder", "language", "vision")
         return [
@@ -144,13 +144,13 @@ class ReportingPlan:
 
     def get_table_inputs(self, table: str) -> dict[str, list[str]]:
         """Return all files that a table is made from."""
-        paper_values = [f"workflow/waltz/resources/published/{number}.csv" for number in TABLES[table].paper_tables]
+        paper_values = [locate_in_package(f"resources/published/{number}.csv") for number in TABLES[table].paper_tables]
         return {**self.get_number_files(table), "runs": self.list_run_checks(table), "printed": paper_values}
 
     @property
     def published_tables(self) -> list[str]:
         """Files of all paper tables."""
-        return [f"workflow/waltz/resources/published/{file.name}" for file in sorted(self.published.glob("*.csv"))]
+        return [locate_in_package(f"resources/published/{file.name}") for file in sorted(PUBLISHED.glob("*.csv"))]
 
     def get_table_labels(self, table: str) -> dict[str, str]:
         """Return the labels of a table in Snakemake's report."""
@@ -316,6 +316,12 @@ class ReportingPlan:
 
     # The page
 
+    @property
+    def benchmark_files(self) -> list[str]:
+        """Files among `summaries` that stage benchmark makes."""
+        folder = f"{self.plan.results}/benchmark/"
+        return [file for file in self.summaries.values() if file.startswith(folder)]
+
     @cached_property
     def summaries(self) -> dict[str, str]:
         """Files of the page's own tables, by name."""
@@ -326,7 +332,7 @@ class ReportingPlan:
         files = {
             "funnel": (built, f"{results}/benchmark/funnel.parquet"),
             "statistics": (built, f"{results}/benchmark/validation/statistics.parquet"),
-            "printed": (built, "workflow/waltz/resources/published/thesis-A.2.csv"),
+            "printed": (built, locate_in_package("resources/published/thesis-A.2.csv")),
             "oracle": (built and benchmark.oracle, f"{results}/benchmark/oracle.parquet"),
             "audit": (built and benchmark.audit, f"{results}/benchmark/audit.parquet"),
             "probes": (probes, f"{results}/benchmark/cv-probes.parquet"),

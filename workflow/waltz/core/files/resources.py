@@ -1,10 +1,23 @@
-"""Files of data that are part of the package: prompts, chat templates, WordNet's words, paper values, the schema."""
+"""Files of data that are part of the package or the checkout: prompts, WordNet's words, paper values, small models."""
 
 from pathlib import Path
 
 import waltz
 
-RESOURCES = Path(waltz.__file__).parent / "resources"
+PACKAGE = Path(waltz.__file__).parent
+RESOURCES = PACKAGE / "resources"
+
+
+def locate_in_package(path: str) -> str:
+    """Return the path of a file of the package as rules name it: relative where it lies below the working directory."""
+    file, here = PACKAGE / path, Path.cwd()
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+
+
+def find_in_checkout(path: str) -> str:
+    """Return a study's path, or that of the same file of the checkout where the working directory lacks it."""
+    file = PACKAGE.parents[1] / path
+    return str(file) if path and not Path(path).exists() and file.exists() else path
 
 
 def find_resource(folder: str, name: str | Path) -> Path:
