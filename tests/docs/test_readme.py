@@ -40,5 +40,5 @@ def test_short_commands_run_as_written(call):
 
 def test_the_version_is_that_of_the_changelog_and_the_citation():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == waltz.__version__
+    assert re.search(r"^## (\d\S+)", changelog, re.MULTILINE)[1] == waltz.__version__
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == waltz.__version__
