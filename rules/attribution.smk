@@ -16,8 +16,7 @@ rule attribute:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
+        **request_resources(lambda w: [w.encoder]),
         runtime=EXPLAINING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
@@ -49,8 +48,7 @@ rule attribute_answers:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.vl_decoder),
+        **request_resources(lambda w: [w.vl_decoder]),
         runtime=EXPLAINING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.vl_decoder),
@@ -82,10 +80,8 @@ rule attribute_questions:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: (
-            MODELS.estimate_memory_mb(w.answerer)
-            + PLAN.estimate_rows_memory_mb(PLAN.select_open_questions(w.group))
+        **request_resources(
+            lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
         ),
         runtime=EXPLAINING_MINUTES,
     params:
@@ -140,8 +136,7 @@ rule companions:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
+        **request_resources(lambda w: [w.encoder]),
         runtime=EXPLAINING_MINUTES,
     params:
         **PLAN.companion_settings,
@@ -166,12 +161,10 @@ rule answer_companions:
         "<logs>/answer_companions/{answerer}/{group}.log",
     conda:
         "../envs/environment.yaml"
-    threads: STUDY.threads
+    threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: (
-            MODELS.estimate_memory_mb(w.answerer)
-            + PLAN.estimate_rows_memory_mb(PLAN.select_open_questions(w.group))
+        **request_resources(
+            lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
         ),
         runtime=EXPLAINING_MINUTES,
     params:

@@ -133,9 +133,9 @@ rule cv_probes:
         "<logs>/cv_probes.log",
     conda:
         "../envs/environment.yaml"
+    threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=6000,
+        **request_resources(lambda w: PLAN.probe_judges.values()),
         runtime=SCORING_MINUTES,
     params:
         models={
@@ -177,9 +177,9 @@ rule audit:
         "<logs>/audit.log",
     conda:
         "../envs/environment.yaml"
+    threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=6000,
+        **request_resources(lambda w: PLAN.audit_models.values()),
         runtime=SCORING_MINUTES,
     params:
         **PLAN.resampling,

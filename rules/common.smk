@@ -1,6 +1,7 @@
 """The plan of the study, which all rules ask: data sets, models, groups, files, and what is skipped."""
 
 import sys
+from pathlib import Path
 
 from waltz import __version__
 from waltz.cli import targets
@@ -15,6 +16,8 @@ from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_thr
 from waltz.plan.raw_files import IMAGES
 from waltz.plan.read_study import find_study_files, merge_study_files, read_study
 from waltz.reporting.plan import ReportingPlan
+
+NVIDIA_DRIVER = Path("/dev/nvidiactl")
 
 
 def list_loaded_files():
@@ -47,20 +50,38 @@ def code(script, *modules):
     return digest(HERE / "workflow/scripts" / script, *modules)
 
 
+def request_resources(list_models, list_datasets=lambda w: ()):
+    """Return the GPUs and memory of a rule's jobs from the models that they load and the data sets whose rows they read."""
+
+    return {
+        "gpu": lambda w: MODELS.count_gpus(list_models(w), GPUS),
+        "gpu_gb": lambda w: MODELS.estimate_gpu_gb(*list_models(w)),
+        "mem_mb": lambda w: (
+            MODELS.estimate_memory_mb(*list_models(w))
+            + PLAN.estimate_rows_memory_mb(list_datasets(w))
+        ),
+    }
+
+
 PLAN = build_plan()
 REPORT = ReportingPlan(PLAN)
 EXPORT = ExportPlan(PLAN)
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
+GPUS = workflow.global_resources.get("gpu").value
 MODEL_THREADS = STUDY.threads
 if workflow.local_exec:
-    MODEL_THREADS = share_threads(
-        STUDY.threads,
-        workflow.resource_settings.cores,
-        workflow.global_resources.get("gpu").value,
-    )
+    MODEL_THREADS = share_threads(STUDY.threads, workflow.resource_settings.cores, GPUS)
 if workflow.is_main_process:
     for NAME, REASON in PLAN.skipped.items():
         print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
+    # Environments of `--sdm conda` contain the package.
+    if (
+        GPUS or not workflow.local_exec
+    ) and not workflow.deployment_settings.deployment_method:
+        if LINE := PLAN.describe_missing_quantizer():
+            if NVIDIA_DRIVER.exists():
+                sys.exit(f"waltz: {LINE}")
+            print(f"waltz: {LINE}", file=sys.stderr)
 
 
 pathvars:

@@ -15,7 +15,7 @@ rule self_consistency_tests:
             w.decoder, PLAN.select_prompted(w.decoder, w.group)
         ),
         prompts=lambda w: MODELS.list_prompt_files(w.decoder, *PLAN.helpers),
-        weights=lambda w: MODELS.list_files(w.decoder, *PLAN.helpers, *PLAN.judges),
+        weights=lambda w: MODELS.list_files(*PLAN.list_testing_models(w.decoder)),
         words=[
             locate_in_package(f"resources/wordnet/{words}")
             for words in ("adjectives.txt", "adverbs.txt", "modifiers.tsv")
@@ -29,8 +29,7 @@ rule self_consistency_tests:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
+        **request_resources(lambda w: PLAN.list_testing_models(w.decoder)),
         runtime=EXPLAINING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
@@ -71,8 +70,7 @@ rule cc_shap_shard:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
+        **request_resources(lambda w: [w.decoder]),
         runtime=EXPLAINING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
@@ -111,8 +109,7 @@ rule cc_shap_edits:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.decoder),
+        **request_resources(lambda w: [w.decoder]),
         runtime=EXPLAINING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.decoder),

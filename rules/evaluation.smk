@@ -37,8 +37,7 @@ rule perplexity:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.language_model),
+        **request_resources(lambda w: [w.language_model]),
         runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.language_model),
@@ -68,8 +67,7 @@ rule align:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.encoder),
+        **request_resources(lambda w: [w.encoder]),
         runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
@@ -98,10 +96,8 @@ rule answer:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: (
-            MODELS.estimate_memory_mb(w.answerer)
-            + PLAN.estimate_rows_memory_mb(PLAN.select_open_questions(w.group))
+        **request_resources(
+            lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
         ),
         runtime=SCORING_MINUTES,
     params:
@@ -132,8 +128,7 @@ rule decode:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.vl_decoder),
+        **request_resources(lambda w: [w.vl_decoder]),
         runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.vl_decoder),
@@ -167,8 +162,7 @@ rule decode_tasks:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=1,
-        mem_mb=lambda w: MODELS.estimate_memory_mb(w.language_model),
+        **request_resources(lambda w: [w.language_model]),
         runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.language_model),

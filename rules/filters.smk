@@ -15,9 +15,10 @@ rule filter_candidates:
         "<logs>/filter_candidates/{instrument}.log",
     conda:
         "../envs/environment.yaml"
+    threads: lambda w: MODEL_THREADS if PLAN.get_filter_models(w.instrument) else 1
     resources:
-        gpu=lambda w: int(bool(STUDY.instruments[w.instrument].filters)),
-        mem_mb=6000,
+        **request_resources(lambda w: PLAN.get_filter_models(w.instrument).values()),
+        runtime=SCORING_MINUTES,
     params:
         filters=lambda w: STUDY.instruments[w.instrument].filters,
         models=lambda w: {

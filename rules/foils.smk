@@ -18,9 +18,10 @@ rule candidates:
         "<logs>/candidates/{instrument}.log",
     conda:
         "../envs/environment.yaml"
+    threads: lambda w: MODEL_THREADS if PLAN.list_proposing_models(w.instrument) else 1
     resources:
-        gpu=lambda w: len(PLAN.list_proposing_models(w.instrument)),
-        mem_mb=6000,
+        **request_resources(lambda w: PLAN.list_proposing_models(w.instrument)),
+        runtime=SCORING_MINUTES,
     params:
         settings=lambda w: STUDY.instruments[w.instrument].to_dict(
             "splits", "most_tokens"
@@ -47,9 +48,10 @@ rule contextual_captions:
         "<logs>/contextual_captions.log",
     conda:
         "../envs/environment.yaml"
+    threads: MODEL_THREADS
     resources:
-        gpu=len(PLAN.repairing_models),
-        mem_mb=6000,
+        **request_resources(lambda w: PLAN.repairing_models),
+        runtime=SCORING_MINUTES,
     params:
         settings=PLAN.probe_settings,
         model=list(map(MODELS.get_settings, PLAN.repairing_models)),

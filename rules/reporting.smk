@@ -184,6 +184,10 @@ rule sample_figures:
         "<logs>/sample_figures/{encoder}.log",
     conda:
         "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: [w.encoder]),
+        runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: [
@@ -226,8 +230,10 @@ rule explanation_figures:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        gpu=lambda w: int(w.decoder in PLAN.vl_decoders),
-        mem_mb=8000,
+        **request_resources(
+            lambda w: [w.decoder] if w.decoder in PLAN.vl_decoders else []
+        ),
+        runtime=SCORING_MINUTES,
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),

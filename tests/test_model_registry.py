@@ -68,6 +68,12 @@ def test_gpu_memory_is_what_the_entry_says_or_an_estimate(spec, gb):
     assert estimate_gpu_memory(spec) == gb
 
 
+def test_several_gpus_need_something_that_spreads_the_weights():
+    assert resolve_model("falcon-40b", {}).gpus == 2
+    with pytest.raises(UserError, match=r"models\.gpt2\.gpus: without a device_map, weights are on one GPU \(got 2"):
+        resolve_model("gpt2", {"gpus": 2})
+
+
 def test_a_study_changes_what_it_names_and_keeps_the_rest():
     spec = resolve_model("gpt2", {"dtype": "bfloat16"})
     assert (spec.dtype, spec.weights) == ("bfloat16", "openai-community/gpt2")

@@ -124,7 +124,7 @@ def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]
         score,
         "-" if index is None else str(index),
         precision,
-        str(estimate_gpu_memory(spec)),
+        f"{estimate_gpu_memory(spec)} on {spec.gpus} GPUs" if spec.gpus > 1 else str(estimate_gpu_memory(spec)),
         licence,
     )
 

@@ -56,6 +56,40 @@ def test_jobs_that_read_the_questions_of_gqa_request_memory_for_them():
     assert memory == {("vqa",): 0, ("vqa", "gqa"): 4000, ("gqa-pairs",): 4000, (): 0}
 
 
+def test_a_job_requests_memory_for_every_model_that_it_loads_once():
+    thesis = plan_of("thesis")
+    helper, tested = "llama2-13b-chat", thesis.list_testing_models("gpt2")
+    assert tested == ["gpt2", helper]
+    assert thesis.list_testing_models(helper) == [helper]
+    parameters = {name: thesis.models[name].parameters for name in tested}
+    weights_mb = (4 * parameters["gpt2"] + 2 * parameters[helper]) / 1e6  # single and half precision
+    assert thesis.models.estimate_memory_mb(*tested) == pytest.approx(8000 + 1.2 * weights_mb, abs=1)
+    assert thesis.models.estimate_gpu_gb(*tested) == thesis.models.estimate_gpu_gb("gpt2") + 40
+    assert thesis.models.estimate_gpu_gb(helper, helper) == 40
+
+
+def test_a_job_requests_the_gpus_of_its_largest_model_and_no_more_than_the_run_has():
+    models = plan_of("thesis").models
+    assert models.count_gpus([], 2) == 0
+    assert models.count_gpus(["gpt2"], 1) == 1
+    assert models.count_gpus(["falcon-40b", "llama2-13b-chat"], 2) == 2
+    assert models.count_gpus(["falcon-40b"], None) == 2
+    expected = r"models\.falcon-40b\.gpus: more GPUs than the run has \(got --resources gpu=1, expected at least 2 "
+    with pytest.raises(UserError, match=expected):
+        models.count_gpus(["llama2-13b-chat", "falcon-40b"], 1)
+
+
+def test_models_in_four_bits_say_what_to_install(monkeypatch):
+    thesis = plan_of("thesis")
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+    line = thesis.describe_missing_quantizer()
+    assert line.startswith("llava-next-vicuna: four_bit needs the package bitsandbytes")
+    assert line.endswith("pip install -c constraints.txt -e '.[gpu]'")
+    assert plan_of("scenes").describe_missing_quantizer() == ""
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: package)
+    assert thesis.describe_missing_quantizer() == ""
+
+
 def test_files_of_runs_are_one_for_each_model_and_group(texts):
     runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
     assert len({texts.group_of[run.dataset] for run in runs}) == 1

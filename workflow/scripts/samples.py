@@ -13,7 +13,7 @@ inputs, params = snakemake.input, snakemake.params
 
 with (
     log_job(snakemake.log[0]),
-    lease_device(0, snakemake.threads) as device,
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
     open_dataset_images(params.datasets, inputs.images) as load_image,
 ):
     encoder = load_encoder(ModelSpec(**params.model), device)

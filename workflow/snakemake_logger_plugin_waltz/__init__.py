@@ -11,6 +11,9 @@ from rich.progress import TimeRemainingColumn
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_rich import LogHandler as RichLogHandler
 
+RAISED_IN_RULE = "  UserError: "
+"""Start of a line of Snakemake's message about a function that raised one."""
+
 
 class LogHandler(RichLogHandler):  # type: ignore[misc]
     """Logger of snakemake-logger-plugin-rich with the additions of this module."""
@@ -30,6 +33,9 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
                 check_options()
                 if getattr(record, "exception", "") == "MissingRuleException":
                     raise build_target_error(record.getMessage().split()[5])
+                for line in record.getMessage().splitlines():
+                    if line.startswith(RAISED_IN_RULE):  # by a function of a rule's input or resources
+                        raise UserError(line.removeprefix(RAISED_IN_RULE))
             except UserError as error:
                 record.msg, record.args = f"waltz: {error}", None
         super().emit(record)

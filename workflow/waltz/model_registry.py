@@ -116,6 +116,7 @@ class ModelSpec:
         unpack: Format that an archive is unpacked to: `folder`, the folder with its config.json; `spanbert`, the
             released fairseq checkpoint in transformers format, with the config of the archive `config`.
         gpu_gb: GPU memory that a job needs, in GB; 0 for the estimate of `estimate_gpu_memory`.
+        gpus: GPUs that a job requests; more than one for `device_map`, which spreads the weights over them.
         gated: Whether the hub requires a token and an accepted licence.
     """
 
@@ -146,6 +147,7 @@ class ModelSpec:
     sha256: str = ""
     unpack: str = ""
     gpu_gb: int = 0
+    gpus: int = 1
     gated: bool = False
 
 
@@ -164,7 +166,8 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
     Raises:
         UserError: The name is not registered and the entry names no weights, weights from the hub come without a
-            revision or those of a url without a checksum, the kind is unknown, or a detector has a `config`.
+            revision or those of a url without a checksum, the kind is unknown, a detector has a `config`, or there are
+            several GPUs and nothing spreads the weights over them.
     """
     registry = load_registry()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
@@ -195,6 +198,11 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIG} beside its weights, and without"
             " one the released values; put the file there"
+        )
+    if spec.gpus > 1 and not spec.device_map:
+        raise UserError(
+            f"study file: models.{name}.gpus: without a device_map, weights are on one GPU (got {spec.gpus}, expected"
+            f" 1); set models.{name}.device_map to auto"
         )
     if is_url(spec.weights):
         if not spec.sha256:

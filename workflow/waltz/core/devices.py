@@ -68,7 +68,7 @@ def lease_device(gpus: int, threads: int) -> Iterator[Device]:
             f"the job's model needs {gpus} GPUs (got {len(ids)}: {VISIBLE}={','.join(ids)}); show it more, or set"
             " models.NAME.gpus in the study where fewer are large enough"
         )
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         ids = ids[:gpus]
     with _lease_free_gpus(gpus, ids, job) as leased:
         os.environ[VISIBLE] = ",".join(leased)

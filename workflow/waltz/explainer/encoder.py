@@ -224,7 +224,7 @@ def load_model(load: Callable[[ModelSpec, Device], T], spec: ModelSpec) -> Itera
     Raises:
         UserError: It cannot be loaded, whatever its files make transformers raise.
     """
-    with lease_device(1, torch.get_num_threads()) as device:
+    with lease_device(spec.gpus, torch.get_num_threads()) as device:
         try:
             model = load(spec, device)
         except UserError:

@@ -1,16 +1,19 @@
 """Models of a study: their kinds, paths of their files, and files that are fetched."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from waltz.core.errors import UserError
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member
 from waltz.core.files.resources import find_resource
 from waltz.model_registry import (
     DETECTOR_KIND,
+    DTYPE_BYTES,
     ModelSpec,
+    estimate_gpu_memory,
     get_encoder_module,
     is_hub_snapshot,
     is_packaged,
@@ -158,11 +161,33 @@ class Models:
         ]
         return list(dict.fromkeys(os.path.relpath(path) for path in paths))
 
-    def estimate_memory_mb(self, name: str) -> int:
-        """Return the main memory that a job with a model requests: its weights and working memory."""
-        spec = self.specs[name]
-        size = 4 if spec.dtype == "float32" else 2
-        return 8000 + round(1.2 * size * spec.parameters / 1e6)
+    def estimate_memory_mb(self, *names: str) -> int:
+        """Return the main memory that a job requests for the models that it loads: their weights and working memory."""
+        specs = [self.specs[name] for name in dict.fromkeys(names)]
+        return 8000 + round(sum(1.2 * DTYPE_BYTES[spec.dtype] * spec.parameters for spec in specs) / 1e6)
+
+    def estimate_gpu_gb(self, *names: str) -> int:
+        """Return the GPU memory in GB that a job needs for the models that it loads."""
+        return sum(estimate_gpu_memory(self.specs[name]) for name in dict.fromkeys(names))
+
+    def count_gpus(self, names: Iterable[str], available: int | None) -> int:
+        """Return the number of GPUs of a job: that of its largest model, 0 if it loads none.
+
+        Args:
+            names: Models that the job loads.
+            available: GPUs of the run (`--resources gpu=2`); None where no number is given, 0 for a run on CPUs.
+        Raises:
+            UserError: A model needs more GPUs than the run has.
+        """
+        gpus = {name: self.specs[name].gpus for name in names}
+        for name, needed in gpus.items():
+            if available and needed > available:
+                raise UserError(
+                    f"models.{name}.gpus: more GPUs than the run has (got --resources gpu={available}, expected"
+                    f" at least {needed} for {estimate_gpu_memory(self.specs[name])} GB); give the run more, set fewer"
+                    f" where they are large enough, or name {name} under skipped"
+                )
+        return max(gpus.values(), default=0)
 
     def get_kind(self, name: str) -> str:
         """Return the kind of a model.

@@ -1,5 +1,6 @@
 """Plan of a study: data sets and groups, model runs of each stage, their files, and skipped models with reasons."""
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -434,6 +435,21 @@ class Plan:
     def judges(self) -> list[str]:
         """Names of the model that compares meanings, where there is one."""
         return [self.study.filters.nli] if self.study.filters and self.study.consistency.meaning == "nli" else []
+
+    def list_testing_models(self, decoder: str) -> list[str]:
+        """Return the models that the tests of a decoder load: it, the helper and the judge."""
+        return list(dict.fromkeys([decoder, *self.helpers, *self.judges]))
+
+    def describe_missing_quantizer(self) -> str:
+        """Return what to install for models in 4 bits, empty if the study runs none or the package is installed."""
+        names = dict.fromkeys(run.model for run in [*self.scored, *self.attributed, *self.tested])
+        quantized = [name for name in names if self.models[name].four_bit]
+        if not quantized or importlib.util.find_spec("bitsandbytes"):
+            return ""
+        return (
+            f"{', '.join(quantized)}: four_bit needs the package bitsandbytes, which is not installed; run:"
+            " pip install -c constraints.txt -e '.[gpu]'"
+        )
 
     # Runs of each stage
 

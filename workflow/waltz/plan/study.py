@@ -389,6 +389,8 @@ class ModelEntry(Section):
     transformers format."""
     gpu_gb: Count | None = None
     """GPU memory that a job with the model needs (GB), where the estimate of docs/reference/models.md does not do."""
+    gpus: Count | None = None
+    """GPUs that a job with the model requests, 1 by default; more than one need `device_map: auto`."""
     gated: bool | None = None
     """Whether the hub asks for a licence to be accepted, and a token."""
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
