@@ -75,12 +75,14 @@ def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
 
 
 def test_a_run_with_too_few_gpus_is_refused_only_for_what_needs_them(fresh):
-    one_gpu = (*PLAN, "--resources", "gpu=1")
-    output = fresh.snakemake(*one_gpu, "--", "table_5_2", study="", check=False)
-    message = r"waltz: models\.falcon-40b(-chat)?\.gpus: more GPUs than the run has \(got --resources gpu=1, expected at"
+    one_gpu = (*PLAN, "--resources", "gpu=1", "--logger", "waltz")
+    library = str(fresh.folder / "workflow")  # with the logger
+    output = fresh.snakemake(*one_gpu, "--", "table_5_2", study="", check=False, PYTHONPATH=library)
+    message = r"waltz: models\.falcon-40b(-chat)?\.gpus: more GPUs than the run has \(got --resources gpu=1, expected"
     assert re.search(message, " ".join(output.split()))
     assert "Traceback" not in output
-    assert _jobs(fresh.snakemake(*one_gpu, "--", "table_3_5", study=""))["decode"] == 3
+    output = fresh.snakemake(*PLAN, "--resources", "gpu=1", "--", "table_3_5", study="")
+    assert _jobs(output)["decode"] == 3
 
 
 STUB = """
