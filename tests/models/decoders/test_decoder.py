@@ -232,6 +232,37 @@ def test_every_registered_template_keeps_all_turns_in_order(name):
     assert begun == text + "because "
 
 
+MISTRAL_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] +"
+    " ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token }}{% else %}"
+    "{{ raise_exception('only user and assistant roles') }}{% endif %}{% endfor %}"
+)
+"""As in the tokenizer's settings of Mistral Instruct, which reads contents as text."""
+
+
+def test_a_vl_decoder_whose_tokenizer_alone_has_a_chat_template_uses_it():
+    decoder = tiny_decoders.llava_next()
+    assert not decoder.has_chat_template
+    decoder.tokenizer.chat_template = MISTRAL_TEMPLATE
+    assert decoder.has_chat_template
+    question = Turn("user", "what is this ?", image=True)
+    assert decoder.render_chat([question]) == "<s>[INST] <image>\nwhat is this ? [/INST]"
+    text = decoder.render_chat([question, *TURNS[1:], Turn("assistant", "because ")])
+    assert text == "<s>[INST] <image>\nwhat is this ? [/INST]a dog .</s>[INST] why ? [/INST]because "
+    prompt = decoder.build_prompt(text)
+    assert prompt.tokens[prompt.image_position] == "<image>"
+    assert prompt.tokens.count("<s>") == 1
+    with pytest.raises(UserError, match="refuses the conversation: only user and assistant roles"):
+        decoder.render_chat([Turn("system", "be brief"), question])
+
+
+def test_several_chat_templates_without_a_default_are_refused_in_one_line():
+    decoder = tiny_decoders.causal()
+    decoder.tokenizer.chat_template = {"tools": TEMPLATE}
+    with pytest.raises(UserError, match="the chat template of tiny refuses the conversation"):
+        decoder.render_chat(TURNS)
+
+
 def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():
     tokenizer = tiny_decoders.causal().tokenizer
     tokenizer.chat_template = "own"

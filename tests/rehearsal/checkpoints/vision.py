@@ -1,6 +1,6 @@
-"""Decoders that see: BakLLaVA and LLaVA-NeXT as they stood at the commits of the published runs.
+"""Decoders that see: BakLLaVA and LLaVA-NeXT as they stood at the commits of the published runs, and mPLUG-Owl3.
 
-Their processors know neither the patch size nor which features are dropped: at that time the network put an image's
+LLaVA's processors know neither the patch size nor which features are dropped: at that time the network put an image's
 features in the place of one token.
 """
 
@@ -12,10 +12,11 @@ from typing import Any
 import torch
 import transformers
 
-from real_tokenizers.build import build_llama2, build_mistral
+from real_tokenizers.build import build_llama2, build_mistral, build_qwen2
 from rehearsal.checkpoints.encoders import DEVIATION, MEAN
-from rehearsal.checkpoints.language import DECODER, Builder, save_llama_tokenizer
+from rehearsal.checkpoints.language import DECODER, LLAMA_CHAT, Builder, save_llama_tokenizer
 from rehearsal.storing import save_config, save_state, seeded, state_of
+from stand_ins.models import tiny_mplug_owl3
 
 SIDE, PATCH = 28, 14
 """Side of a tile, 336 in the release, and of a patch."""
@@ -42,15 +43,22 @@ def bakllava(model: str, folder: Path) -> None:
 
 
 def llava_next(model: str, folder: Path, vicuna: bool, side: int = SIDE) -> None:
-    """LLaVA 1.6 on Mistral, in four shards, or on Vicuna, in three."""
+    """LLaVA 1.6 on Mistral, in four shards, whose tokenizer alone has a chat template, or on Vicuna, in three."""
     tokenizer = build_llama2(ADDED) if vicuna else build_mistral(ADDED)
     text = {"model_type": "llama", **_sizes(tokenizer), "num_key_value_heads": 4} if vicuna else _mistral(tokenizer)
     grids = [[rows * side, columns * side] for rows, columns in GRIDS]
     config = transformers.LlavaNextConfig(text_config=text, image_grid_pinpoints=grids, **_common(tokenizer, side))
     build = transformers.LlavaNextForConditionalGeneration
-    _save(model, folder, build, config, tokenizer, shards=3 if vicuna else 4)
+    _save(model, folder, build, config, tokenizer, shards=3 if vicuna else 4, template="" if vicuna else LLAMA_CHAT)
     settings = {"image_grid_pinpoints": grids, "aspect_ratio_setting": "anyres"}
     _pictures(folder, "LlavaNextImageProcessor", "LlavaNextProcessor", side, **settings)
+
+
+def mplug_owl3(model: str, folder: Path) -> None:
+    """The release 240728: one file, and the tokenizer of Qwen2, which lacks the placeholder."""
+    tokenizer = build_qwen2()
+    config = tiny_mplug_owl3.TINY | {"vocab_size": tiny_mplug_owl3.RELEASED["vocab_size"]}
+    tiny_mplug_owl3.write_owl(folder, config, tokenizer=tokenizer)
 
 
 def _sizes(tokenizer: Any) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def _common(tokenizer: Any, side: int) -> dict[str, Any]:
     }
 
 
-def _save(model: str, folder: Path, build: Any, config: Any, tokenizer: Any, shards: int) -> None:
+def _save(model: str, folder: Path, build: Any, config: Any, tokenizer: Any, shards: int, template: str = "") -> None:
     network = seeded(model, lambda: build(config))
     state = state_of(network, OLD_NAMES, (r"position_ids$",), torch.float16)
     padding = tokenizer.convert_tokens_to_ids("<pad>")
@@ -79,7 +87,7 @@ def _save(model: str, folder: Path, build: Any, config: Any, tokenizer: Any, sha
     save_state(state, folder, shards=shards)
     generation = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": padding}
     (folder / "generation_config.json").write_text(json.dumps(generation) + "\n", encoding="utf-8")
-    save_llama_tokenizer(tokenizer, folder, legacy=True)
+    save_llama_tokenizer(tokenizer, folder, legacy=True, template=template)
 
 
 def _pictures(folder: Path, images: str, processor: str, side: int, **settings: Any) -> None:
@@ -106,4 +114,5 @@ BUILDERS: dict[str, Builder] = {
     "llava-hf/bakLlava-v1-hf": bakllava,
     "llava-hf/llava-v1.6-mistral-7b-hf": functools.partial(llava_next, vicuna=False),
     "llava-hf/llava-v1.6-vicuna-7b-hf": functools.partial(llava_next, vicuna=True),
+    "mPLUG/mPLUG-Owl3-7B-240728": mplug_owl3,
 }

@@ -147,10 +147,10 @@ def owl_tokenizer() -> transformers.Qwen2Tokenizer:
     return words
 
 
-def write_owl(folder: Path, config: dict[str, Any] | None = None, seed: int = 0) -> Path:
-    """Write a checkpoint with its config.json and tokenizer; return the folder."""
+def write_owl(folder: Path, config: dict[str, Any] | None = None, seed: int = 0, tokenizer: Any = None) -> Path:
+    """Write a checkpoint with its config.json and tokenizer, by default a tiny one; return the folder."""
     config = copy.deepcopy(TINY if config is None else config)
     safetensors.torch.save_file(owl_weights(config, seed), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    owl_tokenizer().save_pretrained(folder)
+    (tokenizer or owl_tokenizer()).save_pretrained(folder)
     return folder

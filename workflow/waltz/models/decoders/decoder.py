@@ -146,7 +146,7 @@ class Decoder(ABC):
     @property
     def has_chat_template(self) -> bool:
         """Whether the model has a chat template."""
-        return bool(self.chat_renderer.chat_template or self.tokenizer.chat_template)
+        return bool(self.chat_renderer.chat_template)
 
     @property
     def masked_id(self) -> int:
@@ -197,17 +197,15 @@ class Decoder(ABC):
         ]
         try:
             rendered: str = self.chat_renderer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        except (jinja2.TemplateError, TypeError) as error:
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
             raise UserError(
                 f"{where}: the chat template of {self.spec.weights} refuses the conversation: {error}"
             ) from error
         return rendered + (turns[-1].text if continues else "")
 
     def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """Return a turn as tokenizers want it, one text, or as processors do, a list of parts."""
-        if not self.reads_images:
-            return turn.text
-        return [*([{"type": "image"}] if turn.image else []), {"type": "text", "text": turn.text}]
+        """Return a turn as the chat template wants it: those of tokenizers take one text."""
+        return turn.text
 
     def build_prompt(self, text: str) -> Prompt:
         """Return a rendered prompt as token ids; a start token that the text already contains is not added again.

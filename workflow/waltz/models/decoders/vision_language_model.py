@@ -17,7 +17,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, expand_prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn, expand_prompt
 from waltz.models.decoders.language_model import (
     add_chat_template,
     build_loading_arguments,
@@ -111,8 +111,14 @@ class VisionLanguageModel(Decoder):
 
     @property
     def chat_renderer(self) -> Any:
-        """Processor, whose chat template places the image."""
-        return self.processor
+        """Processor, whose chat template places the image; the tokenizer if only it has a chat template."""
+        return self.processor if self.processor.chat_template else self.tokenizer
+
+    def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
+        """Return a turn as a processor wants it, a list of parts, or as a tokenizer does, with the placeholder."""
+        if not self.processor.chat_template:
+            return f"{self.placeholder}\n{turn.text}" if turn.image else turn.text
+        return [*([{"type": "image"}] if turn.image else []), {"type": "text", "text": turn.text}]
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the prepared image."""
