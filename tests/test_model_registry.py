@@ -8,7 +8,8 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.model_registry import (
-    DETECTOR_KINDS,
+    DETECTOR_CONFIGS,
+    VILBERT_DETECTOR_KIND,
     ModelSpec,
     compute_fingerprint,
     estimate_gpu_memory,
@@ -21,11 +22,10 @@ from waltz.model_registry import (
     select_decisive_fields,
     set_local_paths,
 )
-from waltz.models.networks.vilbert_detector_checkpoint import ADJACENT_CONFIG
 
 
 def test_every_registered_model_is_complete():
-    kinds = {"text", "vision", "masked", "classifier", *DETECTOR_KINDS, *list_encoder_kinds()}
+    kinds = {"text", "vision", "masked", "classifier", *DETECTOR_CONFIGS, *list_encoder_kinds()}
     for spec in load_registry().values():
         assert spec.kind in kinds, spec.name
         assert spec.parameters > 0 or spec.kind == "ruler"
@@ -36,7 +36,7 @@ def test_every_registered_model_is_complete():
             or (spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights))
             or (re.fullmatch("[0-9a-f]{64}|lock", spec.sha256) and is_url(spec.weights))
         ), spec.name
-        assert not spec.detector or load_registry()[spec.detector].kind == "detector"
+        assert not spec.detector or load_registry()[spec.detector].kind in DETECTOR_CONFIGS
 
 
 @pytest.mark.parametrize(
@@ -121,21 +121,32 @@ def test_what_a_url_gives_has_one_place_for_all_models():
 def test_vilberts_detector_is_fetched_next_to_its_configuration():
     spec = set_local_paths(resolve_model("vilbert-x152", {}), "w", {})
     assert spec.weights == "w/web/dl.fbaipublicfiles.com/vilbert-multi-task/detectron_model.pth"
-    assert Path(spec.config) == Path(spec.weights).with_name(ADJACENT_CONFIG)
+    assert Path(spec.config) == Path(spec.weights).with_name(DETECTOR_CONFIGS[VILBERT_DETECTOR_KIND])
 
 
-def test_names_of_what_is_fetched_become_places():
+@pytest.mark.parametrize("name", ["vg-frcnn", "vilbert-x152"])
+def test_a_configuration_of_a_detector_stands_next_to_its_weights(name):
+    with pytest.raises(UserError, match=rf"models\.{name}\.config: a detector reads the .*config\.yaml beside its"):
+        resolve_model(name, {"config": "elsewhere/config.yaml"})
+
+
+def test_names_of_what_is_fetched_become_places(tmp_path):
     detector = resolve_model("vg-frcnn", {})
     detectors = {"vg-frcnn": set_local_paths(detector, "w", {}).weights}
     spec = set_local_paths(resolve_model("lxmert-vqa", {}), "w", detectors)
     assert spec.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
     assert spec.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
-    assert set_local_paths(resolve_model("lxmert", {"regions": "mine.npz"}), "w", detectors).detector == ""
+    assert set_local_paths(resolve_model("lxmert", {"regions": str(tmp_path)}), "w", detectors).detector == ""
     assert spec.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
     assert set_local_paths(resolve_model("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
     unpacked = resolve_model("spanbert", {})
     assert set_local_paths(unpacked, "w", {}).weights == "w/unpacked/spanbert"
     assert len(list_downloads(unpacked, "w")) == 2
+
+
+def test_stored_regions_that_are_not_there_are_an_error():
+    with pytest.raises(UserError, match=r"models\.vilbert\.regions: there is no file or folder nowhere; store regions"):
+        resolve_model("vilbert", {"regions": "nowhere"})
 
 
 def test_only_models_without_a_commit_are_fetched_completely():

@@ -23,7 +23,7 @@ from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.lxmert import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
-from waltz.models.regions import open_stored_regions
+from waltz.models.regions import load_region_provider
 from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES
@@ -179,7 +179,7 @@ def stored_regions(folder):
 def test_stored_regions_are_refused_or_play_under_their_own_setting(parts, images, tmp_path):
     where = stored_regions(tmp_path / "regions")
     spec = ModelSpec("mine", kind="lxmert-answering", weights="x", revision="local", regions=where)
-    provider = open_stored_regions(spec, WIDTH, "cpu")
+    provider = load_region_provider(spec, WIDTH, "cpu")
     (refused, _) = rows_of(build_encoder(parts, provider, regions=where), images, tmp_path)
     assert "the method hides pixels" in refused["error"]
     (row, _) = rows_of(build_encoder(parts, provider, regions=where, masks="regions"), images, tmp_path, evaluations=40)

@@ -105,11 +105,20 @@ def test_a_model_is_run_only_on_the_groups_that_the_study_names():
             assert {plan.group_of[run.dataset] for run in plan.scored if run.model == model} <= set(groups)
 
 
-def test_models_without_regions_and_those_that_the_study_skips_have_a_reason():
-    skipped = plan_of("thesis").skipped
-    assert "skipped.mplug-owl3" in skipped["mplug-owl3"]
-    assert "there are no regions" in skipped["vilbert"]
-    assert not {run.model for run in plan_of("thesis").scored} & skipped.keys()
+def test_every_model_of_the_thesis_is_run():
+    plan = plan_of("thesis")
+    assert list(plan.skipped) == ["cv-probes"]
+    study = read_study(yaml.safe_load((CONFIG / "thesis.yaml").read_text()))
+    probed = {model for model, groups in study.evaluation.only.items() if groups == ["probes"]}
+    assert {run.model for run in plan.scored} == set(study.evaluation.models) - probed
+
+
+def test_vilbert_waits_for_its_detector_and_the_configuration_next_to_it():
+    folder = "resources/weights/web/dl.fbaipublicfiles.com/vilbert-multi-task"
+    files = plan_of("thesis").models.list_files("vilbert")
+    assert set(files) == {
+        f"{folder}/{name}" for name in ("pretrained_model.bin", "detectron_model.pth", "detectron_config.yaml")
+    }
 
 
 def test_every_run_is_in_one_part_with_models_of_one_kind(scenes):

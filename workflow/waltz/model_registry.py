@@ -25,9 +25,9 @@ DECODER_KINDS = ("text", "vision")
 DETECTOR_KIND = "detector"
 """Kind of models that detect regions in images for encoders that read regions; they score nothing themselves."""
 VILBERT_DETECTOR_KIND = "vilbert-detector"
-"""Kind of ViLBERT's detector, whose regions are stored before (`waltz regions`)."""
-DETECTOR_KINDS = (DETECTOR_KIND, VILBERT_DETECTOR_KIND)
-"""Kinds of detectors."""
+"""Kind of ViLBERT's detector."""
+DETECTOR_CONFIGS = {DETECTOR_KIND: "config.yaml", VILBERT_DETECTOR_KIND: "detectron_config.yaml"}
+"""Kinds of detectors, and the name of the configuration next to their weights, which overrides the released values."""
 ENCODER_MODULES = {
     "albef": "albef",
     "albef-answering": "albef",
@@ -48,8 +48,6 @@ ENCODER_MODULES = {
     "visual-bert": "single_stream",
 }
 """Module in `waltz.models.encoders.kinds` of the function `load_KIND` of each kind of encoder."""
-DETECTOR_CONFIG = "config.yaml"
-"""Name of a detector's configuration next to its weights; it takes precedence over the released values."""
 UNPACK_FORMATS = ("folder", "spanbert")
 """Formats that an archive of weights can be unpacked to; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -97,8 +95,8 @@ class ModelSpec:
             checkpoint's own config names them.
         masked_token: An encoder's token that replaces a masked one; empty for its tokenizer's own.
         regions: The .npz or folder of regions that an encoder reads instead of pixels.
-        detector: The Faster R-CNN that finds regions for an encoder: a model of kind `detector`, a file, a folder, or
-            a hub id.
+        detector: The Faster R-CNN that finds regions for an encoder: a detector of the registry or the study, a file,
+            a folder, or a hub id.
         detector_revision: Full commit hash of a hub id's repository.
         masks: `regions` if an encoder's regions are the players instead of patches.
         answers: JSON list of the answers that an encoder chooses from: a file, its name next to the weights, or a url
@@ -166,8 +164,9 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
     Raises:
         UserError: The name is not registered and the entry names no weights, weights from the hub come without a
-            revision or those of a url without a checksum, the kind is unknown, a detector has a `config`, or there are
-            several GPUs and nothing spreads the weights over them.
+            revision or those of a url without a checksum, the kind is unknown, a detector has a `config` that is not
+            next to its weights, stored regions are not there, or there are several GPUs and nothing spreads the weights
+            over them.
     """
     registry = load_registry()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
@@ -186,7 +185,7 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}: not in the registry{hint}; name its weights, or see `waltz models`"
         )
-    kinds = [*TEXT_KINDS, "vision", *DETECTOR_KINDS, *list_encoder_kinds()]
+    kinds = [*TEXT_KINDS, "vision", *DETECTOR_CONFIGS, *list_encoder_kinds()]
     if spec.kind not in kinds:
         hint = suggest_name(spec.kind, kinds)
         raise UserError(
@@ -194,10 +193,17 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         )
     if spec.unpack and spec.unpack not in UNPACK_FORMATS:
         raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACK_FORMATS)}")
-    if spec.kind == DETECTOR_KIND and spec.config:
+    if spec.config and spec.kind in DETECTOR_CONFIGS:
+        adjacent = f"{spec.weights.rpartition('/')[0]}/{DETECTOR_CONFIGS[spec.kind]}"
+        if spec.config != adjacent:
+            raise UserError(
+                f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIGS[spec.kind]} beside its"
+                " weights, and without one the released values; put the file there"
+            )
+    if spec.regions and not Path(spec.regions).exists():
         raise UserError(
-            f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIG} beside its weights, and without"
-            " one the released values; put the file there"
+            f"study file: models.{name}.regions: there is no file or folder {spec.regions}; store regions there (`waltz"
+            " regions`), or remove the key, so that the model's detector finds them"
         )
     if spec.gpus > 1 and not spec.device_map:
         raise UserError(
@@ -294,7 +300,7 @@ def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) 
     Args:
         spec: A resolved entry.
         folder: Folder of all fetched weights.
-        detectors: Checkpoint files of models of kind `detector`, by name.
+        detectors: Checkpoint files of detectors, by name.
     """
     web = list_downloads(spec, folder)
     weights = spec.weights
@@ -334,7 +340,8 @@ def list_detector_files(spec: ModelSpec) -> list[str]:
     """Return local files of the detector that a model's entry names: its weights and the configuration next to them."""
     path = Path(spec.detector)
     if spec.detector and path.is_file():
-        return [str(file) for file in (path, path.with_name(DETECTOR_CONFIG)) if file.is_file()]
+        configs = (path.with_name(name) for name in DETECTOR_CONFIGS.values())
+        return [str(file) for file in (path, *configs) if file.is_file()]
     return list_weight_files(replace(spec, weights=spec.detector)) if spec.detector else []
 
 

@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def decoder(folder):
-    spec = ModelSpec("owl", "vision", str(folder), "local", family="mplug-owl3", trust_remote_code=True)
+    spec = ModelSpec("owl", "vision", str(folder), "local", family="mplug-owl3")
     return load_decoder(spec, Device("cpu", 1, ""))
 
 

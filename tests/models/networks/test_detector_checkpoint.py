@@ -11,9 +11,19 @@ from safetensors.torch import save_file
 
 from stand_ins.models.tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec, compute_fingerprint, list_detector_files, select_decisive_fields
+from waltz.model_registry import (
+    DETECTOR_KIND,
+    ModelSpec,
+    compute_fingerprint,
+    list_detector_files,
+    select_decisive_fields,
+)
 from waltz.models.networks.detector import DetectorSettings
 from waltz.models.networks.detector_checkpoint import load_configured_detector, load_detector, read_config
+
+
+def load_named(spec):
+    return load_configured_detector(spec, DETECTOR_KIND, load_detector)
 
 
 def state(detector):
@@ -58,9 +68,9 @@ def test_what_is_missing_unexpected_or_misshapen_is_listed(tmp_path):
 def test_an_entry_excuses_keys_with_a_reason(tmp_path):
     file = save_tiny(tmp_path, {**tiny_weights(), "roi_heads.mask.weight": torch.zeros(3)})
     excused = {"roi_heads.mask.*": "a head of another task"}
-    assert load_configured_detector(ModelSpec("mine", detector=str(file), allow_missing=excused)).sizes.width == 12
+    assert load_named(ModelSpec("mine", detector=str(file), allow_missing=excused)).sizes.width == 12
     with pytest.raises(UserError, match=r"^models\.mine\.detector: .*unexpected roi_heads\.mask\.weight"):
-        load_configured_detector(ModelSpec("mine", detector=str(file)))
+        load_named(ModelSpec("mine", detector=str(file)))
 
 
 @pytest.mark.parametrize("counter", [None, torch.tensor([7]), torch.tensor(7)])
@@ -217,7 +227,7 @@ def test_the_name_tells_weights_and_settings_apart(tmp_path, detector_file):
 
 def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(detector_file):
     def named(detector, revision=""):
-        return load_configured_detector(ModelSpec("mine", detector=str(detector), detector_revision=revision))
+        return load_named(ModelSpec("mine", detector=str(detector), detector_revision=revision))
 
     assert named(detector_file).name == named(detector_file.parent).name
     with pytest.raises(UserError, match=r"models\.mine\.detector: 'unc-nlp/frcnn' is no file .* detector_revision"):
@@ -232,13 +242,13 @@ def test_a_repository_of_the_hub_holds_both_files(detector_file, tmp_path, monke
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     spec = ModelSpec("mine", detector="unc-nlp/frcnn", detector_revision=revision)
     save_tiny(snapshot)
-    assert load_configured_detector(spec).name == load_detector(detector_file).name
+    assert load_named(spec).name == load_detector(detector_file).name
     (snapshot / "config.yaml").unlink()
     with pytest.raises(UserError, match=r"models\.mine\.detector: cannot load config\.yaml of unc-nlp/frcnn: "):
-        load_configured_detector(spec)
+        load_named(spec)
     (absent / revision).mkdir(parents=True)
     (absent / revision / "config.yaml").touch()
-    assert load_configured_detector(spec).settings == DetectorSettings()
+    assert load_named(spec).settings == DetectorSettings()
 
 
 def test_the_detector_is_part_of_a_models_identity(tmp_path):

@@ -25,7 +25,6 @@ from stand_ins.models.tiny_vilbert_detector import (
 from waltz.core.errors import UserError
 from waltz.models.networks.detector import StageSizes
 from waltz.models.networks.vilbert_detector import (
-    PaddedImage,
     PyramidDetector,
     PyramidProposalGenerator,
     PyramidSettings,
@@ -34,8 +33,9 @@ from waltz.models.networks.vilbert_detector import (
     assign_maps,
     compute_scale,
     extend_boxes,
-    prepare_padded_image,
+    resize_image,
     select_by_class,
+    subtract_mean,
 )
 from waltz.models.networks.vilbert_detector_checkpoint import UNUSED_KEY, load_vilbert_detector
 
@@ -95,10 +95,14 @@ def test_scales_worked_by_hand(size, scale):
     assert compute_scale(*size, 800, 1333) == scale
 
 
+def prepare(image, settings):
+    return resize_image(subtract_mean(image, settings), settings)
+
+
 def test_sides_are_rounded_half_to_even_and_padded_to_multiples_of_32_on_the_right_and_below():
     # 64 / 32 = 2 for the shorter side; 0.5 x 65 = 32.5, which becomes 32, and 0.5 x 67 = 33.5, which becomes 34
     for width, rounded, padded in ((65, 32, 32), (67, 34, 64)):
-        image = prepare_padded_image(Image.new("RGB", (width, 64), (255, 10, 0)), PyramidSettings(shortest=32))
+        image = prepare(Image.new("RGB", (width, 64), (255, 10, 0)), PyramidSettings(shortest=32))
         assert image.scale == 0.5
         assert image.pixels.shape == (3, 32, padded)
         inside, padding = image.pixels[:, :, :rounded], image.pixels[:, :, rounded:]
@@ -111,7 +115,7 @@ def test_pixels_are_read_at_the_factor_and_not_at_the_ratio_of_the_sides():
     # ratio 4 / 3 it would be read at 2.125, which is the last column
     levels = np.array([[0, 30, 90]] * 2, dtype=np.uint8)
     settings = PyramidSettings(shortest=3, mean=(0, 0, 0))
-    pixels = prepare_padded_image(Image.fromarray(levels), settings).pixels
+    pixels = prepare(Image.fromarray(levels), settings).pixels
     assert pixels[0, 0, :5].tolist() == pytest.approx([0, 15, 40, 80, 0], abs=1e-4)
 
 
@@ -125,7 +129,7 @@ def draw_picture(seed: int, height: int, width: int) -> np.ndarray:
 def test_a_picture_is_prepared_as_the_plain_restatement():
     for shape in ((41, 60), (60, 41), (20, 90)):
         levels = draw_picture(1, *shape)
-        image = prepare_padded_image(Image.fromarray(levels), PyramidSettings(shortest=72, longest=120))
+        image = prepare(Image.fromarray(levels), PyramidSettings(shortest=72, longest=120))
         pixels, scale = restate_image(levels, 72, 120)
         assert image.scale == scale
         np.testing.assert_allclose(image.pixels.numpy(), pixels, atol=5e-3)
@@ -264,7 +268,7 @@ def change_config(shortest: int, longest: int, **rpn: float) -> dict:
 def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, width, config):
     weights, levels = tiny_pyramid_weights(seed), draw_picture(seed, height, width)
     detector = load_vilbert_detector(save_tiny_pyramid(tmp_path, weights), save_config(tmp_path, config))
-    regions = detector(prepare_padded_image(Image.fromarray(levels), detector.settings))
+    regions = detector(detector.prepare_image(Image.fromarray(levels)))
     plain = restate(weights, levels, config)
     assert regions.boxes.shape == (12, 4)
     assert regions.features.shape == (12, WIDTH)
@@ -289,4 +293,4 @@ def test_what_is_not_finite_is_refused(tmp_path):
     weights["roi_heads.box.feature_extractor.fc6.bias"][0] = math.inf
     detector = load_vilbert_detector(save_tiny_pyramid(tmp_path, weights))
     with pytest.raises(UserError, match="not finite"):
-        detector(PaddedImage(torch.zeros(3, 64, 64), 1.0))
+        detector(torch.zeros(3, 64, 64))

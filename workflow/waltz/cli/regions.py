@@ -11,7 +11,7 @@ import typer
 
 from waltz.cli.output import report_errors, show_error
 from waltz.core.errors import UserError
-from waltz.model_registry import DETECTOR_KIND, DETECTOR_KINDS, VILBERT_DETECTOR_KIND
+from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, VILBERT_DETECTOR_KIND
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,8 +43,8 @@ def regions_command(
 ) -> None:
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
     with report_errors():
-        if kind not in DETECTOR_KINDS:
-            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_KINDS)}")
+        if kind not in DETECTOR_CONFIGS:
+            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}")
         complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
     if not complete:
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,25 +22,31 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
 from waltz.core.schema import OF_REGIONS
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import DETECTOR_KIND, VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models.encoders.coalitions import PROFILES, Players
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
-from waltz.models.networks.detector import Detector, prepare_image
-from waltz.models.networks.detector_checkpoint import load_configured_detector
+from waltz.models.networks.detector import Detector
+from waltz.models.networks.detector_checkpoint import load_configured_detector, load_detector
 from waltz.models.networks.vilbert_detector import (
     DETECTOR_NAME,
     SIDE_MULTIPLE,
-    PaddedImage,
     PyramidDetector,
     PyramidSettings,
     compute_scale,
-    prepare_padded_image,
 )
+from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
 
 log = logging.getLogger(__name__)
 
+DETECTOR_LOADERS: dict[str, Callable[..., Detector | PyramidDetector]] = {
+    DETECTOR_KIND: load_detector,
+    VILBERT_DETECTOR_KIND: load_vilbert_detector,
+}
+"""Function that loads each kind of detector."""
 BOX_NUMBERS = 4
 """Number of coordinates of a box: left, top, right, bottom."""
+WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
+"""The box of the whole image, as shares of its width and height."""
 DETECTOR_KEY = "detector"
 """Optional key of stored arrays: name of the detector of the regions."""
 SCALE_KEY = "scale"
@@ -126,7 +132,7 @@ class StoredRegions:
         width: Number of features of a region.
         device: A torch device.
         expected_detector: Name of the detector that the encoder was trained with; empty for any.
-        whole_image: Whether the encoder puts a row for the whole image before them, which is no player.
+        whole_image: Whether a row for the whole image comes first, which is no player.
     """
 
     path: Path
@@ -173,8 +179,11 @@ class StoredRegions:
                 f"{self.path} holds regions by file name, not images (got an image without a name); pass the file name"
             )
         height, width = picture.size
-        boxes = picture.boxes / np.array([width, height, width, height], dtype=np.float32)
-        return torch.from_numpy(np.concatenate([picture.features, boxes], axis=1)[None]).to(self.device)
+        features = torch.from_numpy(picture.features)
+        boxes = torch.from_numpy(picture.boxes / np.array([width, height, width, height], dtype=np.float32))
+        if self.whole_image:
+            features, boxes = put_whole_image_first(features, boxes)
+        return torch.cat([features, boxes], dim=1)[None].to(self.device)
 
     def compute_regions(self, images: torch.Tensor) -> States:
         """Return features and boxes of a batch of prepared images.
@@ -191,71 +200,98 @@ class StoredRegions:
 class DetectedRegions:
     """A detector as the source of regions; a coalition hides pixels, which become the mean colour.
 
+    Attributes:
+        detector: The detector.
+        device: A torch device.
+        whole_image: Whether a row for the whole image comes first, as ViLBERT reads regions.
+
     Source:
         MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is subtracted, and the
         detector runs again for every coalition.
     """
 
-    detector: Detector
+    detector: Detector | PyramidDetector
     device: str
+    whole_image: bool = False
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
         """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height, width)."""
         if not isinstance(picture, Image.Image):
             raise UserError(f"{picture.name}: a detector needs the image (got regions); pass the image")
-        return prepare_image(picture, self.detector.settings).to(self.device)
+        return self.detector.prepare_image(picture).to(self.device)
 
     def compute_regions(self, images: torch.Tensor) -> States:
-        """Return features and boxes as `StoredRegions` does; each image passes alone, whatever the batch.
+        """Return features and boxes as `StoredRegions` does; each image passes the detector alone.
 
-        If fewer regions are detected than the maximum, rows of zeros fill the rest, as in the released code.
+        Images of one batch need the same number of regions.
 
         Raises:
             UserError: Too few regions are found in an image.
         """
-        relative_boxes, features = [], []
-        for image in images:
-            detections = self.detector(image)
-            height, width = image.shape[-2:]
-            padding = (0, 0, 0, self.detector.settings.most - len(detections.boxes))
-            edges = detections.boxes.new_tensor([width, height, width, height])
-            relative_boxes.append(torch.nn.functional.pad(detections.boxes / edges, padding))
-            features.append(torch.nn.functional.pad(detections.features, padding))
-        return torch.stack(features), torch.stack(relative_boxes)
+        features, boxes = zip(*map(self._detect, images), strict=True)
+        return torch.stack(features), torch.stack(boxes)
+
+    def _detect(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        detections = self.detector(image)
+        height, width = image.shape[-2:]
+        features, boxes = detections.features, detections.boxes
+        boxes = boxes / boxes.new_tensor([width, height, width, height])
+        if self.whole_image:  # ViLBERT reads as many regions as there are
+            return put_whole_image_first(features, boxes)
+        # the released code of LXMERT fills the rest with zeros
+        padding = (0, 0, 0, self.detector.settings.most - len(boxes))
+        return torch.nn.functional.pad(features, padding), torch.nn.functional.pad(boxes, padding)
 
 
 RegionProvider = StoredRegions | DetectedRegions
 """Source of an encoder's regions."""
 
 
-def open_stored_regions(spec: ModelSpec, width: int, device: str, **options: Any) -> StoredRegions:
-    """Return the stored regions that a model's entry names, with options of `StoredRegions`.
+def put_whole_image_first(features: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return features and boxes of an image's regions after those of the whole image: the mean feature, and its box."""
+    whole = boxes.new_tensor([WHOLE_IMAGE_BOX])
+    return torch.cat([features.mean(dim=0, keepdim=True), features]), torch.cat([whole, boxes])
 
+
+def load_region_provider(
+    spec: ModelSpec,
+    width: int,
+    device: str,
+    detector_kind: str = DETECTOR_KIND,
+    expected_detector: str = "",
+    whole_image: bool = False,
+) -> RegionProvider:
+    """Return the source of regions that a model's entry names: stored regions, or a detector on a device.
+
+    Args:
+        spec: The entry.
+        width: Number of features of a region that the model takes.
+        device: A torch device.
+        detector_kind: Kind of the detector that the model was trained with.
+        expected_detector: Its name in stored regions; empty for any.
+        whole_image: Whether a row for the whole image comes first.
     Raises:
-        UserError: The entry names no file or folder.
+        UserError: The entry names neither or both, or what it names cannot be had or gives another number of features.
     """
+    where = f"models.{spec.name}"
+    if spec.detector and (spec.regions or spec.masks):
+        conflicting = "regions" if spec.regions else "masks"
+        raise UserError(f"{where}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
+    if spec.detector:
+        detector = load_configured_detector(spec, detector_kind, DETECTOR_LOADERS[detector_kind])
+        if detector.sizes.width != width:
+            raise UserError(
+                f"{where}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the model"
+                f" takes {width}; name the detector that it was trained with"
+            )
+        return DetectedRegions(detector.to(device), device, whole_image)
     path = Path(spec.regions)
     if not spec.regions or not path.exists():
         raise UserError(
-            f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features;"
-            " name the .npz, .tsv or folder that holds them"
+            f"{where}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features; name the"
+            " .npz, .tsv or folder that holds them, or a `detector`"
         )
-    return StoredRegions(path, width, device, **options)
-
-
-def load_detected_regions(spec: ModelSpec, width: int, device: str) -> DetectedRegions:
-    """Return the detector that a model's entry names, on a device.
-
-    Raises:
-        UserError: The detector cannot be had, or gives another number of features.
-    """
-    detector = load_configured_detector(spec)
-    if detector.sizes.width != width:
-        raise UserError(
-            f"models.{spec.name}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the"
-            f" model takes {width}; name the detector that it was trained with"
-        )
-    return DetectedRegions(detector.to(device), device)
+    return StoredRegions(path, width, device, expected_detector, whole_image)
 
 
 def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
@@ -317,7 +353,7 @@ def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[
     Raises:
         UserError: Too few regions are found.
     """
-    pixels = prepare_image(image, detector.settings)
+    pixels = detector.prepare_image(image)
     detections = detector(pixels.to(device))
     height, width = pixels.shape[-2:]
     scale = torch.tensor(image.size) / torch.tensor([width, height])
@@ -339,8 +375,9 @@ def detect_pyramid_regions(detector: PyramidDetector, image: Image.Image, device
         `objects` (index of the most probable class without background), `scores`, `detector`, the name that ViLBERT
         expects, and `weights`, the name of the file; see `networks.vilbert_detector.PyramidDetections`.
     """
-    prepared = prepare_padded_image(image, detector.settings)
-    detections = detector(PaddedImage(prepared.pixels.to(device), prepared.scale))
+    detections = detector(detector.prepare_image(image).to(device))
+    settings = detector.settings
+    scale = compute_scale(image.height, image.width, settings.shortest, settings.longest)
     probabilities = detections.class_probabilities.cpu().numpy()
     return {
         "boxes": detections.boxes.cpu().numpy(),
@@ -349,7 +386,7 @@ def detect_pyramid_regions(detector: PyramidDetector, image: Image.Image, device
         "objects": probabilities[:, 1:].argmax(axis=1),
         "scores": detections.scores.numpy(),
         "size": np.array([image.height, image.width]),
-        "scale": np.array(prepared.scale),
+        "scale": np.array(scale),
         "detector": np.array(DETECTOR_NAME),
         "weights": np.array(detector.name),
     }

@@ -10,7 +10,7 @@ from waltz.core.errors import UserError
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member
 from waltz.core.files.resources import find_resource
 from waltz.model_registry import (
-    DETECTOR_KIND,
+    DETECTOR_CONFIGS,
     DTYPE_BYTES,
     ModelSpec,
     estimate_gpu_memory,
@@ -51,7 +51,7 @@ class Models:
             UserError: An entry names no weights, or something else that cannot be resolved.
         """
         specs = {name: resolve_model(name, entry.to_dict()) for name, entry in study.models.items()}
-        for name in {spec.detector for spec in specs.values()} & load_registry().keys():
+        for name in {spec.detector for spec in specs.values() if not spec.regions} & load_registry().keys():
             specs.setdefault(name, resolve_model(name, {}))
         return cls(specs, tuple(study.profiles), study.weights)
 
@@ -69,7 +69,7 @@ class Models:
         detectors = {
             name: set_local_paths(spec, self.folder, {}).weights
             for name, spec in self.resolved.items()
-            if spec.kind == DETECTOR_KIND
+            if spec.kind in DETECTOR_CONFIGS
         }
         return {name: set_local_paths(spec, self.folder, detectors) for name, spec in self.resolved.items()}
 
@@ -147,9 +147,15 @@ class Models:
         for name in dict.fromkeys(names):
             spec = self.specs[name]
             own = [path for path in (spec.regions, spec.answers, spec.config) if path and self._exists(path)]
-            detector = [spec.detector] if spec.detector in self.fetched else list_detector_files(spec)
-            files += [*self.list_weight_files(name), *detector, *own]
+            files += [*self.list_weight_files(name), *self._list_detector_files(spec), *own]
         return files
+
+    def _list_detector_files(self, spec: ModelSpec) -> list[str]:
+        """Return the files of the detector that a model's entry names: those that are fetched, else those here."""
+        if spec.detector not in self.fetched:
+            return list_detector_files(spec)
+        configs = (str(Path(spec.detector).with_name(name)) for name in DETECTOR_CONFIGS.values())
+        return [spec.detector, *(path for path in configs if path in self.fetched)]
 
     def list_prompt_files(self, *names: str) -> list[str]:
         """Return the prompt files of some decoders."""

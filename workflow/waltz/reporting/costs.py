@@ -18,9 +18,10 @@ RATE = 1e14
 """Effective operations per second of a GPU in half precision: a third of an A100's peak."""
 FLOAT32_SHARE = 0.065
 """Rate in single precision as a share of `RATE`, as the peaks of an A100 without TF32 (19.5e12 of 3e14)."""
-DETECTOR_OPERATIONS = 2.05e12
-"""Operations of the Faster R-CNN of Visual Genome on an image of 800 x 1,066 to 1,333 pixels, counted by
-`torch.utils.flop_counter`: 1.76e12 of them are the last stage on 300 proposals, the others the map of the image."""
+DETECTOR_OPERATIONS = {"vg-frcnn": 2.05e12, "vilbert-x152": 1.6e12}
+"""Operations of each detector on an image of 800 x 1,066 to 1,333 pixels. Those of `vg-frcnn` were counted by
+`torch.utils.flop_counter`: 1.76e12 of them are the last stage on 300 proposals, the others the map of the image. Those
+of `vilbert-x152` were computed from the sizes of its layers."""
 INPUT_LENGTHS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
 """Positions of one forward pass by kind; `ENCODER_LENGTH` for an encoder of image and text."""
 ENCODER_LENGTH = 300
@@ -116,8 +117,7 @@ def estimate_seconds(model: str, passes: float, rate: float) -> float | None:
         return None
     positions = TILED_LENGTHS.get(model, INPUT_LENGTHS.get(spec.kind, ENCODER_LENGTH))
     operations = 2.0 * spec.parameters * positions
-    if spec.detector:
-        operations += DETECTOR_OPERATIONS
+    operations += DETECTOR_OPERATIONS.get(spec.detector, 0)
     return passes * operations / (rate * FLOAT32_SHARE if spec.dtype == "float32" else rate)
 
 

@@ -1,5 +1,6 @@
 """The three kinds of encoders on ViLBERT's networks: scores, regions and coalitions."""
 
+import json
 import logging
 import shutil
 
@@ -274,6 +275,81 @@ def test_missing_regions_are_an_error(load):
         load("vilbert", regions="")
 
 
-def test_a_detector_is_refused(load):
-    with pytest.raises(UserError, match=r"models\.mine\.detector: ViLBERT reads stored regions only"):
-        load("vilbert", detector="faster_rcnn.pkl")
+@pytest.fixture(scope="module")
+def pyramid_file(tmp_path_factory):
+    """A tiny detector of as many features as the tiny networks take, with its configuration next to it."""
+    folder = tmp_path_factory.mktemp("pyramid")
+    file = save_tiny_pyramid(folder, tiny_pyramid_weights(width=WIDTH))
+    return save_config(folder).rename(folder / "detectron_config.yaml").with_name(file.name)
+
+
+@pytest.fixture(scope="module")
+def picture():
+    colours = np.random.default_rng(0).integers(0, 256, (8, 11, 3)).astype(np.uint8)
+    return Image.fromarray(colours).resize((101, 70))
+
+
+def store(arrays, folder):
+    folder.mkdir(exist_ok=True)
+    write_regions(folder / "0.jpg.npz", arrays)
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.inference_mode()
+def test_an_image_has_the_score_of_the_regions_that_are_stored_of_it(load, pyramid_file, picture, tmp_path, kind):
+    arrays = detect_pyramid_regions(load_vilbert_detector(pyramid_file), picture, "cpu")
+    assert (arrays["boxes"] / [101, 70, 101, 70]).max() > 1.1  # in the padding
+    scores = []
+    for entry in ({"regions": "", "detector": str(pyramid_file)}, {"regions": store(arrays, tmp_path)}):
+        encoder = load(kind, **entry)
+        shown_image = load_image_or_regions(encoder, "0.jpg", lambda: picture)
+        assert (shown_image is picture) == ("detector" in entry)
+        image = encoder.encode_image(encoder.prepare_image(shown_image)[None])
+        assert image[0].shape[1] == 1 + len(arrays["boxes"])
+        scores.append(float(encoder.fuse(encoder.encode_text(ids_of(encoder, TEXTS[0])), image)))
+    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+@torch.inference_mode()
+def test_as_many_regions_are_read_as_there_are(load, pyramid_file, picture, tmp_path):
+    config = json.loads((pyramid_file.parent / "detectron_config.yaml").read_text())
+    file = shutil.copy(pyramid_file, tmp_path)
+    (tmp_path / "detectron_config.yaml").write_text(json.dumps(config | {"num_features": 99}))
+    encoder = load("vilbert", regions="", detector=file)
+    (states,) = encoder.encode_image(encoder.prepare_image(picture)[None])
+    count = len(encoder.provider.detector(encoder.prepare_image(picture)).boxes)
+    assert 12 < count < 99
+    assert states.shape[1] == 1 + count
+
+
+def test_a_coalition_hides_pixels_of_the_image_before_the_detector_finds_regions(load, pyramid_file, picture, tmp_path):
+    encoder, text = load("vilbert", regions="", detector=str(pyramid_file)), TEXTS[0]
+    image, tokens = encoder.prepare_image(picture), encoder.tokenize(text)
+    players = get_players_function(encoder, "equations")(encoder, tokens, image)
+    masks = np.random.default_rng(1).random((6, len(players))) < 0.5
+    values = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][:, 0]
+    detector = load_vilbert_detector(pyramid_file)
+    stored = load("vilbert", regions=store(detect_pyramid_regions(detector, picture, "cpu"), tmp_path))
+    for mask, value in zip(masks, values, strict=True):
+        words, patches = mask[: players.words], mask[players.words :].reshape(players.grid, players.grid)
+        hidden = image.clone()
+        rows, columns = (np.round(np.linspace(0, side, players.grid + 1)).astype(int) for side in (70, 101))
+        for row, column in np.argwhere(~patches):
+            hidden[:, rows[row] : rows[row + 1], columns[column] : columns[column + 1]] = 0
+        regions = detector(hidden)
+        arrays = {"features": regions.features.numpy(), "boxes": regions.boxes.numpy(), "size": np.array([70, 101])}
+        store({**arrays, "detector": np.array("vqa-maskrcnn-benchmark"), "scale": np.array(72 / 70)}, tmp_path)
+        ids = np.array(tokens.ids)
+        ids[1:-1] = np.where(words, ids[1:-1], encoder.masked_id)
+        with torch.inference_mode():
+            logit = stored.fuse(
+                stored.encode_text(torch.from_numpy(ids)[None]), stored.encode_image(shown(stored)[None])
+            )
+        assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
+    assert values.std() > 1e-3
+
+
+def test_the_detector_of_other_encoders_is_refused(load, detector_file):
+    with pytest.raises(UserError, match=r"models\.mine\.detector: .*pytorch_model\.bin.*: lacks backbone\.body"):
+        load("vilbert", regions="", detector=str(detector_file))

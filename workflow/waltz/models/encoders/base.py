@@ -14,7 +14,7 @@ from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import TOKENIZER_FILES, ModelSpec
 from waltz.models import pretrained
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_masked_id, tokenize_text
-from waltz.models.regions import ImageOrRegions, RegionProvider, load_detected_regions, open_stored_regions
+from waltz.models.regions import DetectedRegions, ImageOrRegions, RegionProvider, load_region_provider
 
 BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
 """Tokenizer for checkpoints without one, such as the published ones of ALBEF, ViLBERT and VisualBERT."""
@@ -176,8 +176,6 @@ def load_region_encoder(
 ) -> dict[str, Any]:
     """Return the fields of a `RegionEncoder`, with its network.
 
-    With a detector, each image passes `encode_image` alone: a batch would cost memory and save no time.
-
     Args:
         spec: A model by hub id or folder, whose entry names regions or a detector.
         device: The device.
@@ -188,24 +186,20 @@ def load_region_encoder(
     Raises:
         UserError: As `load_pixel_encoder` does, or the entry names neither regions nor a detector, or both.
     """
-    where = f"models.{spec.name}"
-    if spec.detector and (spec.regions or spec.masks):
-        conflicting = "regions" if spec.regions else "masks"
-        raise UserError(f"{where}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
     network, tokenizer = pretrained.load_pretrained(spec, network_class, head)
     if bert_fallback and has_no_vocabulary(tokenizer):
         tokenizer = load_bert_tokenizer(spec)
-    width = getattr(network.config, width_key)
-    if not (spec.detector or spec.regions):
-        raise UserError(
-            f"{where}.regions: missing: this model reads regions of {width} features; name the .npz, .tsv or"
-            " folder that holds them, or a `detector`"
-        )
-    common = _build_common_fields(spec, device, network, tokenizer)
-    if spec.detector:
-        provider = load_detected_regions(spec, width, device.name)
-        return {**common, "provider": provider, "images_per_batch": 1}
-    return {**common, "provider": open_stored_regions(spec, width, device.name)}
+    provider = load_region_provider(spec, getattr(network.config, width_key), device.name)
+    return {**_build_common_fields(spec, device, network, tokenizer), **build_provider_fields(provider)}
+
+
+def build_provider_fields(provider: RegionProvider) -> dict[str, Any]:
+    """Return the fields of a `RegionEncoder` that its source of regions determines.
+
+    With a detector, each image passes `encode_image` alone: a batch would cost memory and save no time, and numbers of
+    regions can differ.
+    """
+    return {"provider": provider} | ({"images_per_batch": 1} if isinstance(provider, DetectedRegions) else {})
 
 
 def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:

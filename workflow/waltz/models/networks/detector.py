@@ -145,10 +145,15 @@ def compute_resized_size(height: int, width: int, shortest: int, longest: int) -
 def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tensor:
     """Return an upright image prepared for the detector: blue, green, red, resized as floats without antialiasing."""
     size = compute_resized_size(image.height, image.width, settings.shortest, settings.longest)
-    levels = torch.from_numpy(np.asarray(convert_to_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
-    resized = functional.interpolate(levels[None], size, mode="bilinear", align_corners=False)[0]
+    resized = functional.interpolate(read_levels(image)[None], size, mode="bilinear", align_corners=False)[0]
     mean, deviation = (torch.tensor(values)[:, None, None] for values in (settings.mean, settings.deviation))
     return (resized - mean) / deviation
+
+
+def read_levels(image: Image.Image) -> torch.Tensor:
+    """Return the levels of blue, green and red, 0 to 255: float32 of shape (3, height, width)."""
+    levels = np.asarray(convert_to_rgb(image), dtype=np.float32)
+    return torch.from_numpy(levels[..., ::-1].transpose(2, 0, 1).copy())
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
@@ -196,6 +201,10 @@ class Detector(nn.Module):
         inputs = sizes.stages["res4"].outputs
         self.proposal_generator = ProposalGenerator(inputs, sizes.hidden, sizes.anchors, settings)
         self.roi_heads = RegionHeads(sizes)
+
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
+        """Return an upright image as `forward` takes it: float32 of shape (3, height, width)."""
+        return prepare_image(image, self.settings)
 
     @torch.inference_mode()
     def forward(self, image: torch.Tensor) -> Detections:
@@ -418,10 +427,16 @@ class ProposalHead(nn.Module):
 
     def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return scores of shape (candidates,) and deltas of shape (candidates, 4), in the order of anchors."""
-        inner = functional.relu_(self.conv(states))
-        scores = self.objectness_logits(inner).permute(0, 2, 3, 1).flatten()
-        deltas = self.anchor_deltas(inner).permute(0, 2, 3, 1).reshape(-1, 4)
-        return scores, deltas
+        return score_anchors(states, self.conv, self.objectness_logits, self.anchor_deltas)
+
+
+def score_anchors(
+    states: torch.Tensor, convolution: nn.Conv2d, score_layer: nn.Conv2d, delta_layer: nn.Conv2d
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scores of shape (candidates,) and deltas of shape (candidates, 4) of a map, in the order of anchors."""
+    inner = functional.relu_(convolution(states))
+    scores, deltas = (layer(inner).permute(0, 2, 3, 1) for layer in (score_layer, delta_layer))
+    return scores.flatten(), deltas.reshape(-1, 4)
 
 
 class ProposalGenerator(nn.Module):

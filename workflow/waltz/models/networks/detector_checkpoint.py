@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import huggingface_hub
 import numpy as np
@@ -17,12 +17,13 @@ import yaml
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from waltz.core.errors import UserError, get_first_line
-from waltz.model_registry import DETECTOR_CONFIG, ModelSpec
+from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, get_shape, list_layers, load_weights, read_checkpoint
 from waltz.models.networks.detector import Detector, DetectorSettings, DetectorSizes, StageSizes
 
 log = logging.getLogger(__name__)
 
+AnyDetector = TypeVar("AnyDetector")
 PICKLE_SUFFIX = ".pkl"
 """End of the name of the weights as they were first released."""
 COUNTER_SUFFIX = "num_batches_tracked"
@@ -83,7 +84,7 @@ def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping
     """
     weights = _read_arrays(file) if file.suffix == PICKLE_SUFFIX else read_checkpoint(file)
     sizes = _read_sizes(weights, str(file))
-    adjacent = file.with_name(DETECTOR_CONFIG)
+    adjacent = file.with_name(DETECTOR_CONFIGS[DETECTOR_KIND])
     config = config or (adjacent if adjacent.is_file() else None)
     settings = read_config(config, sizes) if config else DetectorSettings()
     with torch.device("meta"):
@@ -92,11 +93,18 @@ def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping
     return network.eval().requires_grad_(False)
 
 
-def load_configured_detector(spec: ModelSpec) -> Detector:
+def load_configured_detector(
+    spec: ModelSpec, kind: str, load: Callable[[Path, Path | None, Mapping[str, str]], AnyDetector]
+) -> AnyDetector:
     """Return the detector that a model's entry names: a file, or a folder or hub id with one.
 
+    Args:
+        spec: The entry.
+        kind: Kind of the detector, which determines the name of its configuration.
+        load: Function that loads it from its weights, its configuration if that is not next to them, and the patterns
+            of keys that may be missing.
     Raises:
-        UserError: As `load_detector` does, or the files cannot be had.
+        UserError: As `load` does, or the files cannot be had.
     """
     is_local = Path(spec.detector).exists()
     if not is_local and not spec.detector_revision:
@@ -106,27 +114,25 @@ def load_configured_detector(spec: ModelSpec) -> Detector:
         )
     try:
         file = find_checkpoint_file(replace(spec, weights=spec.detector, revision=spec.detector_revision))
-        return load_detector(file, None if is_local else _download_config(spec), spec.allow_missing)
+        return load(file, None if is_local else _download_config(spec, DETECTOR_CONFIGS[kind]), spec.allow_missing)
     except UserError as error:
         prefix = f"models.{spec.name}"
         raise UserError(f"{prefix}.detector: {str(error).removeprefix(f'{prefix}: ')}") from None
 
 
-def _download_config(spec: ModelSpec) -> Path | None:
-    """Return the configuration in a repository, or None if it has none; a failed request is an error.
+def _download_config(spec: ModelSpec, name: str) -> Path | None:
+    """Return the configuration of this name in a repository, or None if it has none; a failed request is an error.
 
     The hub's cache records absent files, for machines without a network.
     """
     repository = "/".join(spec.detector.split("/")[:2])
-    cached = huggingface_hub.try_to_load_from_cache(repository, DETECTOR_CONFIG, revision=spec.detector_revision)
+    cached = huggingface_hub.try_to_load_from_cache(repository, name, revision=spec.detector_revision)
     if cached is not None:
         return Path(cached) if isinstance(cached, str) else None
     try:
-        return Path(huggingface_hub.hf_hub_download(repository, DETECTOR_CONFIG, revision=spec.detector_revision))
+        return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.detector_revision))
     except LocalEntryNotFoundError as error:
-        raise UserError(
-            f"cannot load {DETECTOR_CONFIG} of {repository}: {get_first_line(error)}; check the network"
-        ) from None
+        raise UserError(f"cannot load {name} of {repository}: {get_first_line(error)}; check the network") from None
     except EntryNotFoundError:
         return None
 

@@ -24,9 +24,10 @@ from waltz.models.networks.detector import (
     FrozenBatchNorm,
     StageSizes,
     clip_boxes,
-    convert_to_rgb,
     decode_boxes,
     do_boxes_overlap,
+    read_levels,
+    score_anchors,
     suppress_overlaps,
 )
 
@@ -141,18 +142,26 @@ def compute_scale(height: int, width: int, shortest: int, longest: int) -> float
     return longest / max(height, width) if round(scale * max(height, width)) > longest else scale
 
 
-def prepare_padded_image(image: Image.Image, settings: PyramidSettings) -> PaddedImage:
-    """Return an image prepared for the detector.
+def subtract_mean(image: Image.Image, settings: PyramidSettings) -> torch.Tensor:
+    """Return blue, green and red without the mean, at the image's own size, which determines the factor of its sides.
+
+    Returns:
+        float32 of shape (3, height, width).
+    """
+    return read_levels(image) - torch.tensor(settings.mean)[:, None, None]
+
+
+def resize_image(pixels: torch.Tensor, settings: PyramidSettings) -> PaddedImage:
+    """Return an image from `subtract_mean`, resized and padded.
 
     It is resized as OpenCV does with a factor: sides are rounded half to even, pixel j of the result is read at
     (j + 0.5) / factor - 0.5 whatever the rounded side, and nothing is antialiased. Zeros on the right and below pad the
     sides to multiples of 32.
     """
-    scale = compute_scale(image.height, image.width, settings.shortest, settings.longest)
-    levels = torch.from_numpy(np.asarray(convert_to_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
-    centred = levels - torch.tensor(settings.mean)[:, None, None]
-    size = [max(1, round(side * scale)) for side in (image.height, image.width)]
-    resized = torch.ops.aten.upsample_bilinear2d(centred[None], size, False, scale, scale)[0]
+    height, width = pixels.shape[-2:]
+    scale = compute_scale(height, width, settings.shortest, settings.longest)
+    size = [max(1, round(side * scale)) for side in (height, width)]
+    resized = torch.ops.aten.upsample_bilinear2d(pixels[None], size, False, scale, scale)[0]
     bottom, right = (-side % SIDE_MULTIPLE for side in size)
     return PaddedImage(functional.pad(resized, (0, right, 0, bottom)), scale)
 
@@ -168,9 +177,13 @@ class PyramidDetector(nn.Module):
         self.rpn = PyramidProposalGenerator(sizes, settings)
         self.roi_heads = nn.ModuleDict({"box": BoxHead(sizes)})
 
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
+        """Return an image as `forward` takes it; see `subtract_mean`."""
+        return subtract_mean(image, self.settings)
+
     @torch.inference_mode()
-    def forward(self, image: PaddedImage) -> PyramidDetections:
-        """Return the regions of one image from `prepare_padded_image`, with pixels on the detector's device.
+    def forward(self, image: torch.Tensor) -> PyramidDetections:
+        """Return the regions of one image from `subtract_mean`, on the detector's device.
 
         Images are not batched: the released code pads them to the largest of a batch, which moves the limit that boxes
         are clipped to.
@@ -180,7 +193,7 @@ class PyramidDetector(nn.Module):
         """
         # boxes change a lot where a score changes a little
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            return self._detect(image)
+            return self._detect(resize_image(image, self.settings))
 
     def _detect(self, image: PaddedImage) -> PyramidDetections:
         maps = self.backbone(image.pixels[None])
@@ -314,10 +327,8 @@ class PyramidProposalHead(nn.Module):
 
     def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return probabilities of shape (candidates,) and deltas of shape (candidates, 4), in the order of anchors."""
-        inner = functional.relu_(self.conv(states))
-        scores = self.cls_logits(inner).permute(0, 2, 3, 1).flatten().sigmoid()
-        deltas = self.bbox_pred(inner).permute(0, 2, 3, 1).reshape(-1, 4)
-        return scores, deltas
+        scores, deltas = score_anchors(states, self.conv, self.cls_logits, self.bbox_pred)
+        return scores.sigmoid(), deltas
 
 
 class PyramidProposalGenerator(nn.Module):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from waltz.core.errors import UserError
+from waltz.model_registry import DETECTOR_CONFIGS, VILBERT_DETECTOR_KIND
 from waltz.models.checkpoint_file import get_shape, load_weights, read_checkpoint
 from waltz.models.networks.detector_checkpoint import (
     COUNTER_SUFFIX,
@@ -25,8 +26,6 @@ from waltz.models.networks.vilbert_detector import STAGES, PyramidDetector, Pyra
 
 log = logging.getLogger(__name__)
 
-ADJACENT_CONFIG = "detectron_config.yaml"
-"""Name of the released configuration, which is read if it is next to the weights."""
 UNUSED_KEY = re.compile(
     r"roi_heads\.box\.predictor\.(bbox_pred|cls_embed|attr_linear1|attr_linear2)\.(weight|bias)", re.ASCII
 )
@@ -90,7 +89,7 @@ def load_vilbert_detector(
     """
     weights = read_checkpoint(file)
     sizes = read_sizes(weights, str(file))
-    adjacent = file.with_name(ADJACENT_CONFIG)
+    adjacent = file.with_name(DETECTOR_CONFIGS[VILBERT_DETECTOR_KIND])
     config = config or (adjacent if adjacent.is_file() else None)
     settings = read_pyramid_config(config, sizes) if config else PyramidSettings()
     with torch.device("meta"):

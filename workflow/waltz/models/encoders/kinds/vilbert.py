@@ -12,16 +12,14 @@ import torch
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.encoders.base import RegionEncoder, load_bert_tokenizer
+from waltz.models.encoders.base import RegionEncoder, build_provider_fields, load_bert_tokenizer
 from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.networks.vilbert import MATCH, load_two_streams
 from waltz.models.networks.vilbert_detector import DETECTOR_NAME
-from waltz.models.regions import ImageOrRegions, open_stored_regions
+from waltz.models.regions import load_region_provider
 
-WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
-"""The box of the whole image."""
 RETRIEVAL_TASK = 7
 """Number of the task of retrieval on COCO; 8 is that on Flickr30k."""
 
@@ -30,10 +28,9 @@ RETRIEVAL_TASK = 7
 class Vilbert(RegionEncoder):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
-    Its regions are stored ones, such as those of `waltz regions --kind vilbert-detector`. They follow a row for the
-    whole image with the mean of their features. Where regions are players, a hidden one keeps its location and has the
-    feature 0, as the model represents a missing region, and the first row keeps the mean of all, as in training: it is
-    no player, and its contribution is part of the base value.
+    Its regions follow a row for the whole image with the mean of their features. Where stored regions are players, a
+    hidden one keeps its location and has the feature 0, as the model represents a missing region, and the first row
+    keeps the mean of all, as in training: it is no player, and its contribution is part of the base value.
 
     Texts are read up to the last position; the release cuts them at 30 to 36 tokens.
 
@@ -45,13 +42,6 @@ class Vilbert(RegionEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
     task: int | None = None
-
-    def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
-        """Return the regions after a row for the whole image, of shape (1, 1 + regions, width + 4)."""
-        features, boxes = self.provider.compute_regions(super().prepare_image(image)[None])
-        box = torch.tensor(WHOLE_IMAGE_BOX, device=boxes.device).expand(1, 1, -1)
-        first = torch.cat([features.mean(dim=1, keepdim=True), box], dim=-1)
-        return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return states of the regions before the first co-attention; no released model has an image layer there."""
@@ -99,11 +89,6 @@ def load_vilbert_12in1_itm(spec: ModelSpec, device: Device) -> Vilbert:
 
 def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
     """Return the fields of `Vilbert` that a checkpoint determines; the release's JSON may be next to it."""
-    if spec.detector:
-        raise UserError(
-            f"models.{spec.name}.detector: ViLBERT reads stored regions only; name `regions` that"
-            " `waltz regions --kind vilbert-detector` found"
-        )
     file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
     network = load_two_streams(
@@ -117,14 +102,15 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str,
             f"models.{spec.name}: {file} knows {config.vocab_size} word pieces, its tokenizer {len(tokenizer)}; put its"
             " own tokenizer next to it"
         )
+    provider = load_region_provider(
+        spec, config.v_feature_size, device.name, VILBERT_DETECTOR_KIND, DETECTOR_NAME, whole_image=True
+    )
     return {
         "spec": spec,
         "device": device.name,
         "network": network.to(device.name),
         "tokenizer": tokenizer,
         "max_tokens": config.max_position_embeddings,
-        "provider": open_stored_regions(
-            spec, config.v_feature_size, device.name, expected_detector=DETECTOR_NAME, whole_image=True
-        ),
         "task": task,
+        **build_provider_fields(provider),
     }
