@@ -21,6 +21,8 @@ STUDY = "config/thesis.yaml"
 OVERLAY = "tests/rehearsal/overlay.yaml"
 HUB_MODEL = "facebook/flava-full"
 """A model that is fetched from the hub whole; the short rehearsal runs it too."""
+OWN_DECODER = "mPLUG/mPLUG-Owl3-7B-240728"
+"""The decoder whose network is waltz's own; the short rehearsal runs it too."""
 SKIPPED = "skipped.yaml"
 """Third study file, written for the run: the models that are not rehearsed."""
 MINUTES = 40
@@ -78,7 +80,7 @@ def study(complete: bool = True) -> dict[str, Any]:
             filters and proposals name.
     """
     base, overlay = (yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in (STUDY, OVERLAY))
-    settings = merged(base, overlay)
+    settings = {"skipped": {}, **merged(base, overlay)}
     return settings if complete else merged(settings, {"skipped": select_skipped(settings)})
 
 
@@ -87,7 +89,7 @@ def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
     consistency = settings["consistency"]
     needed = {consistency["helper"], *consistency["cc_shap"]["edits"]}
     needed |= {str(value) for stage in ("filters", "proposals") for value in settings[stage].values()}
-    needed |= {name for name, spec in models(settings).items() if spec.weights == HUB_MODEL}
+    needed |= {name for name, spec in models(settings).items() if spec.weights in (HUB_MODEL, OWN_DECODER)}
     families: dict[str, list[str]] = {}
     for name, spec in models(settings).items():
         if name in settings["evaluation"]["models"] and name not in needed:
@@ -114,11 +116,9 @@ def outside(settings: Mapping[str, Any], folder: Path) -> World:
 
 
 def provide(settings: Mapping[str, Any], copy: Path) -> None:
-    """Put what no url gives into a copy of the workflow: captions by people, regions for ViLBERT, settings."""
+    """Put what no url gives into a copy of the workflow: captions by people, settings."""
     contents = {settings["cv_probes"]["written"]: upstream.plain_captions().encode()}
     contents |= {f"{settings['weights']}/web/{place}": make() for place, make in original.SETTINGS_FILES.items()}
-    regions = original.vilbert_regions(upstream.image_names())
-    contents |= {f"{settings['models']['vilbert']['regions']}/{name}": content for name, content in regions.items()}
     for place, content in contents.items():
         (copy / place).parent.mkdir(parents=True, exist_ok=True)
         (copy / place).write_bytes(content)

@@ -33,6 +33,8 @@ WRITERS: dict[str, Callable[[], bytes]] = {
     "ALBEF/vqa.pth": lambda: original.albef("vqa", "answering"),
     "pretrained_model.bin": lambda: original.vilbert(multitask=False),
     "multi_task_model.bin": lambda: original.vilbert(multitask=True),
+    "detectron_model.pth": original.vilbert_detector,
+    "detectron_config.yaml": original.vilbert_detector_settings,
     "faster_rcnn_from_caffe_attr.pkl": original.detector,
     "spanbert_large_with_head.tar.gz": original.spanbert_with_head,
     "spanbert_hf.tar.gz": original.spanbert_in_library_format,

@@ -163,11 +163,6 @@ def plain_captions() -> str:
     return held.getvalue()
 
 
-def image_names() -> list[str]:
-    """Names of the images of all archives, without folders."""
-    return sorted({Path(path).name for archive in ARCHIVES for path in pictures(archive)})
-
-
 def tasked(task: str, number: int) -> dict[str, Any]:
     """An item of BIG-Bench Hard in the layout of the published runs."""
     rng = Random(f"{task}:{number}")

@@ -1,4 +1,4 @@
-"""Files in their authors' own layouts: ALBEF, ViLBERT, 12-in-1, the detector, SpanBERT with its head, GRUEN's BERT.
+"""Files in their authors' own layouts: ALBEF, ViLBERT, 12-in-1, detectors, SpanBERT with its head, GRUEN's BERT.
 
 Their sizes are small; a network whose shapes do not tell its heads gets a JSON next to its file (`SETTINGS_FILES`).
 """
@@ -6,10 +6,8 @@ Their sizes are small; a network whose shapes do not tell its heads gets a JSON 
 import io
 import json
 import pickle
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 import yaml
@@ -19,7 +17,7 @@ from rehearsal import words
 from rehearsal.checkpoints.judges import SIZES
 from rehearsal.storing import seeded, state_of
 from rehearsal.upstream import packed
-from stand_ins.models import tiny_albef, tiny_detector, tiny_vilbert
+from stand_ins.models import tiny_albef, tiny_detector, tiny_vilbert, tiny_vilbert_detector
 
 WINDOW = 512
 ALBEF = {**tiny_albef.CONFIG, "image_res": 64, "patch_size": 16, "vision_width": 64, "vision_heads": 1}
@@ -62,8 +60,19 @@ def vilbert(multitask: bool) -> bytes:
     return _saved(tiny_vilbert.vilbert_weights(vilbert_settings(), multitask))
 
 
+def vilbert_detector() -> bytes:
+    """ViLBERT's detector with as many features of a region, as several GPUs trained it."""
+    weights = tiny_vilbert_detector.tiny_pyramid_weights(width=REGION_WIDTH)
+    return _saved({"model": {f"module.{key}": values for key, values in weights.items()}, "iteration": 9})
+
+
+def vilbert_detector_settings() -> bytes:
+    """Its released configuration, which makes it quick."""
+    return yaml.safe_dump(tiny_vilbert_detector.CONFIG).encode()
+
+
 def detector() -> bytes:
-    """The detector as the pickle of NumPy arrays that came first."""
+    """The detector of LXMERT and VisualBERT as the pickle of NumPy arrays that came first."""
     weights = {key: values.numpy() for key, values in tiny_detector.tiny_weights(counters=False).items()}
     return pickle.dumps({"model": weights, "__author__": "random", "matching_heuristics": True}, protocol=2)
 
@@ -106,26 +115,6 @@ def gruen_cola() -> bytes:
         "tokenizer_config.json": b'{"do_lower_case": false, "max_len": 512}',
     }
     return packed("cola_model.zip", {f"cola_model/bert-base-cased/{name}": content for name, content in files.items()})
-
-
-def vilbert_regions(names: list[str]) -> Mapping[str, bytes]:
-    """Regions of images in a file each, as ViLBERT's own detector would give them."""
-    draw = np.random.default_rng(5)
-    contents = {}
-    for name in sorted(names):
-        corner = draw.uniform(0, 100, (6, 2))
-        boxes = np.concatenate([corner, corner + draw.uniform(20, 120, (6, 2))], axis=1)
-        held = io.BytesIO()
-        features = draw.normal(size=(6, REGION_WIDTH)).astype(np.float32)
-        np.savez(
-            held,
-            features=features,
-            boxes=boxes.astype(np.float32),
-            size=np.array([256, 256]),
-            detector="vqa-maskrcnn-benchmark",
-        )
-        contents[f"{name}.npz"] = held.getvalue()
-    return contents
 
 
 SETTINGS_FILES = {

@@ -708,15 +708,10 @@ def share_threads(most: int, cores: int | None, gpus: int | None) -> int:
 def find_skipped(study: Study) -> dict[str, str]:
     """Return the reason of each model, and of CV-Probes, that is skipped here.
 
-    A model is skipped where the study says so (`skipped`) or where its regions are missing; CV-Probes where the
-    captions that people write for it are missing.
+    A model is skipped where the study says so (`skipped`), CV-Probes where the captions that people write for it are
+    missing.
     """
     reasons = dict(study.skipped)
-    for name, entry in study.models.items():
-        if entry.regions and not Path(entry.regions).exists():
-            reasons.setdefault(
-                name, f"not run: there are no regions for it here (models.{name}.regions: {entry.regions})"
-            )
     captions_file = study.cv_probes.written if study.cv_probes else None
     if captions_file and not Path(captions_file).exists():
         reasons[CV_PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {captions_file})"

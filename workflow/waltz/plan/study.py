@@ -364,10 +364,11 @@ class ModelEntry(Section):
     masked_token: str | None = None
     """An encoder's token that stands for a masked one in profile `equations`; its tokenizer's own by default."""
     regions: str | None = None
-    """An .npz file, or a folder of them, of precomputed regions that LXMERT or VisualBERT sees; for scores."""
+    """Stored regions that LXMERT, VisualBERT or ViLBERT reads instead of those of its detector: an .npz file, a folder
+    of them, or a TSV file (docs/how-to/adding-a-model.md); for scores."""
     detector: Text | None = None
-    """Instead of `regions`, the Faster R-CNN that looks at images, and at what a coalition leaves of them: its weights
-    in the released layout, a folder with them, or a hub id."""
+    """The Faster R-CNN that finds regions in images, and in what a coalition leaves of them: a detector of the registry
+    or the study, its weights in the released layout, a folder with them, or a hub id."""
     detector_revision: Text | None = None
     """Full commit hash of the detector's repository on the hub."""
     masks: Literal["regions"] | None = None
