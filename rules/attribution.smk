@@ -1,6 +1,11 @@
 """Stage attribution: MM-SHAP, a job for one model, one group of data sets and one shard, and shares of text."""
 
 
+localrules:
+    merge_attribution_shards,
+    shares,
+
+
 rule attribute:
     """MM-SHAP of one encoder's scores."""
     input:

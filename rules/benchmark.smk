@@ -1,6 +1,14 @@
 """Stage benchmark: items with votes, CV-Probes' conditions, and validation statistics."""
 
 
+localrules:  # a second each
+    items,
+    balance,
+    vote,
+    vote_next_to_released,
+    funnel,
+
+
 rule items:
     """One raw file that holds finished items, as a benchmark."""
     input:

@@ -7,6 +7,11 @@ with images.
 from waltz.plan.plan import CONSISTENCY_LAYOUTS, RECORDED_WITH
 
 
+localrules:
+    merge_consistency_shards,
+    consistency_metrics,
+
+
 rule self_consistency_tests:
     """Self-consistency tests of one decoder."""
     input:

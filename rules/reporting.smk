@@ -3,6 +3,12 @@
 STYLE = locate_in_package("reporting/figures/waltz.mplstyle")
 
 
+localrules:  # a second each
+    check_runs,
+    table,
+    reproduction,
+
+
 rule check_runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:

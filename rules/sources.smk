@@ -10,6 +10,8 @@ localrules:
     fetch_weights,
     fetch_snapshot,
     fetch_package,  # nodes of a cluster may have no network
+    list_images,
+    take_answers,
 
 
 rule fetch:
