@@ -22,7 +22,7 @@ rule attribute:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.encoder]),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
@@ -30,7 +30,7 @@ rule attribute:
         scored=STUDY.evaluation.items,
         scored_sample=STUDY.evaluation.sample,
         sample=STUDY.attribution.sample,
-        shards=STUDY.attribution.shards,
+        shards=lambda w: count_shards("attribution", w.encoder, w.group),
         seed=STUDY.seed,
         code=lambda w: code("attribute.py", MODELS.get_module(w.encoder)),
     script:
@@ -54,7 +54,7 @@ rule attribute_answers:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.vl_decoder]),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.vl_decoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
@@ -63,7 +63,7 @@ rule attribute_answers:
         scored=STUDY.evaluation.items,
         scored_sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
         sample=STUDY.attribution.decoder_sample or STUDY.attribution.sample,
-        shards=STUDY.attribution.shards,
+        shards=lambda w: count_shards("attribution", w.vl_decoder, w.group),
         seed=STUDY.seed,
         code=code("attribute_answers.py"),
     script:
@@ -88,13 +88,13 @@ rule attribute_questions:
         **request_resources(
             lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
         ),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.answerer),
         datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         settings=PLAN.estimation,
         sample=STUDY.attribution.sample,
-        shards=STUDY.attribution.shards,
+        shards=lambda w: count_shards("attribution", w.answerer, w.group),
         seed=STUDY.seed,
         code=lambda w: code("attribute_questions.py", MODELS.get_module(w.answerer)),
     script:
@@ -104,13 +104,17 @@ rule attribute_questions:
 rule merge_attribution_shards:
     """The shards of one model on one group of data sets as one file."""
     input:
-        rows=expand(
-            "<results>/attribution/{{model}}/shards/{{group}}.{shard}.parquet",
-            shard=range(STUDY.attribution.shards),
+        rows=lambda w: list_shards(
+            "<results>/attribution/{model}/shards/{group}.{shard}.parquet",
+            "attribution",
+            w.model,
+            w.group,
         ),
-        runs=expand(
-            "<results>/attribution/{{model}}/shards/{{group}}.{shard}.run.json",
-            shard=range(STUDY.attribution.shards),
+        runs=lambda w: list_shards(
+            "<results>/attribution/{model}/shards/{group}.{shard}.run.json",
+            "attribution",
+            w.model,
+            w.group,
         ),
     output:
         rows="<results>/attribution/{model}/{group}.parquet",
@@ -142,7 +146,7 @@ rule companions:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.encoder]),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         **PLAN.companion_settings,
         **PLAN.resampling,
@@ -171,7 +175,7 @@ rule answer_companions:
         **request_resources(
             lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
         ),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         **PLAN.companion_settings,
         **PLAN.resampling,

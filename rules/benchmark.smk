@@ -144,7 +144,7 @@ rule cv_probes:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: PLAN.probe_judges.values()),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         models={
             key: MODELS.get_settings(name) for key, name in PLAN.probe_judges.items()
@@ -188,7 +188,7 @@ rule audit:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: PLAN.audit_models.values()),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         **PLAN.resampling,
         instruments=list(STUDY.instruments),

@@ -1,6 +1,7 @@
 """The plan of the study, which all rules ask: data sets, models, groups, files, and what is skipped."""
 
 import sys
+from functools import cache, partial
 from pathlib import Path
 
 from waltz import __version__
@@ -12,6 +13,7 @@ from waltz.core.errors import UserError
 from waltz.core.files.resources import find_in_checkout, locate_in_package
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
+from waltz.plan import costs
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_threads
 from waltz.plan.raw_files import IMAGES
 from waltz.plan.read_study import find_study_files, merge_study_files, read_study
@@ -63,7 +65,21 @@ def request_resources(list_models, list_datasets=lambda w: ()):
     }
 
 
+def per_attempt(minutes):
+    """Return a runtime in minutes that grows with the attempts, so that a job that ran out of time gets more."""
+    return lambda wildcards, attempt: minutes * attempt
+
+
 PLAN = build_plan()
+count_shards = cache(partial(costs.count_shards, PLAN))
+
+
+def list_shards(pattern, step, model, group, **wildcards):
+    """Return the files of all shards of a model on a group, from a pattern with {model}, {group} and {shard}."""
+    shards = range(count_shards(step, model, group))
+    return expand(pattern, model=model, group=group, shard=shards, **wildcards)
+
+
 REPORT = ReportingPlan(PLAN)
 EXPORT = ExportPlan(PLAN)
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw

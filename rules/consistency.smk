@@ -35,7 +35,7 @@ rule self_consistency_tests:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: PLAN.list_testing_models(w.decoder)),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
         helper=lambda w: PLAN.get_helper_settings(w.decoder),
@@ -43,7 +43,7 @@ rule self_consistency_tests:
         datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
         profiles=STUDY.profiles,
         sample=STUDY.consistency.sample,
-        shards=STUDY.consistency.shards,
+        shards=lambda w: count_shards("tests", w.decoder, w.group),
         tests=STUDY.consistency.tests,
         meaning=STUDY.consistency.meaning,
         tokens=STUDY.consistency.tokens.to_dict(),
@@ -76,7 +76,7 @@ rule cc_shap_shard:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.decoder]),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
@@ -84,7 +84,7 @@ rule cc_shap_shard:
         sample=STUDY.consistency.sample,
         cc_shap=PLAN.cc_shap_settings,
         tokens=STUDY.consistency.tokens.to_dict(),
-        shards=STUDY.consistency.shards,
+        shards=lambda w: count_shards("cc-shap", w.decoder, w.group),
         seed=STUDY.seed,
         seeds=PLAN.consistency_seeds,
         repeated=STUDY.consistency.repeated,
@@ -115,7 +115,7 @@ rule cc_shap_edits:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.decoder]),
-        runtime=EXPLAINING_MINUTES,
+        runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
@@ -123,7 +123,7 @@ rule cc_shap_edits:
         sample=STUDY.consistency.sample,
         cc_shap=PLAN.cc_shap_settings,
         tokens=STUDY.consistency.tokens.to_dict(),
-        shards=STUDY.consistency.shards,
+        shards=lambda w: count_shards("cc-shap", w.decoder, w.group),
         seed=STUDY.seed,
         seeds=PLAN.consistency_seeds,
         repeated=STUDY.consistency.repeated,
@@ -135,16 +135,19 @@ rule cc_shap_edits:
 rule merge_consistency_shards:
     """The shards of one part of a decoder's results on one group of data sets as one file."""
     input:
-        rows=expand(
-            "<results>/consistency/{{decoder}}/{{result}}/shards/{{group}}.{shard}.parquet",
-            shard=range(STUDY.consistency.shards),
+        rows=lambda w: list_shards(
+            "<results>/consistency/{model}/{result}/shards/{group}.{shard}.parquet",
+            "tests" if w.result == "tests" else "cc-shap",
+            w.decoder,
+            w.group,
+            result=w.result,
         ),
-        runs=lambda w: expand(
-            "<results>/consistency/{decoder}/{result}/shards/{group}.{shard}.run.json",
-            decoder=w.decoder,
+        runs=lambda w: list_shards(
+            "<results>/consistency/{model}/{result}/shards/{group}.{shard}.run.json",
+            "tests" if w.result == "tests" else "cc-shap",
+            w.decoder,
+            w.group,
             result=RECORDED_WITH.get(w.result, w.result),
-            group=w.group,
-            shard=range(STUDY.consistency.shards),
         ),
     output:
         rows="<results>/consistency/{decoder}/{result}/{group}.parquet",

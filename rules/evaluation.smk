@@ -1,6 +1,11 @@
 """Stage evaluation: scores, answers and choices of each model on each group of data sets, and their metrics."""
 
 
+localrules:  # a second each
+    merge_evaluation_shards,
+    merge_task_shards,
+
+
 rule mismatched:
     """Texts of images next to those of other images, as a data set."""
     input:
@@ -38,7 +43,7 @@ rule perplexity:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.language_model]),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.language_model),
         datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
@@ -68,7 +73,7 @@ rule align:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.encoder]),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
@@ -99,7 +104,7 @@ rule answer:
         **request_resources(
             lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
         ),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.answerer),
         datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
@@ -111,7 +116,7 @@ rule answer:
 
 
 rule decode:
-    """Answers of one VL decoder to the questions of one group of data sets."""
+    """Answers of one VL decoder to one shard of the questions of one group of data sets."""
     input:
         rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.vl_decoder, w.group)),
         images=lambda w: PLAN.list_image_files(
@@ -120,16 +125,16 @@ rule decode:
         weights=lambda w: MODELS.list_weight_files(w.vl_decoder),
         prompts=lambda w: MODELS.list_prompt_files(w.vl_decoder),
     output:
-        scores="<results>/evaluation/{vl_decoder}/{group}.parquet",
-        run="<results>/evaluation/{vl_decoder}/{group}.run.json",
+        scores="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.parquet",
+        run="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
     log:
-        "<logs>/decode/{vl_decoder}/{group}.log",
+        "<logs>/decode/{vl_decoder}/{group}.{shard}.log",
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.vl_decoder]),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.vl_decoder),
         datasets=lambda w: PLAN.get_settings(
@@ -139,6 +144,7 @@ rule decode:
         scored=STUDY.evaluation.items,
         sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
         cot_tokens=STUDY.evaluation.cot_tokens,
+        shards=lambda w: count_shards("evaluation", w.vl_decoder, w.group),
         seed=STUDY.seed,
         code=code("decode.py"),
     script:
@@ -146,7 +152,7 @@ rule decode:
 
 
 rule decode_tasks:
-    """Answers of one language model to the text tasks of one group."""
+    """Answers of one language model to one shard of the text tasks of one group."""
     input:
         rows=lambda w: PLAN.list_rows_files(
             PLAN.select_prompted(w.language_model, w.group)
@@ -154,16 +160,16 @@ rule decode_tasks:
         weights=lambda w: MODELS.list_weight_files(w.language_model),
         prompts=lambda w: MODELS.list_prompt_files(w.language_model),
     output:
-        scores="<results>/evaluation/{language_model}/{group}.tasks.parquet",
-        run="<results>/evaluation/{language_model}/{group}.tasks.run.json",
+        scores="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.parquet",
+        run="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.run.json",
     log:
-        "<logs>/decode_tasks/{language_model}/{group}.tasks.log",
+        "<logs>/decode_tasks/{language_model}/{group}.tasks.{shard}.log",
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.language_model]),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.language_model),
         datasets=lambda w: PLAN.get_settings(
@@ -173,10 +179,62 @@ rule decode_tasks:
         scored=STUDY.evaluation.items,
         sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
         cot_tokens=STUDY.evaluation.cot_tokens,
+        shards=lambda w: count_shards("evaluation", w.language_model, w.group),
         seed=STUDY.seed,
         code=code("decode.py"),
     script:
         "../workflow/scripts/decode.py"
+
+
+rule merge_evaluation_shards:
+    """The shards of one VL decoder on one group of data sets as one file."""
+    input:
+        rows=lambda w: list_shards(
+            "<results>/evaluation/{model}/shards/{group}.{shard}.parquet",
+            "evaluation",
+            w.vl_decoder,
+            w.group,
+        ),
+        runs=lambda w: list_shards(
+            "<results>/evaluation/{model}/shards/{group}.{shard}.run.json",
+            "evaluation",
+            w.vl_decoder,
+            w.group,
+        ),
+    output:
+        rows="<results>/evaluation/{vl_decoder}/{group}.parquet",
+        run="<results>/evaluation/{vl_decoder}/{group}.run.json",
+    log:
+        "<logs>/merge_evaluation_shards/{vl_decoder}/{group}.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        layout="EVALUATION",
+        order=["position"],
+        code=code("merge_shards.py"),
+    script:
+        "../workflow/scripts/merge_shards.py"
+
+
+use rule merge_evaluation_shards as merge_task_shards with:
+    input:
+        rows=lambda w: list_shards(
+            "<results>/evaluation/{model}/shards/{group}.tasks.{shard}.parquet",
+            "evaluation",
+            w.language_model,
+            w.group,
+        ),
+        runs=lambda w: list_shards(
+            "<results>/evaluation/{model}/shards/{group}.tasks.{shard}.run.json",
+            "evaluation",
+            w.language_model,
+            w.group,
+        ),
+    output:
+        rows="<results>/evaluation/{language_model}/{group}.tasks.parquet",
+        run="<results>/evaluation/{language_model}/{group}.tasks.run.json",
+    log:
+        "<logs>/merge_evaluation_shards/{language_model}/{group}.tasks.log",
 
 
 rule recorded_answers:

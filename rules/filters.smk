@@ -18,7 +18,7 @@ rule filter_candidates:
     threads: lambda w: MODEL_THREADS if PLAN.get_filter_models(w.instrument) else 1
     resources:
         **request_resources(lambda w: PLAN.get_filter_models(w.instrument).values()),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         filters=lambda w: STUDY.instruments[w.instrument].filters,
         models=lambda w: {

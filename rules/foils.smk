@@ -21,7 +21,7 @@ rule candidates:
     threads: lambda w: MODEL_THREADS if PLAN.list_proposing_models(w.instrument) else 1
     resources:
         **request_resources(lambda w: PLAN.list_proposing_models(w.instrument)),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         settings=lambda w: STUDY.instruments[w.instrument].to_dict(
             "splits", "most_tokens"
@@ -51,7 +51,7 @@ rule contextual_captions:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: PLAN.repairing_models),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         settings=PLAN.probe_settings,
         model=list(map(MODELS.get_settings, PLAN.repairing_models)),

@@ -193,7 +193,7 @@ rule sample_figures:
     threads: MODEL_THREADS
     resources:
         **request_resources(lambda w: [w.encoder]),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: [
@@ -239,7 +239,7 @@ rule explanation_figures:
         **request_resources(
             lambda w: [w.decoder] if w.decoder in PLAN.vl_decoders else []
         ),
-        runtime=SCORING_MINUTES,
+        runtime=per_attempt(SCORING_MINUTES),
     params:
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),

@@ -1,6 +1,8 @@
 """The tasks of a scripted decoder, from data sets to rows."""
 
+import json
 import random
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,7 +14,8 @@ from stand_ins.models import tiny_decoders
 from stand_ins.models.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.schema import BENCHMARK, EVALUATION, Layout
+from waltz.core.files.group_files import DatasetFiles, merge_shards, write_results
+from waltz.core.schema import BENCHMARK, EVALUATION, POSITION, Layout
 from waltz.evaluation import decoder_tasks as module
 from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import (
@@ -25,6 +28,7 @@ from waltz.evaluation.decoder_tasks import (
     evaluate_open_questions,
     evaluate_pairs,
     evaluate_task,
+    prompt_datasets,
 )
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_family, read_prompt_file
@@ -83,10 +87,10 @@ def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profi
     ids = [f"i{place}" for place in range(20) if place != 2]
     items = [{"item_id": item_id, "instrument": "existence"} for item_id in ids]
     assert few.orders == (assign_balanced_orders(ids, 3) if profile == "equations" else draw_published_orders(items))
-    assert len(few) == 6
+    assert few.count_items() == 6
     firsts = [few.orders[item["item_id"]] for item in few.items]
     assert profile == "published" or sum(firsts) == 3
-    assert len(build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"})) == 20
+    assert build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"}).count_items() == 20
 
 
 def test_skipped_questions_are_counted_by_reason(tmp_path):
@@ -141,6 +145,53 @@ def test_rows_are_sorted_by_setting_for_any_batch(monkeypatch, thought):
     repeated = 2 * (3 if not thought else 5)
     assert sum(done) == task.count_prompts(thought) - repeated
     assert parquet.build_table(rows[1], EVALUATION).num_rows == len(rows[1])
+
+
+def test_any_number_of_shards_gives_the_same_file_from_the_same_stored_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 1)
+    monkeypatch.setattr(module, "open_images", lambda images: nullcontext())
+    monkeypatch.setattr(module, "load_image", lambda source, name: Image.new("RGB", (2, 2)))
+    decoder = scripted(lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so")
+    # images of two items each, which stand apart in the file; the second data set has fewer blocks than shards
+    (tmp_path / "z").mkdir()
+    files = [
+        written(tmp_path / "z", [pair(place, image=f"m{place % 4}") for place in range(8)], BENCHMARK),
+        written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
+    ]
+    datasets = [
+        DatasetFiles("z", str(files[0]), "images", {"form": "pairs"}),
+        DatasetFiles("a", str(files[1]), "images", {"form": "open", "size": None}),
+    ]
+
+    def merge(shards):
+        parts = []
+        for shard in range(shards):
+            results = prompt_datasets(
+                decoder,
+                datasets,
+                ["equations"],
+                tmp_path / "store",
+                **WHICH,
+                cot_tokens=4,
+                shard=slice(shard, None, shards),
+            )
+            paths = tmp_path / f"{shard}-of-{shards}.parquet", tmp_path / f"{shard}-of-{shards}.run.json"
+            outputs = {"scores": (str(paths[0]), EVALUATION.with_position())}
+            write_results(outputs, str(paths[1]), results, model={"name": "m"})
+            parts.append([str(path) for path in paths])
+        file, record = tmp_path / f"{shards}.parquet", tmp_path / f"{shards}.run.json"
+        rows, records = zip(*parts, strict=True)
+        merge_shards(rows, records, str(file), str(record), EVALUATION, [POSITION])
+        return parquet.read_rows(file, EVALUATION.with_dataset()), json.loads(record.read_text())
+
+    whole, _ = merge(1)
+    stored = set((tmp_path / "store").iterdir())
+    assert [row["item_id"] for row in whole if row["setting"] == "pairwise"] == [f"i{place}" for place in range(8)]
+    assert list(dict.fromkeys(row["dataset"] for row in whole)) == ["z", "a"]
+    cut, records = merge(3)
+    assert cut == whole
+    assert set((tmp_path / "store").iterdir()) == stored
+    assert sum(record["rows_in"] for record in records) == 8 + 3
 
 
 def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):

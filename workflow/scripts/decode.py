@@ -1,4 +1,4 @@
-"""Prompt one decoder with the questions of the data sets of a group."""
+"""Prompt one decoder with one shard of the questions of the data sets of a group."""
 
 from pathlib import Path
 
@@ -11,17 +11,20 @@ from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
 params, output = snakemake.params, snakemake.output
+shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     results = prompt_datasets(
         load_decoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.get("images")),
         params.profiles,
-        Path(output.scores).parent / ".store",
+        Path(output.scores).parents[1] / ".store",
         scored=params.scored,
         sample=params.sample,
         seed=params.seed,
         cot_tokens=params.cot_tokens,
+        shard=slice(shard, None, params.shards),
     )
     facts = {"model": params.model, "profiles": params.profiles, "seed": params.seed, **describe_device(device)}
-    write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)
+    facts["shard"] = f"{shard + 1} of {params.shards}"
+    write_results({"scores": (output.scores, EVALUATION.with_position())}, output.run, results, **facts)

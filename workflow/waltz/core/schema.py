@@ -11,6 +11,9 @@ REASON_COUNT = pa.struct([("reason", pa.string()), ("count", pa.int64())])
 EXCHANGE = pa.struct([("kind", pa.string()), ("seed", pa.int64()), ("given", pa.string()), ("reply", pa.string())])
 """A prompt and what the model generated."""
 
+POSITION = "position"
+"""Column of a shard with the position of its rows in the whole."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -30,6 +33,11 @@ class Layout:
         """Return the layout of files that hold the rows of several data sets."""
         schema = pa.schema([*build_required(pa.string(), "dataset"), *self.schema])
         return Layout(self.name, schema, ("dataset", *self.key))
+
+    def with_position(self) -> "Layout":
+        """Return the layout of a shard whose rows say where they stand in the whole: lists that sort as they do."""
+        schema = pa.schema([*self.schema, pa.field(POSITION, pa.list_(pa.int32()), nullable=False)])
+        return Layout(self.name, schema, self.key)
 
 
 def build_required(kind: pa.DataType, *names: str) -> list[pa.Field]:

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import BENCHMARK, POSITION
 from waltz.evaluation import vqa
 from waltz.evaluation.decoder_rows import (
     GenerationSettings,
@@ -53,6 +53,10 @@ from waltz.sources.readers import QUESTIONS, TEXTS
 
 IMAGES_PER_BLOCK = 32
 """Images whose questions are all asked before those of other images."""
+QUESTIONS_PER_BLOCK = 64
+"""Text questions that are asked together."""
+ALL_BLOCKS = slice(None)
+"""The shard of a task that is not cut."""
 PROMPTS_PER_ITEM = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
 """Prompts for an item of each form without a chain of thought, and those that a chain of thought adds."""
 
@@ -79,14 +83,30 @@ class DecoderTask:
     orders: Mapping[str, bool] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        """Return the number of items."""
-        return len(self.items) + len(self.questions)
+    @cached_property
+    def blocks(self) -> list[Sequence[Any]]:
+        """Items or questions that are computed together; shards are made of whole blocks.
 
-    def count_prompts(self, cot_tokens: int) -> int:
+        Blocks do not depend on the number of shards, so that stored results are found again with another one.
+        """
+        if self.form != "choice":
+            return list(_split_by_image(self.items))
+        starts = range(0, len(self.questions), QUESTIONS_PER_BLOCK)
+        return [self.questions[first : first + QUESTIONS_PER_BLOCK] for first in starts]
+
+    @property
+    def item_ids(self) -> list[str]:
+        """Ids of all items, in order."""
+        return [*(item["item_id"] for item in self.items), *(question.item_id for question in self.questions)]
+
+    def count_items(self, shard: slice = ALL_BLOCKS) -> int:
+        """Return the number of items in some blocks."""
+        return sum(map(len, self.blocks[shard]))
+
+    def count_prompts(self, cot_tokens: int, shard: slice = ALL_BLOCKS) -> int:
         """Return the number of prompts, repeated ones included; `cot_tokens` 0 asks for no chain of thought."""
         without_cot, added_by_cot = PROMPTS_PER_ITEM[self.form]
-        return len(self) * (without_cot + (added_by_cot if cot_tokens else 0))
+        return self.count_items(shard) * (without_cot + (added_by_cot if cot_tokens else 0))
 
 
 def build_task(
@@ -124,30 +144,42 @@ def build_task(
 
 
 def evaluate_task(
-    session: DecoderSession, task: DecoderTask, template: PromptTemplate, settings: GenerationSettings
+    session: DecoderSession,
+    task: DecoderTask,
+    template: PromptTemplate,
+    settings: GenerationSettings,
+    shard: slice = ALL_BLOCKS,
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout, one setting after the other, in the order of the items."""
-    if task.form == "choice":
-        return evaluate_labelled_questions(session, task.questions, template, settings)
+    """Return rows of the evaluation layout of some blocks, one setting after the other, in the order of the items."""
     rows: list[dict[str, Any]] = []
-    for items in _split_by_image(task.items):
+    for block in task.blocks[shard]:
         if task.form == "pairs":
-            rows += evaluate_pairs(session, items, task.dataset, template, dict(task.orders), settings)
+            rows += evaluate_pairs(session, block, task.dataset, template, dict(task.orders), settings)
+        elif task.form == "open":
+            rows += evaluate_open_questions(session, block, task.dataset, template, settings)
         else:
-            rows += evaluate_open_questions(session, items, task.dataset, template, settings)
-    positions = {item["item_id"]: position for position, item in enumerate(task.items)}
-    row_settings = list(dict.fromkeys(row["setting"] for row in rows))
-    return sorted(rows, key=lambda row: (row_settings.index(row["setting"]), positions[row["item_id"]]))
+            rows += evaluate_labelled_questions(session, block, template, settings)
+    positions = find_positions(rows, task)
+    return [rows[index] for index in sorted(range(len(rows)), key=positions.__getitem__)]
 
 
-def _split_by_image(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Yield the items of some images at a time, so that each image is opened and encoded once."""
+def find_positions(rows: Sequence[Mapping[str, Any]], task: DecoderTask) -> list[tuple[int, int]]:
+    """Return the number of each row's setting, by appearance, and of its item in the whole task."""
+    settings = {name: place for place, name in enumerate(dict.fromkeys(row["setting"] for row in rows))}
+    items = {item: place for place, item in enumerate(task.item_ids)}
+    return [(settings[row["setting"]], items[row["item_id"]]) for row in rows]
+
+
+def _split_by_image(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return the items of some images at a time, so that each image is opened and encoded once."""
     by_image: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
         by_image.setdefault(item["image"], []).append(item)
     groups = list(by_image.values())
-    for first in range(0, len(groups), IMAGES_PER_BLOCK):
-        yield [item for group in groups[first : first + IMAGES_PER_BLOCK] for item in group]
+    return [
+        [item for group in groups[first : first + IMAGES_PER_BLOCK] for item in group]
+        for first in range(0, len(groups), IMAGES_PER_BLOCK)
+    ]
 
 
 def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
@@ -240,14 +272,18 @@ def prompt_datasets(
     sample: int | None,
     seed: int,
     cot_tokens: int,
+    shard: slice = ALL_BLOCKS,
 ) -> Iterator[DatasetResult]:
-    """Prompt one decoder with the questions of data sets, and yield rows of the evaluation layout as `scores`.
+    """Prompt one decoder with one shard of the questions of data sets.
 
     Args:
         datasets: Files of the data sets, with their form.
         scored: `valid` or `all` items.
         sample: Number of items per data set; None takes all.
         cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
+        shard: Blocks of each data set.
+    Yields:
+        Rows of the evaluation layout with their position, as `scores`.
     """
     templates = {profile: build_template(decoder, profile) for profile in profiles}
     settings = {
@@ -258,15 +294,20 @@ def prompt_datasets(
             build_task(dataset.rows, dataset.name, dataset.settings, profile, scored=scored, sample=sample, seed=seed)
             for profile in dataset.select_profiles(profiles)
         ]
-        prompts, label = sum(task.count_prompts(cot_tokens) for task in tasks), f"{decoder.spec.name} {dataset.name}"
+        prompts, label = (
+            sum(task.count_prompts(cot_tokens, shard) for task in tasks),
+            f"{decoder.spec.name} {dataset.name}",
+        )
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
         with images as source, show_progress(prompts, "prompt", label) as bar:
             session = DecoderSession(decoder, partial(load_image, source), cache, bar.update)
-            rows = [
-                row
-                for task in tasks
-                for row in evaluate_task(session, task, templates[task.profile], settings[task.profile])
-            ]
+            rows: list[dict[str, Any]] = []
+            for place, task in enumerate(tasks):
+                answers = evaluate_task(session, task, templates[task.profile], settings[task.profile], shard)
+                positions = find_positions(answers, task)
+                rows += [
+                    {**row, POSITION: [place, *position]} for row, position in zip(answers, positions, strict=True)
+                ]
         settings_of_profile = {task.profile: asdict(settings[task.profile]) for task in tasks}
         facts = {"generation": settings_of_profile, "skipped": count_skipped(tasks), **count_outcomes(rows)}
-        yield DatasetResult(dataset, {"scores": rows}, sum(map(len, tasks)), facts)
+        yield DatasetResult(dataset, {"scores": rows}, sum(task.count_items(shard) for task in tasks), facts)

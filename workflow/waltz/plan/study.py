@@ -455,6 +455,9 @@ class Evaluation(Section):
     """Groups by model, in all stages, for models that are not run on all groups."""
     cot_tokens: Annotated[int, Field(ge=0)] = 0
     """Most tokens of a decoder's chain of thought (100 as published); 0, or absent, asks for answers at once alone."""
+    shards: Count | None = None
+    """Jobs that the questions of a decoder and a group are cut into. Where absent, as many as let each end in half
+    of its time limit by the estimate of GPU hours (docs/how-to/scaling.md)."""
 
 
 class Companions(Section):
@@ -501,8 +504,9 @@ class Attribution(Section):
         default=None, json_schema_extra={"nullable": True}
     )
     """Standard error of T-SHAP (a share) at which sampling stops; null uses all evaluations."""
-    shards: Count = 1
-    """Jobs that a model and a group are cut into; 1 by default."""
+    shards: Count | None = None
+    """Jobs that a model and a group are cut into. Where absent, as many as let each end in half of its time limit by
+    the estimate of GPU hours (docs/how-to/scaling.md)."""
     companions: Companions | None = None
     """EMAP and perceptual score, from the scores of every image with every text; none where absent."""
 
@@ -559,8 +563,9 @@ class Consistency(Section):
     repeated: Names | None = None
     """Data sets that profile `published` runs with every seed, and the others with the first one only, as the papers
     did; all data sets where absent. Profile `equations` always takes every seed."""
-    shards: Count = 1
-    """Jobs that a model and a group are cut into; 1 by default."""
+    shards: Count | None = None
+    """Jobs that a model and a group are cut into. Where absent, as many as let each end in half of its time limit by
+    the estimate of GPU hours (docs/how-to/scaling.md)."""
     tests: (
         list[
             Literal[

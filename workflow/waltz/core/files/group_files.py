@@ -14,7 +14,7 @@ from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.files.downloads import compute_sha256
 from waltz.core.job_records import build_record
-from waltz.core.schema import Layout
+from waltz.core.schema import POSITION, Layout
 
 ProfileName = TypeVar("ProfileName", bound=str)
 Run = tuple[str, str]
@@ -137,9 +137,27 @@ def read_run_rows(
 def merge_shards(
     paths: Sequence[str], records: Sequence[str], path: str, record: str, layout: Layout, order: Sequence[str]
 ) -> None:
-    """Merge the files and run records of a model job's shards; rows of a data set are sorted by the columns `order`."""
-    table = pa.concat_tables([parquet.read(shard, layout.with_dataset()) for shard in paths])
-    table = table.sort_by([(name, "ascending") for name in ("dataset", *order)])
+    """Merge the files and run records of a model job's shards.
+
+    Args:
+        order: Columns that the rows of a data set are sorted by, data sets by name; `POSITION` alone restores the order
+            that rows and data sets have in a single shard.
+    """
+    if list(order) == [POSITION]:
+        table = _restore_order(
+            pa.concat_tables([parquet.read(shard, layout.with_position().with_dataset()) for shard in paths])
+        )
+    else:
+        table = pa.concat_tables([parquet.read(shard, layout.with_dataset()) for shard in paths])
+        table = table.sort_by([(name, "ascending") for name in ("dataset", *order)])
     parquet.write(path, table, layout.with_dataset(), **parquet.read_metadata(paths[0]))
     merged = [entry for shard in records for entry in json.loads(Path(shard).read_text(encoding="utf-8"))]
     write_text(record, json.dumps(merged, indent=1, sort_keys=True) + "\n")
+
+
+def _restore_order(table: pa.Table) -> pa.Table:
+    """Return rows by data set, in the order of appearance, and by position, without that column."""
+    datasets = {name: place for place, name in enumerate(pc.unique(table.column("dataset")).to_pylist())}
+    places = [datasets[name] for name in table.column("dataset").to_pylist()]
+    keys = list(zip(places, table.column(POSITION).to_pylist(), strict=True))
+    return table.take(sorted(range(len(keys)), key=keys.__getitem__)).drop_columns(POSITION)
