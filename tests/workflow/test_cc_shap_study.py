@@ -41,6 +41,7 @@ def test_what_is_planned_next(cc_shap_run):
     assert cc_shap_run.planned("--", "results/tiny/attribution/shares.parquet") == {
         *answers,
         "decode",
+        "merge_evaluation_shards",
         "shares",
         "shares_part",
     }

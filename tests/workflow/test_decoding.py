@@ -26,6 +26,7 @@ def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
     tiny.edit("workflow/waltz/resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
     assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {
         "decode",
+        "merge_evaluation_shards",
         "perplexity",
         "metrics",
         "metrics_part",

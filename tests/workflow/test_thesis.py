@@ -56,12 +56,14 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
         "list_images",
         "items",
         "decode",
+        "merge_evaluation_shards",
         "metrics_part",
         "check_runs",
         "table",
         "table_3_5",
     }
-    assert jobs["decode"] == 3
+    assert jobs["merge_evaluation_shards"] == 3
+    assert jobs["decode"] > 3 * 4
 
 
 def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
@@ -105,6 +107,7 @@ def test_two_gpus_are_busy_and_other_jobs_run_beside_them(fresh):
     for script in (fresh.folder / "workflow/scripts").glob("*.py"):
         script.write_text(STUB)
     fresh.edit("Snakefile", "start_job_server(PythonScript)", "start_job_server(PythonScript).wait(60)")
+    fresh.edit("config/thesis.yaml", "  standard_error: 0.02\n", "  standard_error: 0.02\n  shards: 8\n")
     gpus = ("--cores", "8", "--resources", "gpu=2", "--config", "study=thesis")
     fresh.snakemake(*gpus, "--", "table_4_2", study="")
     jobs = [line.split() for line in (fresh.folder / "times.txt").read_text().splitlines()]
