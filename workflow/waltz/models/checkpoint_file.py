@@ -99,9 +99,7 @@ def load_weights(
             f"{where}: {faults_text}; name a checkpoint of this very network, or say in allow_missing why not"
         )
     fitted = {
-        key: weights[key].to(device="cpu", dtype=value.dtype, copy=True)
-        if key in weights
-        else torch.zeros_like(value, device="cpu")
+        key: weights[key].to(dtype=value.dtype, copy=True) if key in weights else torch.zeros_like(value, device="cpu")
         for key, value in own.items()
     }
     network.load_state_dict(fitted, strict=True, assign=any(value.is_meta for value in own.values()))

@@ -31,6 +31,8 @@ PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
 """Weights that are skipped if the repository has them as safetensors too."""
 HUB_CACHE_FOLDER = ".cache"
 """Folder of huggingface_hub with the state of interrupted downloads."""
+META = "meta"
+"""The device of tensors that have a shape and no values."""
 log = logging.getLogger(__name__)
 USER_FOLDER = Path.home() / ".cache" / "waltz"
 """Folder of weights that are fetched outside a study."""
@@ -112,6 +114,7 @@ def load_pretrained(
     network_class: Any,
     head: str = "",
     processor_class: Any = transformers.AutoTokenizer,
+    device: str = "cpu",
     **network_options: Any,
 ) -> tuple[Any, Any]:
     """Return a network, at the precision of its entry, and its tokenizer or processor.
@@ -127,12 +130,15 @@ def load_pretrained(
         head: Head that the class adds to a network, for the error about a checkpoint without it; transformers
             itself fills in random weights there, with a warning at most.
         processor_class: The transformers `Auto...` class of the tokenizer or processor.
+        device: `meta` for weights without values, which are checked all the same; other devices are left to the caller.
         network_options: Further arguments of the network's `from_pretrained`.
     Raises:
         UserError: The weights cannot be had, are not those of the network, or come with code that the entry does not
             trust.
     """
     transformers.utils.logging.disable_progress_bar()
+    if device == META:
+        network_options["device_map"] = META
     source, options = _resolve_source(spec)
     if spec.trust_remote_code and not (COMMIT_HASH.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
         raise UserError(

@@ -45,7 +45,9 @@ def load(spec: ModelSpec, device: Device) -> LanguageModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    model, tokenizer = load_pretrained(spec, transformers.AutoModelForCausalLM, **build_loading_arguments(spec))
+    model, tokenizer = load_pretrained(
+        spec, transformers.AutoModelForCausalLM, device=device.name, **build_loading_arguments(spec)
+    )
     add_chat_template(tokenizer, bool(tokenizer.chat_template), spec)
     return wrap_language_model(spec, move_to_device(model, device, spec), tokenizer, device.name)
 

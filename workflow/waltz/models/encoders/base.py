@@ -1,5 +1,6 @@
 """Base classes of encoders: a network with its tokenizer that reads pixels or regions, or compares two vectors."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ def load_pixel_encoder(
             images = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
             return tokenizer_class.from_pretrained(source, **options), images
 
-    network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors)
+    network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors, device.name)
     return {**_build_common_fields(spec, device, network, tokenizer), "processor": processor}
 
 
@@ -186,7 +187,7 @@ def load_region_encoder(
     Raises:
         UserError: As `load_pixel_encoder` does, or the entry names neither regions nor a detector, or both.
     """
-    network, tokenizer = pretrained.load_pretrained(spec, network_class, head)
+    network, tokenizer = pretrained.load_pretrained(spec, network_class, head, device=device.name)
     if bert_fallback and has_no_vocabulary(tokenizer):
         tokenizer = load_bert_tokenizer(spec)
     provider = load_region_provider(spec, getattr(network.config, width_key), device.name)
@@ -200,6 +201,11 @@ def build_provider_fields(provider: RegionProvider) -> dict[str, Any]:
     regions can differ.
     """
     return {"provider": provider} | ({"images_per_batch": 1} if isinstance(provider, DetectedRegions) else {})
+
+
+def read_scalar(parameter: torch.Tensor) -> float:
+    """Return the value of a parameter with one; not a number on the meta device, which has no values."""
+    return math.nan if parameter.is_meta else float(parameter.detach())
 
 
 def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:

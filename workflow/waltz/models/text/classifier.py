@@ -41,7 +41,9 @@ def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
         UserError: The weights cannot be had, or lack those of the classification head, or the study's `labels` are
             not as many as its classes.
     """
-    network, tokenizer = load_pretrained(spec, transformers.AutoModelForSequenceClassification, "classification head")
+    network, tokenizer = load_pretrained(
+        spec, transformers.AutoModelForSequenceClassification, "classification head", device=device.name
+    )
     return wrap_classifier(spec, network, tokenizer, device.name)
 
 

@@ -69,7 +69,7 @@ def load_masked_model(spec: ModelSpec, device: Device) -> MaskedModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters, such as those of the masked-LM head.
     """
-    network, tokenizer = load_pretrained(spec, transformers.AutoModelForMaskedLM, "masked-LM head")
+    network, tokenizer = load_pretrained(spec, transformers.AutoModelForMaskedLM, "masked-LM head", device=device.name)
     return wrap_masked_model(spec, network, tokenizer, device.name)
 
 

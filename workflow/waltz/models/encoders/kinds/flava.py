@@ -7,7 +7,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import LateFusionEncoder, PixelEncoder, load_pixel_encoder
+from waltz.models.encoders.base import LateFusionEncoder, PixelEncoder, load_pixel_encoder, read_scalar
 from waltz.models.encoders.encoder import States, compute_log_odds
 
 MATCH = 1
@@ -64,4 +64,4 @@ def load_flava(spec: ModelSpec, device: Device) -> Flava:
 def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`."""
     fields = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
-    return FlavaContrastive(**fields, scale=float(fields["network"].flava.logit_scale.detach().exp()))
+    return FlavaContrastive(**fields, scale=read_scalar(fields["network"].flava.logit_scale.exp()))

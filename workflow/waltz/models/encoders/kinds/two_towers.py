@@ -7,7 +7,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec
-from waltz.models.encoders.base import LateFusionEncoder, load_pixel_encoder, pack_linear_layers
+from waltz.models.encoders.base import LateFusionEncoder, load_pixel_encoder, pack_linear_layers, read_scalar
 
 EXCLAMATION_MARK = "!"
 """CLIP's masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
@@ -41,7 +41,7 @@ def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     network = fields["network"]
     pack_linear_layers(network.vision_model.encoder)
     pack_linear_layers(network.text_model.encoder)
-    return Clip(**fields, fallback_mask=EXCLAMATION_MARK, scale=float(network.logit_scale.detach().exp()))
+    return Clip(**fields, fallback_mask=EXCLAMATION_MARK, scale=read_scalar(network.logit_scale.exp()))
 
 
 def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
@@ -57,8 +57,8 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     network = fields["network"]
     return LateFusionEncoder(
         **fields,
-        scale=float(network.logit_scale.detach().exp()),
-        bias=float(network.logit_bias.detach()),
+        scale=read_scalar(network.logit_scale.exp()),
+        bias=read_scalar(network.logit_bias),
         padded_length=fields["max_tokens"],
         probability=True,
     )
@@ -67,4 +67,4 @@ def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
 def load_align(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load an ALIGN by hub id or folder, which divides by a temperature."""
     fields = load_pixel_encoder(spec, device, transformers.AlignModel)
-    return LateFusionEncoder(**fields, scale=1 / float(fields["network"].temperature.detach()))
+    return LateFusionEncoder(**fields, scale=1 / read_scalar(fields["network"].temperature))
