@@ -17,7 +17,7 @@ ORDER = (
     ("attribution",),
     ("consistency",),
     ("reporting", "export"),
-    ("explainer",),
+    ("explainer", "preflight"),
     ("cli",),
 )
 """Rooms from the bottom up; a room may import itself, those next to it and those before it."""

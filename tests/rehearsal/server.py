@@ -24,9 +24,11 @@ RESOLVED = re.compile(r"/(?P<id>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?
 LISTED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)/tree/(?P<revision>[^/]+)(?:/(?P<below>.*))?")
 DESCRIBED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)(?:/revision/(?P<revision>[^/]+))?")
 TRICKLE_BYTES = 1 << 12
+HANG_SECONDS = 2.0
+LOGIN_PAGE = b"<!DOCTYPE html><html><title>Log in</title></html>"
 LARGE = (".bin", ".safetensors")
 
-Kind = Literal["404", "500", "cut", "wrong", "slow"]
+Kind = Literal["404", "500", "cut", "wrong", "slow", "page", "whole", "gated", "hang"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Fault:
     Attributes:
         part: A part of the paths.
         kind: `404` and `500` are statuses; `cut` ends the connection in the middle of the file, `wrong` sends other
-            bytes of the same number, `slow` takes a second.
+            bytes of the same number, `slow` takes a second; `page` is a page to log in, `whole` sends no ranges,
+            `gated` refuses files of a repository whose licence is not accepted, `hang` answers after some seconds.
         times: Answers that are left; each takes one.
     """
 
@@ -71,12 +74,14 @@ class World:
         hub: Repositories by id.
         faults: What goes wrong.
         request_counts: Number of requests by method and path.
+        sent_bytes: Bytes of files that were sent, by path.
     """
 
     urls: dict[str, Path] = field(default_factory=dict)
     hub: dict[str, Repository] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     request_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sent_bytes: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def misbehave(self, part: str, kind: Kind, times: int = 10**9) -> None:
@@ -150,8 +155,14 @@ class _Handler(BaseHTTPRequestHandler):
         split = urlsplit(self.path)
         path = unquote(split.path)
         fault = self.world.fault(self.command, path)
+        if fault == "hang":
+            time.sleep(HANG_SECONDS)
         if fault in ("404", "500"):
             self._status(int(fault))
+        elif fault == "gated":
+            self._status(403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"})
+        elif fault == "page":
+            self._content(LOGIN_PAGE, "text/html; charset=utf-8")
         elif path.startswith(MIRROR):
             url = path.removeprefix(MIRROR) + (f"?{split.query}" if split.query else "")
             file = self.world.urls.get(url)
@@ -212,9 +223,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._json({**info, "private": False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings})
 
     def _json(self, value: Any) -> None:
-        content = json.dumps(value).encode()
+        self._content(json.dumps(value).encode(), "application/json")
+
+    def _content(self, content: bytes, content_type: str) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command == "GET":
@@ -230,24 +243,28 @@ class _Handler(BaseHTTPRequestHandler):
     def _file(self, path: Path, headers: Mapping[str, str], fault: Kind | None) -> None:
         content = path.read_bytes()
         size, start = len(content), 0
-        url = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        ranges = "" if fault == "whole" else self.headers.get("Range", "")
+        url = re.fullmatch(r"bytes=(\d+)-(\d*)", ranges)
         if url and int(url[1]) >= size:
             self._status(416, {"Content-Range": f"bytes */{size}"})
             return
         start = int(url[1]) if url else 0
+        stop = min(int(url[2]) + 1, size) if url and url[2] else size
         self.send_response(206 if url else 200)
         if url:
-            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Type", "application/octet-stream")
-        self.send_header("Content-Length", str(size - start))
+        self.send_header("Content-Length", str(stop - start))
         self.end_headers()
         if self.command == "HEAD":
             return
-        content = content[start:]
+        content = content[start:stop]
+        with self.world.lock:
+            self.world.sent_bytes[unquote(urlsplit(self.path).path)] += len(content)
         if fault == "wrong":
             content = bytes(byte ^ 1 for byte in content)
         if fault == "cut":

@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": "Explain what a model's score, answer or explanation rests on.",
     "foil": "Print the foils of a text.",
     "models": "List the models that a study can name.",
+    "preflight": "Check what a study needs before anything big is downloaded.",
     "tables": "Print the tables of a study that was run.",
     "report": "Print the path of a study's page, or open it.",
     "status": "Print what of a study is done, runs, is skipped, or failed.",

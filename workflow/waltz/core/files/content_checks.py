@@ -16,6 +16,16 @@ from waltz.core.errors import get_first_line
 HEAD_BYTES = 1024
 """Bytes at the start of a file that tell web pages and texts from other files."""
 CHUNK_BYTES = 1 << 20
+STARTS = (
+    ((".gz", ".tgz"), (b"\x1f\x8b",)),
+    ((".tar.bz2",), (b"BZh",)),
+    ((".tar.xz",), (b"\xfd7zXZ",)),
+    ((".zip", ".npz"), (b"PK",)),
+    ((".json", ".jsonl"), (b"{", b"[", b'"', b"\xef\xbb\xbf")),
+    ((".parquet",), (b"PAR1",)),
+    ((".pth", ".pt", ".bin", ".pkl"), (b"PK\x03\x04", b"\x80", b"(", b"}")),
+)
+"""First bytes of files by the ends of their names."""
 PAGE_STARTS = (b"<!doctype html", b"<html", b"<head", b"<body")
 CONTENT_ERRORS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, tarfile.TarError, ijson.JSONError)
 """Errors of readers for a file that is not of its format, or not complete."""
@@ -44,6 +54,24 @@ def find_content_fault(path: Path, name: str) -> str | None:
             except CONTENT_ERRORS as error:
                 fault = get_first_line(error)
             return f"it is no complete {suffixes[0].removeprefix('.')} file: {fault}" if fault else None
+    return None
+
+
+def find_head_fault(head: bytes, name: str) -> str | None:
+    """Return why a file with these first bytes cannot be what its name says, or None.
+
+    Args:
+        head: The first bytes, at most `HEAD_BYTES`.
+        name: Its name at its origin.
+    """
+    lowered = name.lower()
+    if not head:
+        return "it is empty"
+    if is_web_page(head) and not lowered.endswith((".html", ".htm")):
+        return "it is a web page"
+    starts = next((starts for suffixes, starts in STARTS if lowered.endswith(suffixes)), None)
+    if starts and not head.lstrip().startswith(starts):
+        return f"its first bytes are not those of a {Path(lowered).suffix.removeprefix('.')} file"
     return None
 
 

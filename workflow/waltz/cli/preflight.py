@@ -1,0 +1,100 @@
+"""The command `waltz preflight`: check what a study needs before anything big is downloaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from waltz.cli.checkout import find_checkout, start_snakemake
+from waltz.cli.output import create_console, report_errors
+
+if TYPE_CHECKING:
+    from waltz.preflight.checks import Check
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+STUDY_SUFFIXES = (".yaml", ".yml")
+CONFIG = Path("config")
+TIMEOUT_SECONDS = 30.0
+
+
+@app.command()
+def preflight_command(
+    studies: Annotated[
+        list[str] | None, typer.Argument(metavar="STUDY", help="A study or its file; of several files, later ones win.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="File for the checks as JSON.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Folder of Snakemake's profile; $SNAKEMAKE_PROFILE if none is given.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that servers have to answer.")] = TIMEOUT_SECONDS,
+) -> None:
+    """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if something would fail."""
+    with report_errors():
+        target = output.resolve() if output else None
+        named = [str(Path(name).resolve()) if Path(name).suffix in STUDY_SUFFIXES else name for name in studies or []]
+        with chdir(find_checkout()):
+            checks = _check(named, profile, timeout)
+        if target:
+            _write_json(target, checks)
+    _print_checks(checks)
+    if any(check.state == "failure" for check in checks):
+        raise typer.Exit(1)
+
+
+def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[Check]:
+    from waltz.plan.plan import Plan
+    from waltz.plan.read_study import DEFAULT, find_study_files, read_study_files
+    from waltz.preflight.machine import find_profile
+    from waltz.preflight.run import check_study
+
+    files = [
+        file
+        for name in studies or [DEFAULT]
+        for file in (
+            [Path(name)] if Path(name).suffix in STUDY_SUFFIXES else find_study_files({"study": name}, [], CONFIG)
+        )
+    ]
+    plan = Plan.from_study(read_study_files(files, CONFIG))
+    checks = check_study(plan, find_profile(profile), timeout)
+    return [*checks, *_check_jobs(files)]
+
+
+def _check_jobs(files: Sequence[Path]) -> list[Check]:
+    """Return the jobs of each stage that Snakemake would run, or its error."""
+    from waltz.preflight.checks import Check, State
+    from waltz.preflight.machine import count_jobs
+
+    run = start_snakemake(["--dry-run", "--quiet", "--configfile", *map(str, files)], Path.cwd(), quiet=True)
+    if run.returncode:
+        lines = [line.strip() for line in run.stderr.splitlines() if line.strip()]
+        return [Check("work", "snakemake --dry-run", State.FAILURE, f"{lines[-1] if lines else 'failed'}; correct it")]
+    jobs = count_jobs(run.stdout + run.stderr, Path("rules"))
+    return [Check("work", stage, State.OK, f"{count:,} jobs") for stage, count in jobs.items()]
+
+
+def _write_json(file: Path, checks: Sequence[Check]) -> None:
+    from waltz.core.files.atomic import write_text
+
+    write_text(file, json.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False) + "\n")
+
+
+def _print_checks(checks: Sequence[Check]) -> None:
+    """Print all checks, the worst last, and how many there are of each state."""
+    from rich.table import Table
+
+    from waltz.preflight.checks import State
+
+    table = Table("state", "what", "name", "found; what to do")
+    for state in State:
+        for check in checks:
+            if check.state is state:
+                table.add_row(state.value, check.subject, check.name, check.finding)
+    create_console().print(table)
+    counts = [f"{sum(check.state is state for check in checks)} {state.value}" for state in State]
+    typer.echo(f"preflight: {', '.join(counts)}")
