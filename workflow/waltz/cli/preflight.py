@@ -15,6 +15,7 @@ from waltz.cli.checkout import find_checkout, start_snakemake
 from waltz.cli.output import create_console, report_errors
 
 if TYPE_CHECKING:
+    from waltz.plan.plan import Plan
     from waltz.preflight.checks import Check
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -62,11 +63,12 @@ def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[
     ]
     plan = Plan.from_study(read_study_files(files, CONFIG))
     checks = check_study(plan, find_profile(profile), timeout)
-    return [*checks, *_check_jobs(files)]
+    return [*checks, *_check_work(files, plan)]
 
 
-def _check_jobs(files: Sequence[Path]) -> list[Check]:
-    """Return the jobs of each stage that Snakemake would run, or its error."""
+def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
+    """Return the jobs of each stage that Snakemake would run and their estimated GPU hours, or its error."""
+    from waltz.plan.costs import STAGES, compute_costs
     from waltz.preflight.checks import Check, State
     from waltz.preflight.machine import count_jobs
 
@@ -75,7 +77,14 @@ def _check_jobs(files: Sequence[Path]) -> list[Check]:
         lines = [line.strip() for line in run.stderr.splitlines() if line.strip()]
         return [Check("work", "snakemake --dry-run", State.FAILURE, f"{lines[-1] if lines else 'failed'}; correct it")]
     jobs = count_jobs(run.stdout + run.stderr, Path("rules"))
-    return [Check("work", stage, State.OK, f"{count:,} jobs") for stage, count in jobs.items()]
+    costs = compute_costs(plan)
+    hours = {stage: sum(cost.hours for cost in costs if cost.step in steps) for stage, steps in STAGES.items()}
+    return [
+        Check(
+            "work", stage, State.OK, f"{count:,} jobs" + (f", {hours[stage]:,.0f} GPU hours" if stage in hours else "")
+        )
+        for stage, count in jobs.items()
+    ]
 
 
 def _write_json(file: Path, checks: Sequence[Check]) -> None:

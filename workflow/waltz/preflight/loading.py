@@ -20,16 +20,13 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import get_fidelity
 from waltz.model_registry import (
     DECODER_KINDS,
-    DETECTOR_KIND,
-    VILBERT_DETECTOR_KIND,
     ModelSpec,
 )
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders import load_encoder
-from waltz.models.networks.detector_checkpoint import load_detector
-from waltz.models.networks.vilbert_detector_checkpoint import load_vilbert_detector
 from waltz.models.pretrained import META
+from waltz.models.regions import DETECTOR_LOADERS
 from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import load_masked_model
 
@@ -56,12 +53,8 @@ def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str
         spec, weights=str(skeleton), revision="local", detector="", four_bit=False, device_map="", unpack=""
     )
     transformers.utils.logging.set_verbosity_error()  # it prints each list of keys, which is judged here
-    if spec.kind == DETECTOR_KIND:
-        load_detector(skeleton, None, spec.allow_missing)
-        return "keys and shapes fit"
-    if spec.kind == VILBERT_DETECTOR_KIND:
-        config = Path(spec.config)
-        load_vilbert_detector(skeleton, config if config.is_file() else None, spec.allow_missing)
+    if spec.kind in DETECTOR_LOADERS:
+        DETECTOR_LOADERS[spec.kind](skeleton, None, spec.allow_missing)
         return "keys and shapes fit"
     if spec.kind in DECODER_KINDS:
         decoder = replace(load_decoder(local, WITHOUT_VALUES), device="cpu")
