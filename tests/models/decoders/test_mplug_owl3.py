@@ -1,5 +1,6 @@
 """mPLUG-Owl3 as a decoder on a tiny checkpoint in the released layout, against plain forward passes of its network."""
 
+import itertools
 import math
 
 import numpy as np
@@ -119,6 +120,60 @@ def test_values_of_coalitions_are_those_of_plain_forward_passes(folder, decoder,
         expected = logits[-1, list(TARGETS)] if value == FIRST_STEP else logits[range(-3, 0), TARGETS]
         np.testing.assert_allclose(value_row, expected, rtol=0, atol=1e-4)
     assert np.ptp(values, axis=0).min() > 1e-3
+
+
+def compute_all_values(folder, decoder, picture, players, targets):
+    """Logits of the targets for every coalition, read in one pass each: float64 of shape (2 ** players, targets)."""
+    prompt, rows, tiles = players.prompt, [], []
+    masks = np.array(list(itertools.product([False, True], repeat=len(players))))
+    block = [token for token in decoder.build_layout(prompt, picture).block if token != decoder.image_id]
+    for mask in masks:
+        ids = list(players.mask_text(mask[players.text]))
+        at = prompt.image_position
+        rows.append([*ids[:at], *block, *ids[at + 1 :], *targets[:-1]])
+        tiles.append(players.mask_image(decoder, picture, mask[None, players.image])[0].numpy())
+    start = decoder.placeholder_ids[0]
+    counts = np.cumsum([[0, *(token == start for token in row[:-1])] for row in rows], axis=1)
+    first = np.arange(len(rows))[:, None] * len(tiles[0])
+    arrays = {
+        "input_ids": np.array(rows),
+        "media_offset": np.stack([np.broadcast_to(first, counts.shape), first + counts], axis=2),
+        "pixel_values": np.concatenate(tiles),
+    }
+    logits = compute_logits(folder / "model.safetensors", None, arrays, "mplug-owl3")["logits"]
+    return masks, logits[:, range(-len(targets), 0), targets].astype(np.float64)
+
+
+def compute_shapley_values(masks, values):
+    """Shapley values by their definition: the mean over all orders of what a player adds."""
+    count = masks.shape[1]
+    known = {tuple(np.flatnonzero(mask)): value for mask, value in zip(masks, values, strict=True)}
+    phi = np.zeros((count, values.shape[1]))
+    for players, value in known.items():
+        for player in set(range(count)) - set(players):
+            weight = 1 / (count * math.comb(count - 1, len(players)))
+            phi[player] += weight * (known[tuple(sorted((*players, player)))] - value)
+    return phi
+
+
+def test_t_shap_and_cc_shap_are_those_of_all_coalitions_read_alone(folder, decoder):
+    picture = decoder.prepare_image(photo())
+    games = PromptGame(f"{PLACEHOLDER}no!", "!", (70, 41)), PromptGame(f"{PLACEHOLDER}no??", "??", TARGETS)
+    settings = PromptSettings(profile="equations", evaluations=64, value="logit")
+    (pair,) = attribute_pairs(decoder, picture, [games], settings)
+    ratios = []
+    for game, side in zip(games, (pair.answer, pair.explanation), strict=True):
+        attribution = side.attribution
+        assert len(attribution.players) == 6  # two letters and 2 x 2 patches
+        assert attribution.estimate.exact
+        phi = compute_shapley_values(*compute_all_values(folder, decoder, picture, attribution.players, game.targets))
+        np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=1e-4)
+        assert np.abs(phi).max(axis=1).min() > 1e-3
+        ratios.append((phi / np.abs(phi).sum(axis=0)).mean(axis=1))
+        text_share = np.abs(ratios[-1][attribution.text]).sum() / np.abs(ratios[-1]).sum()
+        assert attribution.t_shap.value == pytest.approx(text_share, abs=1e-4)
+    cosine = ratios[0] @ ratios[1] / np.linalg.norm(ratios[0]) / np.linalg.norm(ratios[1])
+    assert pair.cc_shap.value == pytest.approx(cosine, abs=1e-3)
 
 
 def test_equations_mask_a_patch_in_its_tile_and_in_the_whole_image(decoder):
