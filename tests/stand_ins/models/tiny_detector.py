@@ -9,6 +9,8 @@ import torch
 import yaml
 from torch.nn import functional
 
+from stand_ins.models.random_weights import RandomWeights
+
 BLOCKS = {"res2": (1, 4, 8), "res3": (2, 6, 12), "res4": (2, 8, 16), "res5": (3, 6, 12)}
 """Blocks, inner and outer channels."""
 STEM, HIDDEN, CLASSES, ATTRIBUTES = 6, 10, 7, 5
@@ -25,23 +27,10 @@ CONFIG: dict[str, Any] = {
 
 def tiny_weights(seed: int = 0, counters: bool = True) -> dict[str, torch.Tensor]:
     """Random weights whose states neither vanish nor grow, so that boxes, classes and features differ."""
-    draw = torch.Generator().manual_seed(seed)
-    weights: dict[str, torch.Tensor] = {}
-
-    def normal(*shape: int, spread: float = 1.0) -> torch.Tensor:
-        return torch.randn(shape, generator=draw) * spread
-
-    def linear(key: str, *shape: int, spread: float = 1.0, bias: bool = True) -> None:
-        weights[f"{key}.weight"] = normal(*shape, spread=spread / math.sqrt(math.prod(shape[1:])))
-        if bias:
-            weights[f"{key}.bias"] = normal(shape[0], spread=0.1)
+    weights = RandomWeights(seed)
 
     def convolution(key: str, *shape: int) -> None:
-        linear(key, *shape, spread=1.4, bias=False)
-        weights[f"{key}.norm.weight"] = 1 + normal(shape[0], spread=0.2)
-        weights[f"{key}.norm.bias"] = normal(shape[0], spread=0.2)
-        weights[f"{key}.norm.running_mean"] = normal(shape[0], spread=0.2)
-        weights[f"{key}.norm.running_var"] = 0.5 + torch.rand(shape[0], generator=draw)
+        weights.add_convolution(key, f"{key}.norm", *shape)
         if counters:
             weights[f"{key}.norm.num_batches_tracked"] = torch.tensor(3)
 
@@ -60,17 +49,17 @@ def tiny_weights(seed: int = 0, counters: bool = True) -> dict[str, torch.Tensor
     sizes = [(size, ratio) for size in (24, 48) for ratio in (0.5, 1, 2)]
     corners = [(size / math.sqrt(ratio) / 2, size * math.sqrt(ratio) / 2) for size, ratio in sizes]
     anchors = torch.tensor([(-right, -down, right, down) for right, down in corners])
-    weights["proposal_generator.anchor_generator.cell_anchors.0"] = anchors + normal(*anchors.shape)
-    linear("proposal_generator.rpn_head.conv", HIDDEN, BLOCKS["res4"][2], 3, 3)
-    linear("proposal_generator.rpn_head.objectness_logits", len(anchors), HIDDEN, 1, 1)
-    linear("proposal_generator.rpn_head.anchor_deltas", 4 * len(anchors), HIDDEN, 1, 1, spread=0.3)
+    weights["proposal_generator.anchor_generator.cell_anchors.0"] = anchors + weights.normal(*anchors.shape)
+    weights.add_linear("proposal_generator.rpn_head.conv", HIDDEN, BLOCKS["res4"][2], 3, 3)
+    weights.add_linear("proposal_generator.rpn_head.objectness_logits", len(anchors), HIDDEN, 1, 1)
+    weights.add_linear("proposal_generator.rpn_head.anchor_deltas", 4 * len(anchors), HIDDEN, 1, 1, spread=0.3)
     heads = "roi_heads.box_predictor"
-    linear(f"{heads}.cls_score", CLASSES + 1, WIDTH, spread=2)
-    linear(f"{heads}.bbox_pred", 4 * CLASSES, WIDTH, spread=2)
-    linear(f"{heads}.cls_embedding", CLASSES + 1, WIDTH // 8, bias=False)
-    linear(f"{heads}.fc_attr", WIDTH // 4, WIDTH + WIDTH // 8)
-    linear(f"{heads}.attr_score", ATTRIBUTES + 1, WIDTH // 4, spread=2)
-    return weights
+    weights.add_linear(f"{heads}.cls_score", CLASSES + 1, WIDTH, spread=2)
+    weights.add_linear(f"{heads}.bbox_pred", 4 * CLASSES, WIDTH, spread=2)
+    weights.add_linear(f"{heads}.cls_embedding", CLASSES + 1, WIDTH // 8, bias=False)
+    weights.add_linear(f"{heads}.fc_attr", WIDTH // 4, WIDTH + WIDTH // 8)
+    weights.add_linear(f"{heads}.attr_score", ATTRIBUTES + 1, WIDTH // 4, spread=2)
+    return dict(weights)
 
 
 def save_tiny(folder: Path, weights: dict[str, torch.Tensor] | None = None, config: Any = CONFIG) -> Path:

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from stand_ins.models.random_weights import RandomWeights
+
 STAGES = {"layer1": (1, 4, 8), "layer2": (2, 8, 12), "layer3": (2, 8, 16), "layer4": (1, 12, 20)}
 """Blocks, inner and outer channels."""
 STEM, GROUPS, CHANNELS, CELLS, WIDTH, HIDDEN, CLASSES = 6, 2, 10, 3, 14, 9, 7
@@ -26,58 +28,38 @@ CONFIG: dict[str, Any] = {
 
 def tiny_pyramid_weights(seed: int = 0, width: int = WIDTH) -> dict[str, torch.Tensor]:
     """Random weights whose states neither vanish nor grow, so that boxes, classes and features differ."""
-    draw = torch.Generator().manual_seed(seed)
-    weights: dict[str, torch.Tensor] = {}
-
-    def normal(*shape: int, spread: float = 1.0) -> torch.Tensor:
-        return torch.randn(shape, generator=draw) * spread
-
-    def linear(key: str, *shape: int, spread: float = 1.0, bias: bool = True) -> None:
-        weights[f"{key}.weight"] = normal(*shape, spread=spread / math.sqrt(math.prod(shape[1:])))
-        if bias:
-            weights[f"{key}.bias"] = normal(shape[0], spread=0.1)
-
-    def norm(key: str, channels: int) -> None:
-        weights[f"{key}.weight"] = 1 + normal(channels, spread=0.2)
-        weights[f"{key}.bias"] = normal(channels, spread=0.2)
-        weights[f"{key}.running_mean"] = normal(channels, spread=0.2)
-        weights[f"{key}.running_var"] = 0.5 + torch.rand(channels, generator=draw)
-
-    def convolution(key: str, norm_key: str, *shape: int) -> None:
-        linear(key, *shape, spread=1.4, bias=False)
-        norm(norm_key, shape[0])
-
+    weights = RandomWeights(seed)
     body = "backbone.body"
-    convolution(f"{body}.stem.conv1", f"{body}.stem.bn1", STEM, 3, 7, 7)
+    weights.add_convolution(f"{body}.stem.conv1", f"{body}.stem.bn1", STEM, 3, 7, 7)
     weights[f"{body}.stem.conv1.weight"] /= 60  # pixels are of that size
     inputs = STEM
     for number, (stage, (blocks, inner, outputs)) in enumerate(STAGES.items(), start=1):
         for block in range(blocks):
             where = f"{body}.{stage}.{block}"
             if block == 0:
-                convolution(f"{where}.downsample.0", f"{where}.downsample.1", outputs, inputs, 1, 1)
-            convolution(f"{where}.conv1", f"{where}.bn1", inner, inputs, 1, 1)
-            convolution(f"{where}.conv2", f"{where}.bn2", inner, inner // GROUPS, 3, 3)
-            convolution(f"{where}.conv3", f"{where}.bn3", outputs, inner, 1, 1)
+                weights.add_convolution(f"{where}.downsample.0", f"{where}.downsample.1", outputs, inputs, 1, 1)
+            weights.add_convolution(f"{where}.conv1", f"{where}.bn1", inner, inputs, 1, 1)
+            weights.add_convolution(f"{where}.conv2", f"{where}.bn2", inner, inner // GROUPS, 3, 3)
+            weights.add_convolution(f"{where}.conv3", f"{where}.bn3", outputs, inner, 1, 1)
             inputs = outputs
-        linear(f"backbone.fpn.fpn_inner{number}", CHANNELS, outputs, 1, 1, spread=0.3)
-        linear(f"backbone.fpn.fpn_layer{number}", CHANNELS, CHANNELS, 3, 3)
+        weights.add_linear(f"backbone.fpn.fpn_inner{number}", CHANNELS, outputs, 1, 1, spread=0.3)
+        weights.add_linear(f"backbone.fpn.fpn_layer{number}", CHANNELS, CHANNELS, 3, 3)
     for number in range(5):
         size = 8 * 2**number
         anchors = torch.tensor([[-size, -size / 2, size, size / 2], [-size / 2, -size, size / 2, size]])
-        weights[f"rpn.anchor_generator.cell_anchors.{number}"] = (anchors + normal(2, 4)).round()
-    linear("rpn.head.conv", CHANNELS, CHANNELS, 3, 3)
-    linear("rpn.head.cls_logits", 2, CHANNELS, 1, 1)
-    linear("rpn.head.bbox_pred", 8, CHANNELS, 1, 1, spread=0.3)
+        weights[f"rpn.anchor_generator.cell_anchors.{number}"] = (anchors + weights.normal(2, 4)).round()
+    weights.add_linear("rpn.head.conv", CHANNELS, CHANNELS, 3, 3)
+    weights.add_linear("rpn.head.cls_logits", 2, CHANNELS, 1, 1)
+    weights.add_linear("rpn.head.bbox_pred", 8, CHANNELS, 1, 1, spread=0.3)
     box = "roi_heads.box"
-    linear(f"{box}.feature_extractor.fc6", width, CHANNELS * CELLS**2, spread=0.5)
-    linear(f"{box}.feature_extractor.fc7", HIDDEN, width)
-    linear(f"{box}.predictor.cls_score", 1 + CLASSES, HIDDEN, spread=2)
-    linear(f"{box}.predictor.bbox_pred", 4 + 4 * CLASSES, HIDDEN)
-    linear(f"{box}.predictor.cls_embed", 1 + CLASSES, 4, bias=False)
-    linear(f"{box}.predictor.attr_linear1", 5, HIDDEN + 4)
-    linear(f"{box}.predictor.attr_linear2", 3, 5)
-    return weights
+    weights.add_linear(f"{box}.feature_extractor.fc6", width, CHANNELS * CELLS**2, spread=0.5)
+    weights.add_linear(f"{box}.feature_extractor.fc7", HIDDEN, width)
+    weights.add_linear(f"{box}.predictor.cls_score", 1 + CLASSES, HIDDEN, spread=2)
+    weights.add_linear(f"{box}.predictor.bbox_pred", 4 + 4 * CLASSES, HIDDEN)
+    weights.add_linear(f"{box}.predictor.cls_embed", 1 + CLASSES, 4, bias=False)
+    weights.add_linear(f"{box}.predictor.attr_linear1", 5, HIDDEN + 4)
+    weights.add_linear(f"{box}.predictor.attr_linear2", 3, 5)
+    return dict(weights)
 
 
 def save_tiny_pyramid(folder: Path, weights: dict[str, torch.Tensor] | None = None) -> Path:

@@ -57,11 +57,6 @@ class SideNetwork(Network):
 
     image_id: int = 0
 
-    def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return embeddings of ids, of shape (rows, positions, width)."""
-        embeddings: torch.Tensor = self.model.language_model.get_input_embeddings()(ids)
-        return embeddings
-
     def compute_logits(
         self,
         ids: torch.Tensor,

@@ -160,6 +160,11 @@ class MplugOwl3(nn.Module):
         """Settings of generations: the defaults of transformers, as the release uses them."""
         return self.language_model.generation_config
 
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the embeddings of ids of the text."""
+        embeddings: nn.Module = self.language_model.get_input_embeddings()
+        return embeddings
+
     @property
     def side(self) -> int:
         """Side of a tile in pixels."""
