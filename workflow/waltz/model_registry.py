@@ -52,6 +52,8 @@ UNPACK_FORMATS = ("folder", "spanbert")
 """Formats that an archive of weights can be unpacked to; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a parameter by dtype."""
+COMMIT = re.compile("[0-9a-f]{40}")
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 NOT_RECORDED = "not recorded"
 """Revision of a recorded model where the study gives none."""
 DECISIVE_FIELDS = (
@@ -290,6 +292,11 @@ def get_package_folder(spec: ModelSpec, folder: str) -> str:
 def is_hub_snapshot(spec: ModelSpec) -> bool:
     """Return whether a model is fetched completely from the hub, at the commit of the lock file."""
     return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not is_packaged(spec)
+
+
+def is_in_hub_cache(spec: ModelSpec) -> bool:
+    """Return whether a model is loaded from the hub's cache, at the commit of its entry."""
+    return bool(COMMIT.fullmatch(spec.revision) and HUB_ID.fullmatch(spec.weights))
 
 
 def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:

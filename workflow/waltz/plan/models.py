@@ -16,6 +16,7 @@ from waltz.model_registry import (
     estimate_gpu_memory,
     get_encoder_module,
     is_hub_snapshot,
+    is_in_hub_cache,
     is_packaged,
     list_detector_files,
     list_downloads,
@@ -93,6 +94,15 @@ class Models:
         return {self.specs[name].weights: spec.weights for name, spec in self.run_here.items() if is_hub_snapshot(spec)}
 
     @cached_property
+    def cached(self) -> dict[str, str]:
+        """File that says that a model lies in the hub's cache, by the name of each model that is loaded from there."""
+        return {
+            name: f"{self.folder}/cached/{spec.weights}@{spec.revision}"
+            for name, spec in self.run_here.items()
+            if is_in_hub_cache(spec)
+        }
+
+    @cached_property
     def packages(self) -> dict[str, ModelSpec]:
         """Models whose weights come in a Python package, by the folder of the weights."""
         return {self.specs[name].weights: spec for name, spec in self.run_here.items() if is_packaged(spec)}
@@ -107,7 +117,7 @@ class Models:
         """Paths of all that is fetched, unpacked or taken out of an archive."""
         unpacked = {self.specs[name].weights for name, spec in self.run_here.items() if spec.unpack}
         members = {self.specs[name].answers for name, spec in self.run_here.items() if get_archive_member(spec.answers)}
-        return {*self.web_files, *self.snapshots, *self.packages, *unpacked, *members}
+        return {*self.web_files, *self.snapshots, *self.cached.values(), *self.packages, *unpacked, *members}
 
     def list_archives(self, name: str) -> list[str]:
         """Return the fetched files that the weights of a model are unpacked from."""
@@ -138,7 +148,8 @@ class Models:
             spec = self.specs[name]
             if spec.recorded:
                 continue
-            files += [spec.weights] if spec.weights in self.fetched else list_weight_files(spec)
+            weights = self.cached.get(name, spec.weights)
+            files += [weights] if weights in self.fetched else list_weight_files(spec)
         return files
 
     def list_files(self, *names: str) -> list[str]:

@@ -451,6 +451,16 @@ class Plan:
             " pip install -c constraints.txt -e '.[gpu]'"
         )
 
+    @cached_property
+    def loaded_models(self) -> list[str]:
+        """Models that jobs of the study load, in any stage."""
+        built = [name for key in self.study.instruments for name in self.list_proposing_models(key)]
+        filters = [name for key in self.study.instruments for name in self.get_filter_models(key).values()]
+        judges = [*filters, *self.audit_models.values(), *self.probe_judges.values()]
+        runs = [run.model for run in (*self.scored, *self.attributed, *self.tested)]
+        helpers = [*self.helpers, *self.judges] if self.tested else []
+        return list(dict.fromkeys([*built, *judges, *self.repairing_models, *runs, *helpers]))
+
     # Runs of each stage
 
     def _runs(self, models: Iterable[str], groups: Iterable[str], select: Callable[[str, str], list[str]]) -> list[Run]:

@@ -1,0 +1,152 @@
+"""Models from a stand-in of the hub: in a folder at the locked commit, and in the hub's cache at a given one."""
+
+import http.server
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from waltz.core.errors import UserError
+from waltz.core.files.downloads import read_recorded, record_download
+from waltz.models.hub import fetch_snapshot, fetch_to_cache
+
+FILES = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"pickled", "tf_model.h5": b"other"}
+COMMIT, NEWER = "a" * 40, "b" * 40
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    newest = COMMIT
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        path = self.path.partition("?")[0]
+        files = [{"rfilename": name} for name in FILES]
+        if path.startswith("/api/models/org/model/tree/"):
+            tree = [{"type": "file", "path": name, "size": len(FILES[name]), "oid": "0" * 40} for name in FILES]
+            self._send(json.dumps(tree).encode(), path.rsplit("/", 1)[1])
+        elif path.startswith("/api/models/org/model"):
+            revision = path.partition("/revision/")[2] or type(self).newest
+            self._send(json.dumps({"id": "org/model", "sha": revision, "siblings": files}).encode(), revision)
+        elif path.startswith("/org/model/resolve/"):
+            commit, name = path.removeprefix("/org/model/resolve/").split("/", 1)
+            self._send(FILES[name], commit)
+        else:
+            self.send_error(404)
+
+    def _send(self, body, commit):
+        self.send_response(200)
+        for key, value in {"Content-Length": len(body), "ETag": f'"{hash(body)}"', "X-Repo-Commit": commit}.items():
+            self.send_header(key, str(value))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(Hub, "newest", COMMIT)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    yield
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def snapshot(hub, tmp_path):
+    return lambda folder: fetch_snapshot("org/model", tmp_path / folder, tmp_path / "lock.yaml")
+
+
+def test_the_first_commit_is_locked_and_a_newer_one_is_not_taken(snapshot, tmp_path, monkeypatch):
+    assert snapshot("one") == COMMIT
+    assert {file.name for file in (tmp_path / "one").iterdir()} == {"config.json", "model.safetensors"}
+    monkeypatch.setattr(Hub, "newest", NEWER)
+    assert snapshot("two") == COMMIT
+    assert read_recorded(tmp_path / "lock.yaml", "org/model", "commit") == COMMIT
+
+
+def test_an_unavailable_model_is_refused_in_one_line(snapshot, tmp_path, monkeypatch):
+    record_download(tmp_path / "lock.yaml", "org/model", {"commit": COMMIT})
+    monkeypatch.setattr(Hub, "do_GET", lambda self: self.send_error(404))
+    with pytest.raises(
+        UserError, match=f"^org/model: cannot be had from the hub at commit {COMMIT}, .*check the network"
+    ) as error:
+        snapshot("one")
+    assert "\n" not in str(error.value)
+    assert not Path(tmp_path / "one").exists()
+
+
+@pytest.fixture
+def cache(hub, tmp_path):
+    """Fetches a model into a cache of its own, and returns what the marker says."""
+
+    def fetch() -> str:
+        fetch_to_cache("org/model", COMMIT, tmp_path / "weights/marker", wait=lambda _: None)
+        return (tmp_path / "weights/marker").read_text()
+
+    return fetch
+
+
+CACHED = f"cache/models--org--model/snapshots/{COMMIT}"
+
+
+def test_a_model_at_a_commit_lies_in_the_cache_once(cache, tmp_path):
+    assert cache() == f"org/model {COMMIT}\n"
+    assert {file.name for file in (tmp_path / CACHED).iterdir()} == {"config.json", "model.safetensors"}
+
+
+def test_a_filled_cache_suffices_without_a_network(cache, tmp_path, monkeypatch):
+    cache()
+    (tmp_path / "weights/marker").unlink()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert cache() == f"org/model {COMMIT}\n"
+    (tmp_path / "weights/marker").unlink()
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model.safetensors"}}
+    (tmp_path / CACHED / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(UserError, match=f"hf download org/model --revision {COMMIT}"):
+        cache()
+    assert not (tmp_path / "weights/marker").exists()
+
+
+def test_a_gated_model_names_the_page_to_accept_and_is_tried_once(cache, monkeypatch):
+    requests = []
+
+    def refuse(self):
+        requests.append(self.path)
+        self.send_response(403)
+        self.send_header("X-Error-Code", "GatedRepo")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    monkeypatch.setattr(Hub, "do_GET", refuse)
+    with pytest.raises(UserError, match=r"accept its licence at http://127\.0\.0\.1:\d+/org/model and log in") as error:
+        cache()
+    assert "\n" not in str(error.value)
+    assert len(requests) == 1
+
+
+def test_a_hub_that_is_down_is_tried_again(cache, monkeypatch):
+    answer, refused = Hub.do_GET, []
+
+    def refuse_twice(self):
+        if len(refused) < 2:
+            refused.append(self.path)
+            self.send_error(500)
+        else:
+            answer(self)
+
+    monkeypatch.setattr(Hub, "do_GET", refuse_twice)
+    assert cache() == f"org/model {COMMIT}\n"
+    assert len(refused) == 2

@@ -1,0 +1,11 @@
+"""Fetch one model of the hub into the hub's cache."""
+
+from pathlib import Path
+
+from waltz.core.job_records import log_job
+from waltz.models.hub import fetch_to_cache
+
+wildcards = snakemake.wildcards
+
+with log_job(snakemake.log[0]):
+    fetch_to_cache(wildcards.repository, wildcards.commit, Path(snakemake.output.marker))

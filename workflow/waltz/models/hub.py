@@ -1,0 +1,149 @@
+"""Models of the hub, downloaded at a commit: into a folder, or into the hub's own cache."""
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import huggingface_hub
+from huggingface_hub.errors import (
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.atomic import write_text
+from waltz.core.files.downloads import ATTEMPTS, WAIT_SECONDS, compute_sha256, read_recorded, record_download
+
+OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
+"""Weights of other frameworks."""
+PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
+"""Weights that are skipped if the repository has them as safetensors too."""
+FINAL_ERRORS = (RepositoryNotFoundError, RevisionNotFoundError, OfflineModeIsEnabled)
+"""Errors of the hub that a retry does not change."""
+HUB_CACHE_FOLDER = ".cache"
+"""Folder of huggingface_hub with the state of interrupted downloads."""
+log = logging.getLogger(__name__)
+
+
+def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[float], None] = time.sleep) -> str:
+    """Fetch the files of a repository into a folder, at the commit that the lock file holds or records now.
+
+    Partial downloads stay next to the folder, so that a later run continues them. Large files are compared with the
+    checksums of the hub, which its own client does not do.
+
+    Args:
+        folder: Destination; it appears when it is complete.
+        wait: Called with the seconds between two attempts.
+    Returns:
+        The commit.
+    Raises:
+        UserError: The repository cannot be had, or not at that commit.
+    """
+    locked = read_recorded(lock, repository, "commit")
+    partial = folder.with_name(f".{folder.name}.part")
+    try:
+        commit = _download_repeatedly(repository, locked, partial, wait)
+    except Exception as error:  # errors of the client, of requests, of httpx and of the file system
+        at_commit = f" at commit {locked}, which {lock} holds" if locked else ""
+        raise UserError(
+            f"{repository}: cannot be had from the hub{at_commit}: {get_first_line(error)};"
+            f" {_advise(repository, error)}, or copy its files to {folder} and run `snakemake --touch {folder}`"
+        ) from error
+    record_download(lock, repository, {"commit": commit})
+    shutil.rmtree(partial / HUB_CACHE_FOLDER, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.replace(folder)
+    return commit
+
+
+def fetch_to_cache(repository: str, commit: str, marker: Path, wait: Callable[[float], None] = time.sleep) -> None:
+    """Fetch the files of a repository at a commit into the hub's cache, and write a file that says so.
+
+    Where the hub cannot be reached, a cache that holds the model suffices.
+
+    Args:
+        wait: Called with the seconds between two attempts.
+    Raises:
+        UserError: The repository cannot be had at that commit.
+    """
+    try:
+        _download_repeatedly(repository, commit, None, wait)
+    except Exception as error:  # as in `fetch_snapshot`
+        if not _is_cached(repository, commit):
+            raise UserError(
+                f"{repository}: cannot be had from the hub at commit {commit}: {get_first_line(error)};"
+                f" {_advise(repository, error)}, or fill the hub's cache elsewhere with"
+                f" `hf download {repository} --revision {commit}` and copy it"
+            ) from error
+        log.warning("%s: taken from the hub's cache: %s", repository, get_first_line(error))
+    write_text(marker, f"{repository} {commit}\n")
+
+
+def _advise(repository: str, error: Exception) -> str:
+    """Return what to do about an error of the hub."""
+    if isinstance(error, GatedRepoError):
+        return (
+            f"accept its licence at {huggingface_hub.constants.ENDPOINT}/{repository} and log in with `hf auth login`"
+        )
+    return "check the network, log in with `hf auth login` where its licence has to be accepted"
+
+
+def _is_cached(repository: str, commit: str) -> bool:
+    """Return whether the hub's cache holds the weights of a repository, with all files of one index if it has any."""
+    try:
+        folder = Path(
+            huggingface_hub.snapshot_download(
+                repository,
+                revision=commit,
+                local_files_only=True,
+                ignore_patterns=[*OTHER_FRAMEWORKS, *PICKLE_PATTERNS],
+            )
+        )
+    except LocalEntryNotFoundError:
+        return False
+    indices = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.index.json")]
+    if indices:
+        return any(all((folder / name).is_file() for name in set(index["weight_map"].values())) for index in indices)
+    return any(file.match(pattern) for file in folder.iterdir() for pattern in ("*.safetensors", *PICKLE_PATTERNS))
+
+
+def _download_repeatedly(
+    repository: str, commit: str | None, target: Path | None, wait: Callable[[float], None]
+) -> str:
+    """Call `_download` until it succeeds or its error is final, at most `ATTEMPTS` times."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return _download(repository, commit, target)
+        except FINAL_ERRORS:
+            raise
+        except Exception as error:  # errors of the client, of requests, of httpx and of the file system
+            log.warning("%s, attempt %d of %d: %s", repository, attempt, ATTEMPTS, get_first_line(error))
+        wait(WAIT_SECONDS * 2 ** (attempt - 1))
+    return _download(repository, commit, target)
+
+
+def _download(repository: str, commit: str | None, target: Path | None) -> str:
+    """Fetch the missing files of a repository, and return its commit.
+
+    Args:
+        target: Folder of the files; None for the hub's cache.
+    """
+    api = huggingface_hub.HfApi()
+    info = api.model_info(repository, revision=commit, files_metadata=True)
+    files = info.siblings or []
+    has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
+    ignored = [*OTHER_FRAMEWORKS, *(PICKLE_PATTERNS if has_safetensors else ())]
+    folder = api.snapshot_download(repository, revision=str(info.sha), local_dir=target, ignore_patterns=ignored)
+    for file in files:
+        path = Path(folder) / file.rfilename
+        if file.lfs is not None and path.is_file() and (arrived := compute_sha256(path)) != file.lfs.sha256:
+            path.resolve().unlink()
+            path.unlink(missing_ok=True)
+            raise OSError(f"{file.rfilename} came with sha256 {arrived}, not {file.lfs.sha256}")
+    return str(info.sha)
