@@ -288,9 +288,10 @@ class ReportingPlan:
     def sample_folders(self) -> dict[str, tuple[str, str]]:
         """Content and kind of model of each folder of sample figures."""
         plan, folders = self.plan, {}
+        attributed = {run.model for run in plan.attributed}
         encoders = plan.select_attributed_models("encoder") if plan.study.reporting.samples else []
         for name in encoders:
-            if plan.models[name].kind != "ruler":
+            if name in attributed and plan.models[name].kind != "ruler":
                 folders[f"samples/{name}"] = ("samples", "encoder")
         explained = {run.model for run in plan.explained}
         for shows, names in (
