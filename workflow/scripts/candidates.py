@@ -4,8 +4,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, show_progress, write_record
@@ -16,7 +14,9 @@ output, params, instrument = snakemake.output, snakemake.params, snakemake.wildc
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
-    rows = select_splits(pq.read_table(snakemake.input.rows).to_pylist(), params.settings.get("splits"), instrument)
+    rows = select_splits(
+        parquet.read_table(snakemake.input.rows).to_pylist(), params.settings.get("splits"), instrument
+    )
     refusals: Counter[str] = Counter()
     with show_progress(len(rows), "slot", instrument) as bar:
         options = MakerOptions()

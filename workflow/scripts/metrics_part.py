@@ -1,7 +1,5 @@
 """Every metric of the models of one kind on one group of data sets."""
 
-import pyarrow.parquet as pq
-
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
@@ -17,7 +15,7 @@ with log_job(snakemake.log[0]):
     probes = [row for file in snakemake.input.probes for row in parquet.read_rows(file, CONDITIONS)]
     questions = {}
     for (name, entry), file in zip(params.questions.items(), snakemake.input.questions, strict=True):
-        rows = pq.read_table(file).to_pylist()
+        rows = parquet.read_table(file).to_pylist()
         questions[name], _ = select_questions(name, rows, entry["size"], params.seed, entry.get("choice"))
     how = Resampling(params.resamples, params.confidence, params.seed)
     metrics = build_metric_rows(

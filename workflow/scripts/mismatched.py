@@ -2,8 +2,6 @@
 
 import time
 
-import pyarrow.parquet as pq
-
 from waltz.core.files import parquet
 from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import BENCHMARK
@@ -13,7 +11,7 @@ params = snakemake.params
 
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
-    rows = [row for file in snakemake.input.rows for row in pq.read_table(file).to_pylist()]
+    rows = [row for file in snakemake.input.rows for row in parquet.read_table(file).to_pylist()]
     items, unusable = build_mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
     parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
     write_record(

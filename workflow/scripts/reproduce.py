@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_records import log_job, show_progress
@@ -14,7 +12,7 @@ from waltz.foils.reproduction import measure_reproduction, render_markdown
 inputs, output, released = snakemake.input, snakemake.output, snakemake.params.released
 
 with log_job(snakemake.log[0]), show_progress(len(released), "instrument", "reproduced") as bar:
-    tables = [pq.read_table(file, columns=["source_id", "caption"]) for file in inputs.captions]
+    tables = [parquet.read_table(file, columns=["source_id", "caption"]) for file in inputs.captions]
     captions = {row["source_id"]: row["caption"] for table in tables for row in table.to_pylist()}
     shares, misses = [], []
     for instrument in released:

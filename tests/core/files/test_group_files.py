@@ -16,17 +16,16 @@ from waltz.core.files.group_files import (
 from waltz.core.schema import Layout
 
 LAYOUT = Layout("numbers", pa.schema([("item_id", pa.string()), ("n", pa.int64())]), ("item_id",))
-MODEL = {"name": "clip"}
 
 
-def written(folder, name, ids):
+def written(folder, name, ids, model="clip"):
     """One shard of two data sets; the second has no rows."""
     (folder / "rows.parquet").write_bytes(b"rows")
     files = list_dataset_files({"a": {"form": "pairs"}, "b": {}}, [str(folder / "rows.parquet")] * 2)
     rows = [{"item_id": item, "n": int(item)} for item in ids]
     results = (DatasetResult(file, {"rows": rows if file.name == "a" else []}, 5, {"ties": 1}) for file in files)
     path, record = str(folder / f"{name}.parquet"), str(folder / f"{name}.run.json")
-    write_results({"rows": (path, LAYOUT)}, record, results, model=MODEL, seed=3)
+    write_results({"rows": (path, LAYOUT)}, record, results, model={"name": model}, seed=3)
     return path, record
 
 
@@ -52,6 +51,16 @@ def test_shards_are_merged_in_order_and_keep_their_model(tmp_path):
     rows = read_run_rows([tmp_path / "m.parquet"], LAYOUT)["clip", "a"]
     assert [row["n"] for row in rows] == [1, 2, 3]
     assert len(json.loads((tmp_path / "m.run.json").read_text())) == 4
+
+
+def test_a_file_in_the_place_of_another_is_refused(tmp_path):
+    clip, lxmert = (written(tmp_path, name, ["1"], name)[0] for name in ("clip", "lxmert"))
+    with pytest.raises(UserError, match=r"lxmert\.parquet: holds lxmert on a, expected clip on a: .* delete it"):
+        read_runs([lxmert], LAYOUT, [("clip", "a")])
+    with pytest.raises(UserError, match=r"clip\.parquet: holds clip on a, as .*clip\.parquet does"):
+        read_runs([clip, clip], LAYOUT)
+    with pytest.raises(UserError, match=r"lxmert\.parquet: is of another model or group than .*clip\.parquet"):
+        merge_shards([clip, lxmert], [], str(tmp_path / "m.parquet"), str(tmp_path / "m.json"), LAYOUT, ["item_id"])
 
 
 def test_a_file_without_a_data_set_is_named(tmp_path):

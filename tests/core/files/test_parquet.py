@@ -1,5 +1,7 @@
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -132,3 +134,17 @@ def test_a_reader_that_fails_midway_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
         parquet.write_rows(tmp_path / "rows.parquet", broken(), CAPTIONS, batch=2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_bit_of_the_rows_is_an_error(tmp_path):
+    file, draw = tmp_path / "zoo.parquet", Random(0)
+    rows = [{"id": f"{draw.random()}", "count": draw.randrange(2**31)} for _ in range(500)]
+    parquet.write(file, parquet.build_table(rows, LAYOUT), LAYOUT)
+    whole = file.read_bytes()
+    pages_end = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for place in draw.sample(range(4, pages_end), 200):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << draw.randrange(8)
+        file.write_bytes(changed)
+        with suppress(UserError):
+            assert parquet.read_rows(file, LAYOUT) == rows  # a bit of a page's header that decides nothing

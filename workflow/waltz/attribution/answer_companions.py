@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from waltz.attribution.companions import Credit, compute_perceptual_score
 from waltz.attribution.mm_shap import compute_ablated_values
+from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.core.job_records import show_progress
@@ -46,7 +46,7 @@ def compute_answer_companions(
     """
     rows: list[dict[str, Any]] = []
     for dataset in datasets:
-        source = pq.read_table(dataset.rows).to_pylist()
+        source = parquet.read_table(dataset.rows).to_pylist()
         questions, _ = select_questions(
             dataset.name, source, dataset.settings["size"], seed, dataset.settings.get("choice")
         )

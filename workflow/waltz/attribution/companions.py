@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
@@ -65,7 +64,7 @@ def compute_companions(
         repeats: Number of permutations of one modality.
     """
     rows: list[dict[str, Any]] = []
-    pairs = [dataset for dataset in datasets if "condition" not in pq.read_schema(dataset.rows).names]
+    pairs = [dataset for dataset in datasets if "condition" not in parquet.read_schema(dataset.rows).names]
     with show_progress(len(pairs), "data set", encoder.spec.name) as bar:
         for dataset in pairs:
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()

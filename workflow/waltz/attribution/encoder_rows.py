@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from waltz.attribution import mm_shap
 from waltz.attribution.item_selection import select_attributed_items, select_attributed_questions
@@ -15,7 +14,7 @@ from waltz.attribution.mm_shap import Attribution, attribute_texts, name_explain
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.core.files import result_cache
+from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.items import list_texts
@@ -84,7 +83,7 @@ def attribute_questions(
         Rows of the attribution layout as `rows`.
     """
     for dataset in datasets:
-        source = pq.read_table(dataset.rows).to_pylist()
+        source = parquet.read_table(dataset.rows).to_pylist()
         items = {
             profile: select_attributed_questions(source, dataset.name, dataset.settings, profile, sample, seed)[shard]
             for profile in estimation

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
@@ -34,7 +32,7 @@ def select_attributed_items(
         scored_sample: Size of the sample that is scored, or None.
         n: Size of the sample (groups, of CV-Probes), or None for all that are scored.
     """
-    if "condition" in pq.read_schema(file).names:
+    if "condition" in parquet.read_schema(file).names:
         default = PUBLISHED_PROBES if get_fidelity(profile).sampling == "released" else None
         return select_probes(parquet.read_rows(file, CONDITIONS), default if n is None else n, seed)
     benchmark = parquet.read(file, BENCHMARK)

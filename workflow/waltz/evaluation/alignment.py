@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
@@ -114,7 +113,7 @@ def score_datasets(
         sample: Number of items per data set; None takes all.
     """
     for dataset in datasets:
-        if "condition" in pq.read_schema(dataset.rows).names:
+        if "condition" in parquet.read_schema(dataset.rows).names:
             items = parquet.read_rows(dataset.rows, CONDITIONS)
         else:
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()

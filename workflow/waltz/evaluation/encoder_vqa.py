@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.vqa import ANSWER, ANSWERING, normalize_case, select_questions
@@ -92,7 +91,7 @@ def answer_datasets(
         datasets: Files of the data sets, with size and choice of the questions.
     """
     for dataset in datasets:
-        source = pq.read_table(dataset.rows).to_pylist()
+        source = parquet.read_table(dataset.rows).to_pylist()
         size, choice = dataset.settings["size"], dataset.settings.get("choice")
         items, unusable = select_questions(dataset.name, source, size, seed, choice)
         label = f"{encoder.spec.name} {dataset.name}"

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 import waltz
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -61,7 +59,7 @@ def export_benchmark(
         audit=parquet.read_rows(inputs["audit"], AUDIT) if inputs["audit"] else [],
     )
     originals = {
-        source: {row["source_id"]: row for row in pq.read_table(file).to_pylist()}
+        source: {row["source_id"]: row for row in parquet.read_table(file).to_pylist()}
         for source, file in zip(settings["rows"], inputs["rows"], strict=True)
     }
     written_parts = write_dataset(dataset, parts, facts, inputs["funnel"] or None)

@@ -226,7 +226,7 @@ def describe_file(folder: Path, path: str) -> DataFile:
 def _write_file(path: Path, part: Part, items: pa.Table, source: ImageSource | None, paths: Mapping[str, str]) -> None:
     schema = build_export_schema(part.layout, source is not None)
     size = ROW_GROUP_SIZE if source else max(items.num_rows, 1)
-    with replace_file(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with replace_file(path) as temporary, pq.ParquetWriter(temporary, schema, **parquet.STORAGE) as writer:
         for start in range(0, items.num_rows, size):
             rows = items.slice(start, size)
             names = rows.column("image")

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.open_image import open_image
 
@@ -146,7 +146,7 @@ def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
 
 def list_image_names(tables: Iterable[str | Path]) -> list[str]:
     """Return the images that Parquet tables of rows name, each once."""
-    columns = [pq.read_table(table, columns=["image"])["image"].combine_chunks() for table in tables]
+    columns = [parquet.read_table(table, columns=["image"])["image"].combine_chunks() for table in tables]
     names: list[str] = pa.concat_arrays(columns).unique().drop_null().to_pylist()
     return names
 

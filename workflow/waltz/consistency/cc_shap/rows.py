@@ -9,7 +9,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from waltz.attribution.prompt_attribution import (
     PROBABILITY,
@@ -34,7 +33,7 @@ from waltz.consistency.edit_tests.edits import COUNTERFACTUAL_EDITS
 from waltz.consistency.item_selection import get_setting, select_questions, select_seeds
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.core.files import result_cache
+from waltz.core.files import parquet, result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.decoder_tasks import build_template
@@ -450,7 +449,7 @@ def explain_datasets(
         Rows of the layout `CC_SHAP`, or `EDITED`, as `rows`, and of the attribution layout as `contributions`.
     """
     for dataset in datasets:
-        source = pq.read_table(dataset.rows).to_pylist()
+        source = parquet.read_table(dataset.rows).to_pylist()
         tested = tests[dataset.name].to_pylist() if tests is not None else []
         selected = {
             profile: select_questions(source, dataset.name, dataset.settings, profile, sample, seed)

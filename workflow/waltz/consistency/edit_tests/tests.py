@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from waltz.consistency.edit_tests import chain_of_thought
 from waltz.consistency.edit_tests.edits import (
     BIASING_FEATURES,
@@ -35,6 +33,7 @@ from waltz.consistency.edit_tests.steps import (
 )
 from waltz.consistency.item_selection import get_setting, select_questions, select_seeds, select_shared_pair
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
 from waltz.evaluation.decoder_rows import is_right_answer
@@ -123,7 +122,7 @@ def run_tests(
         Rows of the consistency layout as `rows`.
     """
     for dataset in datasets:
-        source = pq.read_table(dataset.rows).to_pylist()
+        source = parquet.read_table(dataset.rows).to_pylist()
         rows: list[dict[str, Any]] = []
         asked, skipped = 0, {}
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.files.downloads import compute_sha256
@@ -98,8 +99,9 @@ def write_results(
             )
         )
         start = time.perf_counter()
+    contents = {"model": facts["model"]["name"], "datasets": json.dumps([entry["dataset"] for entry in records])}
     for name, (path, layout) in outputs.items():
-        parquet.write(path, pa.concat_tables(tables[name]), layout.with_dataset(), model=facts["model"]["name"])
+        parquet.write(path, pa.concat_tables(tables[name]), layout.with_dataset(), **contents)
     write_text(record, json.dumps(records, indent=1, sort_keys=True) + "\n")
 
 
@@ -113,18 +115,35 @@ def read_runs(
         layout: Layout of the rows.
         runs: Runs to return, in this order; all that have rows where absent. A run without rows gets an empty table.
     Raises:
-        UserError: A file is missing, broken or of another layout.
+        UserError: A file is missing, broken, of another layout, or of another model or group than its place says.
     """
+    requested = None if runs is None else [(model, dataset) for model, dataset in runs]
     tables: dict[Run, pa.Table] = {}
+    origins: dict[Run, str | Path] = {}
     for path in paths:
-        table = parquet.read(path, layout.with_dataset())
-        model = parquet.read_metadata(path)["model"]
-        for dataset in pc.unique(table.column("dataset")).to_pylist():
-            rows = table.filter(pc.equal(table.column("dataset"), dataset)).drop_columns("dataset")
-            tables[model, dataset] = rows.cast(layout.schema)
-    if runs is None:
-        return tables
-    return {(model, dataset): tables.get((model, dataset), layout.schema.empty_table()) for model, dataset in runs}
+        table, held = parquet.read(path, layout.with_dataset()), _list_runs(path)
+        if requested is not None and held and not set(held) & set(requested):
+            raise UserError(
+                f"{path}: holds {' on '.join(held[0])}, expected {' on '.join(requested[0])}: it is the file of another"
+                " model or group; delete it and run again"
+            )
+        for run in held:
+            if run in origins:
+                raise UserError(f"{path}: holds {' on '.join(run)}, as {origins[run]} does; delete both and run again")
+            origins[run] = path
+            rows = table.filter(pc.equal(table.column("dataset"), run[1])).drop_columns("dataset")
+            tables[run] = rows.cast(layout.schema)
+    if requested is None:
+        return {run: table for run, table in tables.items() if table.num_rows}
+    return {run: tables.get(run, layout.schema.empty_table()) for run in requested}
+
+
+def _list_runs(path: str | Path) -> list[Run]:
+    """Return the runs that a file says it holds, including those without rows."""
+    metadata = parquet.read_metadata(path)
+    if not {"model", "datasets"} <= set(metadata):
+        raise UserError(f"{path}: does not say of which model and data sets it is; delete it and run again")
+    return [(metadata["model"], dataset) for dataset in json.loads(metadata["datasets"])]
 
 
 def read_run_rows(
@@ -142,7 +161,12 @@ def merge_shards(
     Args:
         order: Columns that the rows of a data set are sorted by, data sets by name; `POSITION` alone restores the order
             that rows and data sets have in a single shard.
+    Raises:
+        UserError: A shard is broken, or of another model or group than the first.
     """
+    for shard in paths:
+        if _list_runs(shard) != _list_runs(paths[0]):
+            raise UserError(f"{shard}: is of another model or group than {paths[0]}; delete both and run again")
     if list(order) == [POSITION]:
         table = _restore_order(
             pa.concat_tables([parquet.read(shard, layout.with_position().with_dataset()) for shard in paths])

@@ -1,6 +1,7 @@
-"""Parquet files that are written atomically and checked against their layout."""
+"""Parquet files that are written atomically, with checksums, and checked against their layout."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 from waltz.core.schema import Layout
+
+STORAGE: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+"""How tables are stored: a changed bit in a page is an error when it is read, not another value."""
 
 
 def read(path: str | Path, layout: Layout) -> pa.Table:
@@ -20,18 +24,49 @@ def read(path: str | Path, layout: Layout) -> pa.Table:
     Raises:
         UserError: The file is missing, truncated, or of another layout.
     """
-    try:
-        table = pq.read_table(path, partitioning=None)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; run the workflow to make it") from None
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: damaged Parquet file ({error}); delete it and run again") from None
+    table = read_table(path)
     table = table.cast(layout.schema) if table.schema.names == layout.schema.names else table
     try:
         check(table, layout)
     except ValueError as error:
         raise UserError(f"{path}: {error}; delete it and run again") from None
     return table
+
+
+def read_table(path: str | Path, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+    """Read a table of any layout, and verify the checksums of its pages.
+
+    Args:
+        path: Parquet file.
+        columns: Columns to read; all where absent.
+        filters: Conditions on rows, as `pyarrow.parquet.read_table` takes them.
+    Raises:
+        UserError: The file is missing, truncated or damaged.
+    """
+    with _name_damage(path):
+        return pq.read_table(
+            path,
+            columns=None if columns is None else list(columns),
+            filters=filters,
+            partitioning=None,
+            page_checksum_verification=True,
+        )
+
+
+def read_schema(path: str | Path) -> pa.Schema:
+    """Read the schema of a table; raises as `read_table`."""
+    with _name_damage(path):
+        return pq.read_schema(path)
+
+
+@contextmanager
+def _name_damage(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run the workflow to make it") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: damaged Parquet file ({get_first_line(error)}); delete it and run again") from None
 
 
 def read_rows(path: str | Path, layout: Layout) -> list[dict[str, Any]]:
@@ -42,7 +77,7 @@ def read_rows(path: str | Path, layout: Layout) -> list[dict[str, Any]]:
 
 def read_metadata(path: str | Path) -> dict[str, str]:
     """Return the metadata that `write` put into a file."""
-    metadata = pq.read_schema(path).metadata or {}
+    metadata = read_schema(path).metadata or {}
     return {key.decode(): value.decode() for key, value in metadata.items() if not key.startswith(b"ARROW:")}
 
 
@@ -55,7 +90,7 @@ def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) ->
     check(table, layout)
     with replace_file(path) as temporary:
         pq.write_table(
-            table.select(layout.schema.names).replace_schema_metadata(metadata or None), temporary, compression="zstd"
+            table.select(layout.schema.names).replace_schema_metadata(metadata or None), temporary, **STORAGE
         )
 
 
@@ -77,14 +112,14 @@ def write_rows(
     total = rejected = 0
     iterator = iter(rows)
     with replace_file(path) as temporary:
-        with pq.ParquetWriter(temporary, layout.schema, compression="zstd") as writer:
+        with pq.ParquetWriter(temporary, layout.schema, **STORAGE) as writer:
             while part := list(islice(iterator, batch)):
                 table = _build_unchecked_table(part, layout)
                 _check_columns(table, layout, offset=total)
                 writer.write_table(table)
                 total += table.num_rows
                 rejected += sum(row.get("rejected") is not None for row in part)
-        _check_keys(pq.read_table(temporary, columns=list(layout.key), partitioning=None), layout)
+        _check_keys(read_table(temporary, layout.key), layout)
     return total, rejected
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.sampling import rank
 from waltz.evaluation.settings import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.vqa import select_questions
@@ -82,9 +82,9 @@ def read_items(
         questions: Parquet file of the source of each data set of open questions.
         entries: Entry of each such data set in the study.
     """
-    items = {name: pq.read_table(file).to_pylist() for name, file in datasets.items()}
+    items = {name: parquet.read_table(file).to_pylist() for name, file in datasets.items()}
     for name, file in questions.items():
-        rows, entry = pq.read_table(file).to_pylist(), entries[name]
+        rows, entry = parquet.read_table(file).to_pylist(), entries[name]
         items[name], _ = select_questions(name, rows, entry["size"], seed, entry.get("choice"))
     return items
 
@@ -180,7 +180,7 @@ def _read_rows(file: str, dataset: str, ids: Sequence[str]) -> list[Row]:
 def _read_dataset(file: str, dataset: str, columns: list[str] | None = None) -> pa.Table:
     """Return the rows of one data set."""
     try:
-        return pq.read_table(file, columns=columns, filters=[("dataset", "==", dataset)], partitioning=None)
+        return parquet.read_table(file, columns=columns, filters=[("dataset", "==", dataset)])
     except FileNotFoundError:
         raise UserError(f"{file}: no such file; run the workflow to write it") from None
 
