@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 pytest_plugins = ["workflow_runs.studies"]
@@ -13,6 +14,8 @@ SHARED = Path(os.environ.get("WALTZ_DATA") or ROOT.parent / "shared" / "data")
 os.environ["HF_HUB_OFFLINE"] = "1"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core per worker
+hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("untimed")
 if SHARED.is_dir():
     os.environ["WALTZ_DATA"] = str(SHARED.resolve())
 

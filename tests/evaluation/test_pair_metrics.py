@@ -142,7 +142,6 @@ SCORES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1,
 
 
 @given(SCORES)
-@settings(deadline=None)  # the first call imports scikit-learn
 def test_auroc_is_that_of_scikit_learn_and_of_the_definition(logits):
     metrics = pytest.importorskip("sklearn.metrics")
     captions, foils = (np.array(side, dtype=float) for side in zip(*logits, strict=True))
@@ -155,7 +154,7 @@ def test_auroc_is_that_of_scikit_learn_and_of_the_definition(logits):
 
 
 @given(SCORES, st.integers(1, 3), st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image, seed):
     scored = pair_scores(
         rows_of(logits, images=[f"m{place // per_image}" for place in range(len(logits))]), "equations"

@@ -212,7 +212,7 @@ def test_answer_and_explanation_share_all_up_to_the_tail(template: PromptTemplat
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(KINDS), st.sampled_from(VOICES))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_positions_of_fields_are_correct_for_any_text(
     first: str, second: str, kind: str, template: PromptTemplate
 ) -> None:

@@ -336,7 +336,7 @@ tables = st.integers(1, 5).flatmap(
 
 
 @given(tables)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_games_agree_with_all_orders(values):
     players = len(values).bit_length() - 1
     estimate, _ = play(begin_exact(players), table_game(values))
@@ -346,7 +346,7 @@ def test_random_games_agree_with_all_orders(values):
 
 
 @given(tables, st.floats(-10, 10))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_dummy_gets_its_own_worth_and_changes_nobody_else(values, worth):
     players = len(values).bit_length() - 1
     alone, _ = play(begin_exact(players), table_game(values))
@@ -356,7 +356,7 @@ def test_a_dummy_gets_its_own_worth_and_changes_nobody_else(values, worth):
 
 
 @given(st.integers(2, 4).flatmap(lambda n: st.tuples(*[st.lists(st.floats(-9, 9), min_size=2**n, max_size=2**n)] * 2)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_values_of_a_sum_are_the_sum_of_values(both):
     first, second = both
     players = len(first).bit_length() - 1

@@ -93,7 +93,7 @@ vectors = arrays(np.float64, (5, 3), elements=st.floats(-10, 10).map(lambda x: r
 
 
 @given(vectors, vectors, st.floats(0.01, 1000), st.permutations(range(5)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_laws(phi, other, scale, order):
     for profile in ("equations", "published"):
         assert compute_cc_shap(side(phi), side(phi), profile).value == pytest.approx(1)
