@@ -12,7 +12,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.sources.formats.coco import read_captions, read_foil_it, read_image_names
 from waltz.sources.formats.pairs import read_release
-from waltz.sources.readers import CAPTIONS, FOIL_PAIRS
+from waltz.sources.readers import CAPTIONS, FOIL_PAIRS, read_source
 
 FILE: dict[str, Any] = {
     "annotations": [
@@ -175,3 +175,24 @@ def test_unusable_foils_stay_with_their_reason(write_json: Any, annotation: Any,
 def test_broken_foils_are_named(write_json: Any, annotation: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         pairs(write_json, foil(), annotation)
+
+
+def test_a_caption_that_is_no_unicode_is_kept_and_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "captions.json"
+    captions = [
+        {**FILE["annotations"][0], "id": number, "caption": text} for number, text in enumerate(["a", "\ud800 x"])
+    ]
+    path.write_text(json.dumps({**FILE, "annotations": captions}))
+    rows, layout = read_source("coco-captions", {"val": str(path)}, "coco")
+    assert parquet.write_rows(tmp_path / "rows.parquet", rows, layout) == (2, 1)
+    sound, broken = parquet.read_rows(tmp_path / "rows.parquet", layout)
+    assert (sound["caption"], sound["rejected"]) == ("a", None)
+    assert broken["source_id"] == "1"
+    assert broken["caption"] == "\\ud800 x"
+    assert broken["rejected"] == "\\ud800 is half of a surrogate pair, no character"
+
+
+def test_a_released_item_that_is_no_unicode_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plurality.json").write_text('{"p_1": {"caption": "\\ud800 x"}}')
+    with pytest.raises(UserError, match=r"id 'p_1': \\ud800 is half of a surrogate pair, no character; write"):
+        read_release(tmp_path / "plurality.json", "plurality", 2)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.sources.raw_files import (
+    find_half_pair,
     read_csv_records,
     read_json_lines,
     read_list_entries,
@@ -194,3 +196,19 @@ def test_broken_csv_is_refused(tmp_path: Path, content: bytes, message: str) -> 
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
         list(read_csv_records(path, required=["text"]))
+
+
+@pytest.mark.parametrize("text", ["\\ud800 x", "x \\udc00", "\\ud83d\\ud83d\\ude00", "\\udc00\\ud800"])
+def test_half_a_surrogate_pair_is_kept_as_it_stands(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"a": [{{"t": "{text}", "{text}": "\\ud83d\\ude00 \\\\ud800"}}]}}')
+    (entry,) = read_list_entries(path, "a", dict)
+    assert entry == json.loads(path.read_text())["a"][0]
+    assert re.fullmatch(r"\\ud[89a-f].. is half of a surrogate pair, no character", find_half_pair([entry]) or "")
+
+
+def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('["\\ud83d\\ude00"]')
+    assert list(read_list_entries(path, "", str)) == ["😀"]
+    assert find_half_pair("😀") is None

@@ -1,11 +1,14 @@
 """Entries of JSON, JSON lines, CSV and text files and their checked fields, with errors that name file and position.
 
-JSON is parsed by `ijson` on its C backend, so memory holds one entry and not the file. A key is a dotted
-path from the root (`data.dialogs`); the empty key is the root itself.
+JSON is parsed by `ijson`, so memory holds one entry and not the file. Its C backend reads half a surrogate pair, as in
+`"\\ud800 x"`, as `? x` or refuses it as bad UTF-8: a file with one is read by the slower Python backend. A key is a
+dotted path from the root (`data.dialogs`); the empty key is the root itself.
 """
 
 import csv
 import json
+import mmap
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +35,11 @@ TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "
 """Types of containers, by the parser's event at their start."""
 
 CHUNK_BYTES = 1 << 16
+HALF_PAIR = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+"""Escape of one half of a surrogate pair without the other."""
+SURROGATE = re.compile("[\ud800-\udfff]")
 PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
 """Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
 
@@ -45,7 +53,7 @@ def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
     """Yield the entries of the list at `key` in file order; each must have the type `kind`."""
     position = -1
     with _open_json(path) as file:
-        for position, entry in enumerate(ijson.items(file, f"{key}.item".lstrip("."), use_float=True)):
+        for position, entry in enumerate(_choose_parser(file).items(file, f"{key}.item".lstrip("."), use_float=True)):
             if not isinstance(entry, kind):
                 name = f"entry {position} of {_describe_key(key)}"
                 raise UserError(f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}")
@@ -58,7 +66,7 @@ def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[
     """Yield names and objects of the object of objects at `key`, repeated names included."""
     name = None
     with _open_json(path) as file:
-        for name, entry in ijson.kvitems(file, key, use_float=True):
+        for name, entry in _choose_parser(file).kvitems(file, key, use_float=True):
             if not isinstance(entry, dict):
                 raise UserError(f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object")
             yield name, entry
@@ -76,7 +84,7 @@ def read_root_type(path: str | Path) -> str:
 def read_value(path: str | Path, key: str, kind: type[T]) -> T:
     """Return the small value at `key`; reading stops there."""
     with _open_json(path) as file:
-        value = next(ijson.items(file, key, use_float=True), None)
+        value = next(_choose_parser(file).items(file, key, use_float=True), None)
     if value is None:
         raise UserError(f"{path}: {_describe_key(key)} is missing or null; get the file again")
     if not isinstance(value, kind):
@@ -138,6 +146,17 @@ def read_text_lines(path: str | Path) -> Iterator[str]:
     with _open(path) as binary:
         for number, line in enumerate(binary, 1):
             yield _decode_line(path, number, line).rstrip("\r\n")
+
+
+def find_half_pair(value: Any) -> str | None:
+    """Return why a JSON value holds a text that is no Unicode, which no output can store; None where all texts are."""
+    if isinstance(value, str):
+        match = None if value.isascii() else SURROGATE.search(value)
+        return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character" if match else None
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    parts = value if isinstance(value, list | tuple) else ()
+    return next((fault for part in parts if (fault := find_half_pair(part))), None)
 
 
 def describe_type(value: Any) -> str:
@@ -231,6 +250,15 @@ def _open_json(path: str | Path) -> Iterator[BinaryIO]:
             yield file
         except PARSE_ERRORS as error:
             raise _build_json_error(path, error) from None
+
+
+def _choose_parser(file: BinaryIO) -> Any:
+    """Return the backend of ijson for a file, which is at its start afterwards."""
+    size = os.fstat(file.fileno()).st_size
+    if not size:
+        return ijson
+    with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
+        return ijson.get_backend("python") if HALF_PAIR.search(content) else ijson
 
 
 def _decode_line(path: str | Path, number: int, line: bytes) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from waltz.core.errors import UserError
 from waltz.core.schema import Layout, build_nullable, build_required
 from waltz.sources.formats import cc_shap_results, coco, questions, recorded_runs, swig, text_tasks
+from waltz.sources.raw_files import find_half_pair
 
 
 def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
@@ -173,7 +174,21 @@ def read_source(form: str, files: Files, source: str) -> tuple[Rows, Layout]:
         raise UserError(
             f"{where}: the format {form} has no file {', '.join(splits)}; name only {', '.join(raw_format.needs)}"
         )
-    return raw_format.read(files, source), raw_format.layout
+    return map(_reject_half_pairs, raw_format.read(files, source)), raw_format.layout
+
+
+def _reject_half_pairs(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as it is, or, with a text that is no Unicode, rejected and that text escaped."""
+    fault = find_half_pair(row)
+    return {**_escape_half_pairs(row), "rejected": fault} if fault else row
+
+
+def _escape_half_pairs(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {key: _escape_half_pairs(part) for key, part in value.items()}
+    return [_escape_half_pairs(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _select_splits(files: Files, needs: tuple[str, ...] = ()) -> dict[str, str]:

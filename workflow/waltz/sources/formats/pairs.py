@@ -14,6 +14,7 @@ from waltz.instruments import INSTRUMENTS
 from waltz.sources.raw_files import (
     check_unique,
     describe_type,
+    find_half_pair,
     read_csv_records,
     read_field,
     read_list_entries,
@@ -59,8 +60,15 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
     for item_id, item in read_object_entries(path, ""):
         where = f"{path}: id {item_id!r}"
         check_unique(seen_ids, item_id, where)
+        _check_texts({item_id: item}, where)
         rows.append({"item_id": item_id, **_build_released_row(item, instrument, valid_votes, where)})
     return rows
+
+
+def _check_texts(record: Any, where: str) -> None:
+    """Refuse an item with a text that cannot be stored: a benchmark's items are all used."""
+    if fault := find_half_pair(record):
+        raise UserError(f"{where}: {fault}; write the character that is meant")
 
 
 def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: int, where: str) -> dict[str, Any]:
@@ -152,6 +160,7 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
                 continue
             if not isinstance(value, str) or not value.strip():
                 raise UserError(f"{path}: item {position}: {name!r} is no text (got {value!r}); write one")
+        _check_texts(record, f"{path}: item {position}")
         item_id = str(record.get("id", position))
         if item_id in seen_ids:
             raise UserError(f"{path}: item {position}: duplicate id {item_id!r}")
