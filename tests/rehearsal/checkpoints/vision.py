@@ -57,7 +57,8 @@ def llava_next(model: str, folder: Path, vicuna: bool, side: int = SIDE) -> None
 def mplug_owl3(model: str, folder: Path) -> None:
     """The release 240728: one file, and the tokenizer of Qwen2, which lacks the placeholder."""
     tokenizer = build_qwen2()
-    config = tiny_mplug_owl3.TINY | {"vocab_size": tiny_mplug_owl3.RELEASED["vocab_size"]}
+    sizes = {"vocab_size": tiny_mplug_owl3.RELEASED["vocab_size"], "num_hidden_layers": 2, "hyper_layers": [1]}
+    config = tiny_mplug_owl3.TINY | sizes
     tiny_mplug_owl3.write_owl(folder, config, tokenizer=tokenizer)
 
 
