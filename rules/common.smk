@@ -18,6 +18,7 @@ from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_thr
 from waltz.plan.raw_files import IMAGES
 from waltz.plan.read_study import find_study_files, merge_study_files, read_study
 from waltz.reporting.plan import ReportingPlan
+from waltz.reporting.selection import select_only
 
 NVIDIA_DRIVER = Path("/dev/nvidiactl")
 
@@ -33,16 +34,17 @@ def list_loaded_files():
     return find_study_files(config, files, HERE / "config")
 
 
-def build_plan():
-    """Return the plan of the named or default study, or of the one that --configfile gave."""
+def build_plans():
+    """Return the plan of the named or default study, or of the one that --configfile gave, and the part that `only` names."""
     try:
-        plan = Plan.from_study(
+        whole = Plan.from_study(
             read_study(merge_study_files(list_loaded_files(), config))
         )
+        plan = select_only(whole)
         for model in dict.fromkeys(run.model for run in [*plan.decoded, *plan.tested]):
             if model in plan.run_decoders:
                 check_prompts(plan.models[model], plan.study.profiles)
-        return plan
+        return whole, plan
     except UserError as error:
         sys.exit(f"waltz: {error}")
 
@@ -70,7 +72,7 @@ def per_attempt(minutes):
     return lambda wildcards, attempt: minutes * attempt
 
 
-PLAN = build_plan()
+WHOLE_PLAN, PLAN = build_plans()
 count_shards = cache(partial(costs.count_shards, PLAN))
 
 
@@ -88,7 +90,7 @@ MODEL_THREADS = STUDY.threads
 if workflow.local_exec:
     MODEL_THREADS = share_threads(STUDY.threads, workflow.resource_settings.cores, GPUS)
 if workflow.is_main_process:
-    for NAME, REASON in PLAN.skipped.items():
+    for NAME, REASON in WHOLE_PLAN.skipped.items():
         print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
     # Environments of `--sdm conda` contain the package.
     if (
@@ -98,6 +100,12 @@ if workflow.is_main_process:
             if NVIDIA_DRIVER.exists():
                 sys.exit(f"waltz: {LINE}")
             print(f"waltz: {LINE}", file=sys.stderr)
+    if STUDY.only:
+        LEFT_OUT = len(PLAN.skipped) - len(WHOLE_PLAN.skipped)
+        print(
+            f"waltz: only {', '.join(STUDY.only)}: {LEFT_OUT} models and data sets are left out",
+            file=sys.stderr,
+        )
 
 
 pathvars:

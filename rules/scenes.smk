@@ -16,8 +16,8 @@ rule draw_scenes:
     input:
         world=WORLD,
     output:
-        files=RAW.drawn_files,
-        images=[directory(path) for path in RAW.drawn_images],
+        files=WHOLE_PLAN.raw.drawn_files,
+        images=[directory(path) for path in WHOLE_PLAN.raw.drawn_images],
         sheet=report(
             "<results>/reporting/figures/scenes.png",
             caption="../workflow/report/scenes.rst",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from waltz.core.files.downloads import LARGEST_BYTES
 from waltz.fidelity import Profile
@@ -615,6 +615,10 @@ class Reporting(Section):
     """Most items of a data set in the report's sample browser; 12 where absent."""
 
 
+def _split_names(names: object) -> object:
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+
+
 class Study(Section):
     """Data, models, numbers of items and seeds of one study."""
 
@@ -642,6 +646,9 @@ class Study(Section):
     """Folder of weights that are fetched by url or at the lock file's commit; resources/weights by default."""
     largest_download: Annotated[int, Field(ge=1)] = LARGEST_BYTES
     """Bytes at which the download of a file stops if its size is not given; 50 GB by default."""
+    only: Annotated[list[Text], BeforeValidator(_split_names)] = []
+    """Models, data sets, instruments or tables to which a run is cut, as a list or separated by commas; all where
+    absent. Models are run on the data sets that are named, or on all; a table brings the runs that it shows."""
     skipped: dict[str, Text] = {}
     """Models that this study does not run, by name, each with the reason that their cells give."""
     export: Export = Export()

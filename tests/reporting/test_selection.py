@@ -1,0 +1,88 @@
+"""A plan that `only` cuts to models, data sets, instruments and tables."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from waltz.core.errors import UserError
+from waltz.plan.plan import Plan
+from waltz.plan.read_study import read_study
+from waltz.reporting.plan import ReportingPlan
+from waltz.reporting.selection import select_only
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def cut(study: str, only: object) -> Plan:
+    settings = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
+    return select_only(Plan.from_study(read_study({**settings, "only": only})))
+
+
+def list_models(plan: Plan) -> set[str]:
+    return {run.model for run in [*plan.scored, *plan.attributed, *plan.tested]}
+
+
+def list_datasets(plan: Plan) -> set[str]:
+    return {run.dataset for run in [*plan.scored, *plan.attributed, *plan.tested]}
+
+
+def test_without_only_the_plan_is_whole():
+    plan = Plan.from_study(read_study(yaml.safe_load((CONFIG / "scenes.yaml").read_text())))
+    assert select_only(plan) is plan
+
+
+def test_a_model_runs_on_all_its_data_sets_and_no_other_model_runs():
+    whole, plan = cut("thesis", []), cut("thesis", "clip-vit-base-patch32")
+    assert list_models(plan) == {"clip-vit-base-patch32"}
+    assert plan.attributed == [run for run in whole.attributed if run.model == "clip-vit-base-patch32"]
+    assert plan.tested == []
+    assert "e-snli" not in plan.study.sources
+    assert "mistral-7b" not in plan.models
+    assert plan.skipped["mistral-7b"] == "left out by only: clip-vit-base-patch32"
+    # its results lie where those of the whole study do, so that neither is computed again
+    assert plan.list_run_files("attribution", plan.attributed) == whole.list_run_files("attribution", plan.attributed)
+
+
+def test_a_data_set_is_run_by_all_models_that_can_and_others_are_not_built():
+    plan = cut("scenes", ["existence"])
+    assert list_datasets(plan) == {"existence"}
+    assert list_models(plan) > {"scenes-clip", "scenes-llava"}
+    assert list(plan.study.instruments) == ["existence"]
+    assert plan.built_or_finished == ["existence"]
+    assert set(plan.study.sources) == {plan.study.instruments["existence"].source}
+    assert plan.study.cv_probes is None
+    assert "cv-probes" in plan.skipped
+
+
+def test_models_and_data_sets_are_cut_together_whether_listed_or_separated_by_commas():
+    plan = cut("scenes", "scenes-clip, existence")
+    assert (list_models(plan), list_datasets(plan)) == ({"scenes-clip"}, {"existence"})
+    assert cut("scenes", ["scenes-clip", "existence"]).scored == plan.scored
+
+
+def test_a_table_brings_the_runs_that_it_shows():
+    plan = cut("thesis", "thesis-4.2")
+    assert ReportingPlan(plan).tables == ["thesis-4.2"]
+    assert {plan.get_table_kind(model) for model in list_models(plan)} == {"encoder"}
+    whole = ReportingPlan(cut("thesis", []))
+    for kind in ("attribution", "shares"):
+        parts = whole.list_shown_parts("thesis-4.2", kind)
+        runs = {run for part in parts for run in whole.number_parts[kind][1][part]}
+        assert runs == set(plan.attributed)
+
+
+def test_a_table_about_building_keeps_all_instruments():
+    assert cut("scenes", "thesis-A.2").study.instruments == cut("scenes", []).study.instruments
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("scenes-klip", r"only: nothing is called 'scenes-klip' \(did you mean 'scenes-clip'\?\)"),
+        (["existence", "thesis-4-2"], r"only: nothing is called 'thesis-4-2' \(did you mean 'thesis-4\.2'\?\)"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_one_that_was_meant(only, message):
+    with pytest.raises(UserError, match=message):
+        cut("scenes", only)
