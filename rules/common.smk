@@ -10,6 +10,7 @@ from waltz.cli.run_summary import print_run_summary
 from waltz.core import job_server, run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.files import result_cache
 from waltz.core.files.resources import find_in_checkout, locate_in_package
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
@@ -84,6 +85,7 @@ def list_shards(pattern, step, model, group, **wildcards):
 
 REPORT = ReportingPlan(PLAN)
 EXPORT = ExportPlan(PLAN)
+os.environ.update({result_cache.POLICY: PLAN.study.stored_versions})  # for all jobs
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
 GPUS = workflow.global_resources.get("gpu").value
 MODEL_THREADS = STUDY.threads

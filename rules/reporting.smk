@@ -24,6 +24,7 @@ rule check_runs:
         "../envs/environment.yaml"
     params:
         profiles=STUDY.profiles,
+        stored_versions=STUDY.stored_versions,
         code=code("check_runs.py"),
     script:
         "../workflow/scripts/check_runs.py"

@@ -159,7 +159,7 @@ def test_budgets_and_estimators(decoder):
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
-    rows = rows_of(answering(profile, tmp_path, 90))
+    rows = rows_of(answering(profile, tmp_path / "cache.sqlite", 90))
     parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
     assert [(row["item_id"], row["setting"], row["role"]) for row in rows[:3]] == [
         ("own:0", "pairwise", "caption"),
@@ -179,7 +179,7 @@ def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
 
 
 def test_cached_items_are_used_again_and_a_larger_budget_continues(answering, tmp_path, monkeypatch):
-    how = answering("equations", tmp_path, 120)
+    how = answering("equations", tmp_path / "cache.sqlite", 120)
     rows = rows_of(how, ITEMS[:1])
 
     def refuse(*_, **__):
@@ -189,14 +189,14 @@ def test_cached_items_are_used_again_and_a_larger_budget_continues(answering, tm
         patch.setattr(decoder_rows, "attribute_prompts", refuse)
         assert rows_of(how, ITEMS[:1]) == rows
         with pytest.raises(AssertionError, match="computed again"):
-            rows_of(answering("equations", tmp_path, 120, seed=4), ITEMS[:1])
+            rows_of(answering("equations", tmp_path / "cache.sqlite", 120, seed=4), ITEMS[:1])
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(how, ITEMS)  # the second item is new
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(how, ITEMS[:1], lambda name: photo("5.png"))
     read: list[int] = []
     attribute = decoder_rows.attribute_prompts
-    larger = answering("equations", tmp_path, 240)
+    larger = answering("equations", tmp_path / "cache.sqlite", 240)
 
     def counting(*given, ablate):
         read.append(len(given[-1][0]))
@@ -214,12 +214,12 @@ def test_what_cannot_be_attributed_says_so(answering, tmp_path):
     def missing(name):
         raise UserError(f"image {name!r}: is missing")
 
-    rows = rows_of(answering("equations", tmp_path), load=missing)
+    rows = rows_of(answering("equations", tmp_path / "cache.sqlite"), load=missing)
     assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 3 + ["image '1.png': is missing"] * 3
-    few = rows_of(answering("equations", tmp_path, 20), ITEMS[:1])
+    few = rows_of(answering("equations", tmp_path / "cache.sqlite", 20), ITEMS[:1])
     assert all("too small for one permutation" in row["error"] for row in few)
     long = {**ITEMS[0], "foil": "dog " * 3000}
-    errors = [row.get("error") for row in rows_of(answering("equations", tmp_path, 90), [long])]
+    errors = [row.get("error") for row in rows_of(answering("equations", tmp_path / "cache.sqlite", 90), [long])]
     assert errors[1] is None
     assert all("tokens" in error for error in (errors[0], errors[2]))
 

@@ -141,7 +141,7 @@ def test_blocks_hold_all_texts_of_an_image_in_any_order(monkeypatch):
 
 def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(folder, tmp_path):
     pairs = [("one.png", "b"), ("two.png", "a")]
-    store = tmp_path / ".store"
+    store = tmp_path / "cache.sqlite"
     progress = []
 
     def run(share="share:1"):
@@ -204,7 +204,7 @@ def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits
     folder, items = drawn
     encoder = load_encoder(ModelSpec("scenes-clip", "clip", weights=str(CLIP), revision="local"), CPU)
     with open_images(folder) as images:
-        rows = score_items(encoder, items, images, BOTH, tmp_path)
+        rows = score_items(encoder, items, images, BOTH, tmp_path / "cache.sqlite")
         again = score_items(encoder, list(reversed(items)), images, BOTH, None)
         picture = load_image(images, items[0]["image"])
     by_text = {(row["item_id"], row["role"], row["profile"]): row["score"] for row in again}

@@ -56,7 +56,9 @@ def test_finished_blocks_are_taken_from_their_folder(tmp_path):
 
     def ask(*texts, value=FIRST_STEP, labels_of=("A", "B")):
         queries = [DecoderQuery("m", f"<image>{text}(", labels_of) for text in texts]
-        session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
+        session = DecoderSession(
+            decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path / "cache.sqlite"
+        )
         before = len(decoder.network.read_texts)
         scores = score_continuations(session, queries, find_label_tokens, value)
         return [scores[query].scores for query in queries], len(decoder.network.read_texts) - before
@@ -80,7 +82,7 @@ def test_generated_text_is_cached_with_its_seed(tmp_path):
         return f"{prompt}{seed}" if seed else ""
 
     decoder = scripted(lambda text: {}, says=says)
-    session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
+    session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path / "cache.sqlite")
     queries = [DecoderQuery(None, "a", seed=5), DecoderQuery(None, "bb", seed=0)]
     for _ in range(2):
         generations = generate_tokens(session, queries, 4, Sampling())
@@ -109,7 +111,7 @@ def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
     ]
     done = []
     scores = score_continuations(
-        DecoderSession(decoder, load, tmp_path, done.append), queries, find_label_tokens, FIRST_STEP
+        DecoderSession(decoder, load, tmp_path / "cache.sqlite", done.append), queries, find_label_tokens, FIRST_STEP
     )
     assert [scores[query].scores for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
     assert scores[queries[1]].error == "gone is missing"

@@ -54,7 +54,7 @@ def _released_script(network, ids, window, stride=3):
 
 
 def test_equations_is_the_mean_loss_after_a_start_token(model, tmp_path):
-    for sentence, score in _scores(model, TEXTS, "equations", tmp_path).items():
+    for sentence, score in _scores(model, TEXTS, "equations", tmp_path / "cache.sqlite").items():
         ids = [model.start, *model.tokenize(sentence)]
         expected = np.mean(_losses(model.network, ids))
         assert score.value == pytest.approx(-expected, abs=2e-5)
@@ -62,7 +62,7 @@ def test_equations_is_the_mean_loss_after_a_start_token(model, tmp_path):
 
 
 def test_published_is_the_released_loop(model, tmp_path):
-    for sentence, score in _scores(model, TEXTS, "published", tmp_path).items():
+    for sentence, score in _scores(model, TEXTS, "published", tmp_path / "cache.sqlite").items():
         ids = list(model.tokenize(sentence))
         assert score.value == pytest.approx(-_released_script(model.network, ids, model.window), abs=5e-5)
 
@@ -70,21 +70,21 @@ def test_published_is_the_released_loop(model, tmp_path):
 def test_published_on_texts_longer_than_the_window(model, tmp_path):
     long = " ".join(TEXTS[:3] * 3)
     assert len(model.tokenize(long)) > model.window
-    (score,) = _scores(model, [long], "published", tmp_path).values()
+    (score,) = _scores(model, [long], "published", tmp_path / "cache.sqlite").values()
     expected = _released_script(model.network, list(model.tokenize(long)), model.window)
     assert score.value == pytest.approx(-expected, abs=5e-5)
 
 
 def test_equations_refuses_what_does_not_fit_and_says_so(model, tmp_path):
     long = " ".join(TEXTS[:3] * 3)
-    score = _scores(model, [long], "equations", tmp_path)[long]
+    score = _scores(model, [long], "equations", tmp_path / "cache.sqlite")[long]
     assert score.value is None
     assert score.error == f"{score.tokens} tokens do not fit into a window of 64"
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_an_empty_text_has_no_score(model, tmp_path, profile):
-    assert _scores(model, [""], profile, tmp_path)[""].value is None
+    assert _scores(model, [""], profile, tmp_path / "cache.sqlite")[""].value is None
 
 
 def test_without_a_start_token_the_first_token_is_context_only(tokenizer, tmp_path):
@@ -94,25 +94,25 @@ def test_without_a_start_token_the_first_token_is_context_only(tokenizer, tmp_pa
         ModelSpec("m", weights="none", revision="0"), build_network("gpt2"), tokenizer, "cpu"
     )
     model = replace(model, start=None)
-    scores = _scores(model, [TEXTS[0], "zebra"], "equations", tmp_path)
+    scores = _scores(model, [TEXTS[0], "zebra"], "equations", tmp_path / "cache.sqlite")
     ids = list(model.tokenize(TEXTS[0]))
     assert scores[TEXTS[0]].value == pytest.approx(-np.mean(_losses(model.network, ids)), abs=2e-5)
     assert scores["zebra"].error == "no token has a context"
 
 
 def test_what_was_computed_once_is_not_computed_again(model, tmp_path, monkeypatch):
-    first = _scores(model, TEXTS, "equations", tmp_path)
+    first = _scores(model, TEXTS, "equations", tmp_path / "cache.sqlite")
     monkeypatch.setattr(causal, "compute_node_losses", lambda *_: pytest.fail("computed again"))
-    assert _scores(model, TEXTS, "equations", tmp_path) == first
+    assert _scores(model, TEXTS, "equations", tmp_path / "cache.sqlite") == first
 
 
 def test_other_weights_are_not_taken_for_these(model, tmp_path):
     from dataclasses import replace
 
-    first = _scores(model, TEXTS, "equations", tmp_path)
+    first = _scores(model, TEXTS, "equations", tmp_path / "cache.sqlite")
     other = causal.wrap_causal_model(model.spec, build_network("llama"), model.tokenizer, "cpu")
     other = replace(other, fingerprint="other")
-    assert _scores(other, TEXTS, "equations", tmp_path) != first
+    assert _scores(other, TEXTS, "equations", tmp_path / "cache.sqlite") != first
 
 
 def test_the_batch_size_changes_no_score_beyond_rounding(model, tmp_path):
@@ -128,7 +128,7 @@ def test_rows_carry_verdicts_and_ties_are_wrong(model, tmp_path):
         {"item_id": str(place), "image": "i", "caption": caption, "foil": foil}
         for place, (caption, foil) in enumerate(pairs)
     ]
-    rows = perplexity.score_pairs(items, model, ["published"], 64, tmp_path, lambda _: None)
+    rows = perplexity.score_pairs(items, model, ["published"], 64, tmp_path / "cache.sqlite", lambda _: None)
     parquet.build_table(rows, EVALUATION)
     by_item = {(row["item_id"], row["role"]): row for row in rows}
     better = by_item["0", "caption"]["score"] > by_item["0", "foil"]["score"]

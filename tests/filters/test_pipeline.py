@@ -77,7 +77,7 @@ def progress_counts():
 
 
 def test_without_filters_no_model_is_needed_and_the_rules_verdict_stands(tmp_path):
-    rows, close = filter_candidates(ROWS, FilterModels(), [], None, tmp_path, lambda _: None)
+    rows, close = filter_candidates(ROWS, FilterModels(), [], None, tmp_path / "cache.sqlite", lambda _: None)
     assert [row["kept"] for row in rows] == [True, False, True, True, True]
     assert [row["rejected"] for row in rows] == [None, "not attested", None, None, None]
     assert close == []
@@ -90,7 +90,9 @@ def test_without_filters_no_model_is_needed_and_the_rules_verdict_stands(tmp_pat
 def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, tmp_path, progress_counts):
     scores = score_texts(sorted(row["foil"] for row in USABLE), judges.likelihood, judges.acceptability)
     threshold = sorted(scores.values())[1] + 1e-6
-    rows, close = filter_candidates(ROWS, judges, ["grammaticality"], threshold, tmp_path, progress_counts.append)
+    rows, close = filter_candidates(
+        ROWS, judges, ["grammaticality"], threshold, tmp_path / "cache.sqlite", progress_counts.append
+    )
     assert [row["grammaticality"] for row in rows] == [scores.get(row["foil"]) for row in ROWS]
     assert [row["kept"] for row in rows] == [scores.get(row["foil"], 0) >= threshold for row in ROWS]
     assert sum(row["kept"] for row in rows) == 2
@@ -105,13 +107,15 @@ def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, 
 
 
 def test_a_study_may_record_grammaticality_without_asking_for_any(judges, tmp_path, progress_counts):
-    rows, _ = filter_candidates(ROWS, judges, ["grammaticality"], None, tmp_path, progress_counts.append)
+    rows, _ = filter_candidates(
+        ROWS, judges, ["grammaticality"], None, tmp_path / "cache.sqlite", progress_counts.append
+    )
     assert [row["kept"] for row in rows] == [True, False, True, True, True]
     assert all((row["grammaticality"] is None) == (row["item_id"] == "x:toy:1:0") for row in rows)
 
 
 def test_contradiction_is_computed_from_caption_to_foil(judges, tmp_path, progress_counts):
-    rows, _ = filter_candidates(ROWS, judges, ["contradiction"], 0.8, tmp_path, progress_counts.append)
+    rows, _ = filter_candidates(ROWS, judges, ["contradiction"], 0.8, tmp_path / "cache.sqlite", progress_counts.append)
     relations = infer_relations([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
     for row in rows:
         inference = relations.get((row["caption"], row["foil"]))
@@ -128,11 +132,13 @@ def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, 
     worded = [candidate(5, "A man throws a ball.", "A man sits a ball.", image="3.png")]
     other = [candidate(6, "A man throws a ball.", "A man stands a ball.", image="3.png", words=("on", "at"))]
     given = [*ROWS, *worded, *other]
-    rows, close = filter_candidates(given, judges, ["ranking"], None, tmp_path, progress_counts.append)
+    rows, close = filter_candidates(given, judges, ["ranking"], None, tmp_path / "cache.sqlite", progress_counts.append)
     texts = sorted({row[side] for row in given if row["rejected"] is None for side in ("caption", "foil")})
     scores = score_texts(texts, judges.likelihood, judges.acceptability)
     captions = sorted({row["caption"] for row in USABLE})
-    likelihoods = compute_mean_log_likelihoods(captions, judges.ranking, 2048, tmp_path, progress_counts.append)
+    likelihoods = compute_mean_log_likelihoods(
+        captions, judges.ranking, 2048, tmp_path / "cache.sqlite", progress_counts.append
+    )
     by_id = {row["item_id"]: row for row in rows}
     assert list(by_id) == [row["item_id"] for row in given]
     for row in rows:
@@ -160,17 +166,17 @@ def test_a_caption_that_the_ranking_model_cannot_read_is_named(judges, tmp_path,
     rows = [candidate(7, "A cat " + "sits on a table " * 20 + ".", "A cat sits.")]
     short = replace(judges, likelihood=masked_model(400), acceptability=judges.acceptability)
     with pytest.raises(UserError, match=r"x:toy:7:0: its caption cannot be ranked: "):
-        filter_candidates(rows, short, ["ranking"], None, tmp_path, progress_counts.append)
+        filter_candidates(rows, short, ["ranking"], None, tmp_path / "cache.sqlite", progress_counts.append)
 
 
 def test_a_second_run_reads_what_the_first_stored(judges, tmp_path, progress_counts):
     filters = ["grammaticality", "contradiction", "ranking"]
-    first = filter_candidates(ROWS, judges, filters, 0.0, tmp_path, progress_counts.append)
-    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
-    assert files
-    assert filter_candidates(list(ROWS), judges, filters, 0.0, tmp_path, progress_counts.append) == first
-    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == files
-    backwards, _ = filter_candidates(ROWS[::-1], judges, filters, 0.0, tmp_path, progress_counts.append)
+    cache = tmp_path / "cache.sqlite"
+    first = filter_candidates(ROWS, judges, filters, 0.0, cache, progress_counts.append)
+    stored = cache.read_bytes()
+    assert filter_candidates(list(ROWS), judges, filters, 0.0, cache, progress_counts.append) == first
+    assert cache.read_bytes() == stored
+    backwards, _ = filter_candidates(ROWS[::-1], judges, filters, 0.0, cache, progress_counts.append)
     assert backwards[::-1] == first[0]
 
 

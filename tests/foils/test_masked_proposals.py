@@ -124,10 +124,10 @@ def test_a_slot_beyond_the_window_and_a_mask_in_the_text_are_named(tiny):
 
 def test_progress_counts_slots_and_finished_batches_are_cached(tiny, tmp_path, monkeypatch):
     progress = []
-    first = propose_spans([*SLOTS, SLOTS[0]], tiny, cache_folder=tmp_path, on_progress=progress.append)
+    first = propose_spans([*SLOTS, SLOTS[0]], tiny, cache_file=tmp_path / "cache.sqlite", on_progress=progress.append)
     assert sum(progress) == len(SLOTS)
     monkeypatch.setattr("waltz.models.text.masked._compute_scores_at", lambda *_: pytest.fail("computed again"))
-    assert propose_spans(SLOTS, tiny, cache_folder=tmp_path) == first
+    assert propose_spans(SLOTS, tiny, cache_file=tmp_path / "cache.sqlite") == first
 
 
 needs_checklist = pytest.mark.skipif(find_spec("checklist") is None, reason="the extra `checklist` is not installed")
@@ -178,7 +178,7 @@ def test_a_study_that_names_checklist_gets_its_proposals(tmp_path):
         longest=2,
         best=3,
         most_tokens=None,
-        cache_folder=tmp_path,
+        cache_file=tmp_path / "cache.sqlite",
         on_progress=finished.append,
         proposer="checklist",
     )

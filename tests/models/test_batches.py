@@ -27,7 +27,7 @@ def _lengths(batch):
 def test_each_row_gets_its_own_numbers_and_progress_is_reported():
     progress = []
     results = compute_in_batches(
-        [(1, 2), (5,), (1, 2), (3,)], len, _lengths, content={}, cache_folder=None, on_progress=progress.append
+        [(1, 2), (5,), (1, 2), (3,)], len, _lengths, content={}, cache_file=None, on_progress=progress.append
     )
     assert {row: values.tolist() for row, values in results.items()} == {(1, 2): [2, 3], (5,): [1, 5], (3,): [1, 3]}
     assert progress == [2, 1]
@@ -42,7 +42,7 @@ def test_what_is_stored_is_not_computed_again_and_other_content_is(tmp_path):
 
     for content in ({"task": "a"}, {"task": "a"}, {"task": "b"}):
         results = compute_in_batches(
-            [(1, 2), (5,)], len, compute, content=content, cache_folder=tmp_path, on_progress=calls.append
+            [(1, 2), (5,)], len, compute, content=content, cache_file=tmp_path, on_progress=calls.append
         )
         assert results[1, 2].tolist() == [2, 3]
     assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]  # a: two computed and reported, then two reported; b: two of each
@@ -58,11 +58,11 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved():
         return _lengths(batch)
 
     results = compute_in_batches(
-        [(1,), (2,), (3,)], len, cramped, content={}, cache_folder=None, on_progress=lambda _: None
+        [(1,), (2,), (3,)], len, cramped, content={}, cache_file=None, on_progress=lambda _: None
     )
     assert [results[row,].tolist() for row in (1, 2, 3)] == [[1, 1], [1, 2], [1, 3]]
     assert sizes == [3, 1, 2, 1, 1]
     with pytest.raises(torch.OutOfMemoryError):
         compute_in_batches(
-            [(1,)], len, lambda _: cramped([1, 2]), content={}, cache_folder=None, on_progress=lambda _: None
+            [(1,)], len, lambda _: cramped([1, 2]), content={}, cache_file=None, on_progress=lambda _: None
         )

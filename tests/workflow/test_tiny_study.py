@@ -15,7 +15,7 @@ import pytest
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.schema import BENCHMARK, EVALUATION
-from workflow_runs.checkout import ROOT, copied
+from workflow_runs.checkout import ROOT, copied, read_stored
 
 pytestmark = pytest.mark.workflow
 
@@ -196,7 +196,7 @@ def test_a_killed_run_ends_in_the_same_bytes(fresh, tiny_run, everything):
     running = fresh.start()
     store = fresh.folder / "results/tiny/evaluation/tiny-gpt2/.store"
     deadline = time.monotonic() + 240
-    while not list(store.glob("*.npy")) and running.poll() is None:
+    while not read_stored(store) and running.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.002)
     if everything:

@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,6 +162,18 @@ def checkout(folder: Path, model: Path) -> Checkout:
 def copied(original: Checkout, folder: Path) -> Checkout:
     shutil.copytree(original.folder, folder, symlinks=True)
     return Checkout(folder)
+
+
+def read_stored(folder: Path) -> dict[str, int]:
+    """Return the number of each stored result of a folder by its key; one that is written again has another number."""
+    rows: dict[str, int] = {}
+    for file in folder.glob("*.sqlite"):
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)) as connection:
+            try:
+                rows |= dict(connection.execute("SELECT key, rowid FROM results").fetchall())
+            except sqlite3.Error:  # it is being created, or its job was killed
+                continue
+    return rows
 
 
 def jobs_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:

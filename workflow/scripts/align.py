@@ -1,9 +1,8 @@
 """Score the texts of the data sets of a group with one encoder."""
 
-from pathlib import Path
-
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import score_datasets
@@ -18,7 +17,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_encoder(ModelSpec(**params.model), device),
         datasets,
         params.profiles,
-        Path(output.scores).parent / ".store",
+        get_cache_file(output.scores),
         scored=params.scored,
         sample=params.sample,
         seed=params.seed,

@@ -1,9 +1,8 @@
 """Answer the questions of the data sets of a group with one encoder that has an answering head."""
 
-from pathlib import Path
-
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_datasets
@@ -19,7 +18,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         encoder,
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.images),
         params.profiles,
-        Path(output.scores).parent / ".store",
+        get_cache_file(output.scores),
         seed=params.seed,
     )
     facts = {"model": params.model, "profiles": params.profiles, "seed": params.seed, **describe_device(device)}

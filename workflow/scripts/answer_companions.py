@@ -1,11 +1,10 @@
 """Perceptual score of one encoder's answers, and their accuracy without one modality, on a group's questions."""
 
-from pathlib import Path
-
 from waltz.attribution.answer_companions import compute_answer_companions
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
 from waltz.core.schema import METRICS
@@ -19,7 +18,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, given.rows, given.images),
         params.profiles,
-        Path(output.rows).parent / ".store",
+        get_cache_file(output.rows),
         sample=params.sample,
         repeats=params.repeats,
         seed=params.seed,

@@ -1,10 +1,9 @@
 """MM-SHAP of the answers of one decoder on one shard of a group of data sets."""
 
-from pathlib import Path
-
 from waltz.attribution.decoder_rows import attribute_answers
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
@@ -18,7 +17,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_decoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, given.rows, given.images),
         params.settings,
-        Path(output.rows).parent / ".store",
+        get_cache_file(output.rows),
         shard=slice(shard, None, params.shards),
         **{name: params[name] for name in ("value", "scored", "scored_sample", "sample", "seed")},
     )

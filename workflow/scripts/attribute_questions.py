@@ -1,10 +1,9 @@
 """MM-SHAP of the answers to one shard of a group of questions by one encoder with an answering head."""
 
-from pathlib import Path
-
 from waltz.attribution.encoder_rows import attribute_questions
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
@@ -18,7 +17,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_encoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, given.rows, given.images),
         params.settings,
-        Path(output.rows).parent / ".store",
+        get_cache_file(output.rows),
         sample=params.sample,
         seed=params.seed,
         shard=slice(shard, None, params.shards),

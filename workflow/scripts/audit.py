@@ -1,10 +1,9 @@
 """Measure how well judges that do not see the image distinguish captions from foils."""
 
-from pathlib import Path
-
 from waltz.benchmark.audit import audit_blind_judges, score_blindly
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import AUDIT, BENCHMARK
@@ -18,9 +17,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     benchmarks = [parquet.read_rows(file, BENCHMARK) for file in snakemake.input.pairs]
     items = [item for benchmark in benchmarks for item in benchmark]
     with show_progress(10 * len(items), "text", "audit") as bar:
-        scores, contradictions = score_blindly(
-            items, models, Path(snakemake.output.audit).parent / ".store", bar.update
-        )
+        scores, contradictions = score_blindly(items, models, get_cache_file(snakemake.output.audit), bar.update)
     rows = []
     for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):
         settings = {"threshold": params.threshold, "resampling": resampling}

@@ -2,10 +2,10 @@
 
 import time
 from collections import Counter
-from pathlib import Path
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import MakerOptions, build_candidate_rows, build_candidates, select_splits
@@ -24,8 +24,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             from waltz.foils.masked_proposals import load_proposer
 
             limits = {**params.proposals, "most_tokens": params.settings.get("most_tokens")}
-            cache = Path(output.candidates).parent / ".store" / instrument
-            options = load_proposer(params.model[0], device, cache_folder=cache, on_progress=bar.update, **limits)
+            cache = get_cache_file(output.candidates)
+            options = load_proposer(params.model[0], device, cache_file=cache, on_progress=bar.update, **limits)
         candidates = build_candidate_rows(build_candidates(instrument, rows, options), instrument, refusals)
         count, rejected = parquet.write_rows(output.candidates, candidates, CANDIDATES)
     facts = {"instrument": instrument, "rejected": rejected, "refused": dict(refusals.most_common())}

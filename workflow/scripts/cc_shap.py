@@ -5,6 +5,7 @@ from pathlib import Path
 from waltz.consistency.cc_shap.rows import explain_datasets
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP
 from waltz.model_registry import ModelSpec
@@ -18,7 +19,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_decoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, given.rows, given.get("images")),
         params.profiles,
-        Path(output.rows).parents[2] / ".store",
+        get_cache_file(output.rows, Path(output.rows).parents[2]),
         shard=slice(shard, None, params.shards),
         **{name: params[name] for name in ("sample", "seed", "seeds", "repeated", "cc_shap", "tokens")},
     )

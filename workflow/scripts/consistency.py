@@ -1,10 +1,9 @@
 """Self-consistency tests of one shard of a group of data sets with one decoder."""
 
-from pathlib import Path
-
 from waltz.consistency.edit_tests.tests import run_tests
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import CONSISTENCY
 from waltz.model_registry import ModelSpec
@@ -22,7 +21,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_classifier(ModelSpec(**params.judge), device) if params.judge else None,
         list_dataset_files(params.datasets, given.rows, given.get("images")),
         params.profiles,
-        Path(output.rows).parent / ".store",
+        get_cache_file(output.rows),
         compare_meaning=bool(params.meaning),
         shard=slice(shard, None, params.shards),
         **{name: params[name] for name in ("tests", "sample", "seed", "seeds", "repeated", "tokens", "edits")},

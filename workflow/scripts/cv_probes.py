@@ -1,11 +1,11 @@
 """Select and review the captions of CV-Probes, and build the four conditions."""
 
 import time
-from pathlib import Path
 
 from waltz.benchmark.cv_probes import build_conditions, build_probe_captions, count_rejections, read_plain_captions
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.pipeline import load_filter_models, score_grammaticality
@@ -17,7 +17,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     contextual = parquet.read_rows(inputs.contextual, PROBE_CAPTIONS)
     written = read_plain_captions(inputs, contextual)
     texts = {row["caption"] for row in contextual if row["caption"]}
-    cache = Path(output.probes).parent / ".store" / "cv-probes"
+    cache = get_cache_file(output.probes)
     with show_progress(2 * len(texts), "text", "cv-probes") as bar:
         scores = score_grammaticality(texts, load_filter_models(params.models, device), cache, bar.update)
     captions, checker = build_probe_captions(contextual, written, scores, inputs.get("checks"), params.scenes)

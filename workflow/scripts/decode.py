@@ -1,9 +1,8 @@
 """Prompt one decoder with one shard of the questions of the data sets of a group."""
 
-from pathlib import Path
-
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import prompt_datasets
@@ -18,7 +17,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_decoder(ModelSpec(**params.model), device),
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.get("images")),
         params.profiles,
-        Path(output.scores).parents[1] / ".store",
+        get_cache_file(output.scores),
         scored=params.scored,
         sample=params.sample,
         seed=params.seed,

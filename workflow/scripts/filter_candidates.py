@@ -1,10 +1,10 @@
 """Grammaticality, entailment and ranking of one instrument's candidates."""
 
 import time
-from pathlib import Path
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CANDIDATES, FILTERED
 from waltz.filters.pipeline import filter_candidates, load_filter_models
@@ -15,7 +15,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     start = time.perf_counter()
     candidates = parquet.read_rows(snakemake.input.candidates, CANDIDATES)
     models = load_filter_models(params.models, device)
-    cache = Path(output.filtered).parent / ".store" / instrument
+    cache = get_cache_file(output.filtered)
     with show_progress(len(candidates), "text", instrument) as bar:
         rows, close = filter_candidates(candidates, models, params.filters, params.grammaticality, cache, bar.update)
     parquet.write_rows(output.filtered, rows, FILTERED)

@@ -67,7 +67,7 @@ def decoders():
 
 @pytest.fixture
 def how_of(prompt_file, decoders, tmp_path):
-    def how(question, profile: Profile, permutations=2, seed=3, folder=tmp_path, **given):
+    def how(question, profile: Profile, permutations=2, seed=3, folder=tmp_path / "cache.sqlite", **given):
         families = {"comve": "gpt2", "pairwise": "bakllava"}
         template = (
             build_equations_template(chat, prompt_file)
@@ -198,7 +198,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
             3,
             {"permutations": 1, "kinds": ["post-hoc"]},
             {},
-            tmp_path,
+            tmp_path / "cache.sqlite",
         )
         rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
         return rows[0]

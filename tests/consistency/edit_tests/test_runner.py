@@ -199,11 +199,17 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
     runs = build_settings("equations", [0], TEXTS, EDITS, False)
     first = build_test_rows(
-        [comve(0)], None, runs, build_runner(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
+        [comve(0)],
+        None,
+        runs,
+        build_runner(DecoderSession(decoder, picture, tmp_path / "cache.sqlite"), decoder, "equations"),
     )
     prompt_count, read = len(prompts), len(decoder.network.read_texts)
     again = build_test_rows(
-        [comve(0)], None, runs, build_runner(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
+        [comve(0)],
+        None,
+        runs,
+        build_runner(DecoderSession(decoder, picture, tmp_path / "cache.sqlite"), decoder, "equations"),
     )
     assert again == first
     assert (len(prompts), len(decoder.network.read_texts)) == (prompt_count, read)

@@ -45,14 +45,15 @@ class AnswerAttribution:
 
     Attributes:
         template: Its prompts, in the profile of the settings.
+        stored: File of attributed items.
         value: For `equations`, the explained value of a token: a key of `continuations.OUTCOMES`.
     """
 
     decoder: Decoder
     template: PromptTemplate
     settings: AttributionSettings
+    stored: Path
     value: str = PROBABILITY
-    stored: Path = Path(".store")
 
     @property
     def prompt_settings(self) -> PromptSettings:
@@ -213,8 +214,8 @@ def attribute_answers(
             decoder,
             build_template(decoder, profile),
             AttributionSettings(profile, seed=seed, **estimation[profile]),
-            value,
             cache,
+            value,
         )
         for profile in estimation
     }

@@ -27,7 +27,7 @@ Contradictions = Mapping[tuple[str, str], float]
 
 
 def score_blindly(
-    items: Sequence[Mapping[str, Any]], models: FilterModels, cache_folder: Path, on_progress: ProgressCallback
+    items: Sequence[Mapping[str, Any]], models: FilterModels, cache_file: Path, on_progress: ProgressCallback
 ) -> tuple[Scores, Contradictions]:
     """Return the judges' scores of all captions and foils, and contradictions in both directions of each item.
 
@@ -44,14 +44,14 @@ def score_blindly(
     texts = sorted({item[side] for item in items for side in ("caption", "foil")})
     pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
     tokens = {text: masked.tokenize(text) for text in texts}
-    pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), cache_folder, on_progress)
-    likelihoods = compute_mean_log_likelihoods(texts, causal, RANKING_TOKENS, cache_folder, on_progress)
+    pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), cache_file, on_progress)
+    likelihoods = compute_mean_log_likelihoods(texts, causal, RANKING_TOKENS, cache_file, on_progress)
     scores: Scores = {
         "causal LM": {text: score.value for text, score in likelihoods.items()},
-        "GRUEN": score_texts(texts, masked, acceptability, cache_folder, on_progress),
+        "GRUEN": score_texts(texts, masked, acceptability, cache_file, on_progress),
         "masked LM": {text: pseudo[ids] for text, ids in tokens.items()},
     }
-    inferences = infer_relations(pairs, nli, cache_folder, on_progress)
+    inferences = infer_relations(pairs, nli, cache_file, on_progress)
     return scores, {pair: inference.contradiction for pair, inference in inferences.items()}
 
 

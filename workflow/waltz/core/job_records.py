@@ -7,7 +7,7 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,9 @@ def show_progress(total: int, unit: str, label: str) -> "tqdm[Any]":
     return tqdm(total=total, unit=unit, desc=label, disable=None, leave=False)
 
 
-PACKAGES = ("torch", "transformers", "numpy", "pandas", "pyarrow", "snakemake", "shap")
+MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "shap")
+"""Packages whose versions decide what a model computes."""
+PACKAGES = (*MODEL_PACKAGES, "numpy", "pandas", "pyarrow", "snakemake")
 
 
 def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> None:
@@ -97,6 +99,11 @@ def read_versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def describe_model_packages(versions: Mapping[str, str]) -> str:
+    """Return the versions of the packages that decide what a model computes, without their builds, as one text."""
+    return ", ".join(f"{name} {versions[name].partition('+')[0]}" for name in MODEL_PACKAGES if name in versions)
 
 
 def read_commit() -> str:

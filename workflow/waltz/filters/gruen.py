@@ -39,7 +39,7 @@ def score_texts(
     texts: Iterable[str],
     masked: MaskedModel,
     acceptability: Classifier,
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[str, float]:
     """Return the grammaticality of each distinct text; sentences that texts share are scored once.
@@ -56,12 +56,12 @@ def score_texts(
     sentences = {text: split_sentences(text) for text in dict.fromkeys(texts)}
     distinct = list(dict.fromkeys(sentence for text_sentences in sentences.values() for sentence in text_sentences))
     tokens = {sentence: _tokenize(sentence, masked) for sentence in distinct}
-    losses = compute_unmasked_losses(masked, tokens.values(), cache_folder, on_progress)
+    losses = compute_unmasked_losses(masked, tokens.values(), cache_file, on_progress)
     logits = compute_class_logits(
         acceptability,
         [(sentence,) for sentence in distinct],
         max_positions=ACCEPTABILITY_POSITIONS,
-        cache_folder=cache_folder,
+        cache_file=cache_file,
         on_progress=on_progress,
     )
     return {

@@ -31,7 +31,7 @@ class Inference:
 def infer_relations(
     pairs: Iterable[tuple[str, str]],
     model: Classifier,
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, str], Inference]:
     """Return the relation of each distinct pair.
@@ -42,7 +42,7 @@ def infer_relations(
         on_progress: Called with the number of distinct pairs of each batch.
     """
     order = find_label_order(model)
-    logits = compute_class_logits(model, pairs, cache_folder=cache_folder, on_progress=on_progress)
+    logits = compute_class_logits(model, pairs, cache_file=cache_file, on_progress=on_progress)
     inferences = {}
     for (premise, hypothesis), row in logits.items():
         weights = np.exp(row - row.max())

@@ -86,7 +86,7 @@ def filter_candidates(
     models: FilterModels,
     filters: Sequence[str],
     grammaticality: float | None,
-    cache_folder: Path,
+    cache_file: Path,
     on_progress: "ProgressCallback",
 ) -> tuple[Rows, Rows]:
     """Score and judge every candidate that its instrument's rules can use.
@@ -103,28 +103,28 @@ def filter_candidates(
     usable = [row for row in candidates if row["rejected"] is None]
     scores = inferences = None
     if "grammaticality" in filters:
-        scores = score_grammaticality({row["foil"] for row in usable}, models, cache_folder, on_progress)
+        scores = score_grammaticality({row["foil"] for row in usable}, models, cache_file, on_progress)
     if "contradiction" in filters:
         from waltz.filters.nli import infer_relations
 
         assert models.nli is not None
         pairs = [(row["caption"], row["foil"]) for row in usable]
-        inferences = infer_relations(pairs, models.nli, cache_folder, on_progress)
+        inferences = infer_relations(pairs, models.nli, cache_file, on_progress)
     thresholds = Thresholds(grammaticality if "grammaticality" in filters else None, "contradiction" in filters)
     rows, close = apply_thresholds(candidates, thresholds, scores, inferences)
     rows = [{**row, "caption_grammaticality": None, "caption_perplexity": None} for row in rows]
-    return (_rank(rows, models, cache_folder, on_progress) if "ranking" in filters else rows), close
+    return (_rank(rows, models, cache_file, on_progress) if "ranking" in filters else rows), close
 
 
 def score_grammaticality(
-    texts: Iterable[str], models: FilterModels, cache_folder: Path, on_progress: "ProgressCallback"
+    texts: Iterable[str], models: FilterModels, cache_file: Path, on_progress: "ProgressCallback"
 ) -> dict[str, float]:
     """Return GRUEN's grammaticality of each text."""
     from waltz.filters.gruen import score_texts
 
     assert models.likelihood is not None
     assert models.acceptability is not None
-    return score_texts(sorted(texts), models.likelihood, models.acceptability, cache_folder, on_progress)
+    return score_texts(sorted(texts), models.likelihood, models.acceptability, cache_file, on_progress)
 
 
 def apply_thresholds(
@@ -187,7 +187,7 @@ def _list_checks(
         yield "contradiction", None if inference is None else inference.margin, 0.0, NO_CONTRADICTION
 
 
-def _rank(rows: Rows, models: FilterModels, cache_folder: Path, on_progress: "ProgressCallback") -> Rows:
+def _rank(rows: Rows, models: FilterModels, cache_file: Path, on_progress: "ProgressCallback") -> Rows:
     """Score the texts of kept candidates; keep the best caption of an image, and the best wording of each exchange."""
     from waltz.models.text.causal import compute_mean_log_likelihoods
 
@@ -195,9 +195,9 @@ def _rank(rows: Rows, models: FilterModels, cache_folder: Path, on_progress: "Pr
     kept_rows = [row for row in rows if row["kept"]]
     captions = sorted({row["caption"] for row in kept_rows})
     scores = score_grammaticality(
-        {row[side] for row in kept_rows for side in ("caption", "foil")}, models, cache_folder, on_progress
+        {row[side] for row in kept_rows for side in ("caption", "foil")}, models, cache_file, on_progress
     )
-    likelihoods = compute_mean_log_likelihoods(captions, models.ranking, RANKING_TOKENS, cache_folder, on_progress)
+    likelihoods = compute_mean_log_likelihoods(captions, models.ranking, RANKING_TOKENS, cache_file, on_progress)
     for row in kept_rows:
         likelihood = likelihoods[row["caption"]]
         if likelihood.value is None:

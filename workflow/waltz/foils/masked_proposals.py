@@ -59,7 +59,7 @@ def load_proposer(
     longest: int,
     best: int,
     most_tokens: int | None,
-    cache_folder: Path,
+    cache_file: Path,
     on_progress: ProgressCallback,
     proposer: Literal["waltz", "checklist"] = "waltz",
 ) -> MakerOptions:
@@ -74,10 +74,10 @@ def load_proposer(
         proposer: Code that fills spans: ours, or CheckList's own.
     """
     model = load_masked_model(ModelSpec(**settings), device)
-    search = partial(propose_spans, cache_folder=cache_folder) if proposer == "waltz" else propose_spans_with_checklist
+    search = partial(propose_spans, cache_file=cache_file) if proposer == "waltz" else propose_spans_with_checklist
     return MakerOptions(
         propose_spans=partial(search, model=model, longest=longest, top=best, on_progress=on_progress),
-        rank_words=partial(rank_words, model=model, cache_folder=cache_folder, on_progress=on_progress),
+        rank_words=partial(rank_words, model=model, cache_file=cache_file, on_progress=on_progress),
         count_tokens=lambda text: len(model.tokenize(text)),
         most_tokens=most_tokens,
         most_verbs=best,
@@ -91,7 +91,7 @@ def propose_spans(
     longest: int = 3,
     top: int = 10,
     beam: int = BEAM,
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
     """Return the best spans of 1 to `longest` tokens for each slot; repeated slots are filled once.
@@ -106,7 +106,7 @@ def propose_spans(
     proposals: dict[Slot, list[Proposal]] = {}
     for chunk in _split_into_chunks(slots):
         for masks in range(1, longest + 1):
-            for slot, hypotheses in _search_beam(chunk, model, masks, beam, cache_folder).items():
+            for slot, hypotheses in _search_beam(chunk, model, masks, beam, cache_file).items():
                 for rank, (tokens, total) in enumerate(hypotheses[:top]):
                     phrase = model.tokenizer.decode(tokens, clean_up_tokenization_spaces=False).strip()
                     proposal = Proposal(phrase, _get_pieces(tokens, model), total / masks, rank)
@@ -121,7 +121,7 @@ def rank_words(
     words: Mapping[Slot, Sequence[str]],
     model: MaskedModel,
     *,
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
     """Rank candidate words or phrases by how well they fit into a slot.
@@ -136,7 +136,7 @@ def rank_words(
         pieces = {slot: {word: _tokenize(word, slot, model) for word in dict.fromkeys(words[slot])} for slot in chunk}
         queries = {slot: _build_queries(slot, set(pieces[slot].values()), model) for slot in chunk}
         rows = {row for slot_queries in queries.values() for row in slot_queries.values()}
-        scores = compute_token_scores(model, rows, SCALE, cache_folder)
+        scores = compute_token_scores(model, rows, SCALE, cache_file)
         for slot in chunk:
             values = {
                 prefix: dict(zip(row[2], scores[row].tolist(), strict=True)) for prefix, row in queries[slot].items()
@@ -155,7 +155,7 @@ def rank_words(
 
 
 def _search_beam(
-    slots: Sequence[Slot], model: MaskedModel, masks: int, beam: int, cache_folder: Path | None
+    slots: Sequence[Slot], model: MaskedModel, masks: int, beam: int, cache_file: Path | None
 ) -> dict[Slot, list[Hypothesis]]:
     """Return hypotheses of each slot, best first, by a beam from left to right."""
     frames = {slot: _mask_slot(slot, masks, model) for slot in slots}
@@ -166,7 +166,7 @@ def _search_beam(
             for slot, hypotheses in beams.items()
         }
         rows = (query for slot_queries in queries.values() for query in slot_queries)
-        best = find_best_tokens(model, rows, beam + EXTRA, SCALE, cache_folder)
+        best = find_best_tokens(model, rows, beam + EXTRA, SCALE, cache_file)
         for slot, hypotheses in beams.items():
             longer = [
                 ((*tokens, int(token)), total + score)

@@ -59,7 +59,7 @@ def compute_in_batches(
     compute: Callable[[list[Row]], np.ndarray],
     *,
     content: dict[str, Any],
-    cache_folder: Path | None,
+    cache_file: Path | None,
     on_progress: ProgressCallback,
 ) -> dict[Row, np.ndarray]:
     """Return the result of `compute` for each distinct row.
@@ -69,13 +69,13 @@ def compute_in_batches(
         length: Positions that a row takes.
         compute: From a batch of one length to an array whose first axis is the batch.
         content: Everything else that the values depend on: code, model, task.
-        cache_folder: Folder of cached batches; None disables the cache.
+        cache_file: File of cached batches; None disables the cache.
         on_progress: Called with the number of rows of each batch.
     """
     results: dict[Row, np.ndarray] = {}
     for batch in batch_by_length(rows, length):
         values = result_cache.load_or_compute(
-            cache_folder, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
+            cache_file, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
         )
         results |= dict(zip(batch, values, strict=True))
         on_progress(len(batch))

@@ -649,6 +649,10 @@ class Study(Section):
     only: Annotated[list[Text], BeforeValidator(_split_names)] = []
     """Models, data sets, instruments or tables to which a run is cut, as a list or separated by commas; all where
     absent. Models are run on the data sets that are named, or on all; a table brings the runs that it shows."""
+    stored_versions: Literal["refuse", "reuse", "recompute"] = "refuse"
+    """Use of stored results of a model from other versions of torch, transformers, tokenizers or shap: `refuse` stops
+    the job with a message, `reuse` takes them, `recompute` computes them again; `refuse` where absent. With `reuse`, a
+    table may mix runs of one model with different versions."""
     skipped: dict[str, Text] = {}
     """Models that this study does not run, by name, each with the reason that their cells give."""
     export: Export = Export()

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url, read_recorded
+from waltz.core.job_records import describe_model_packages
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.plan.raw_files import IMAGES
 
@@ -241,7 +242,7 @@ class RunFacts:
         record: Path of the record.
         model: Name of the model.
         dataset: Name of the data set.
-        facts: `profiles`, `dtype` and `data digest`, as texts.
+        facts: `profiles`, `dtype`, `package versions` and `data digest`, as texts.
     """
 
     record: str
@@ -275,11 +276,16 @@ def read_run_facts(path: str | Path) -> list[RunFacts]:
     return [RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))]
 
 
+def forget_versions(runs: Iterable[RunFacts]) -> list[RunFacts]:
+    """Return the facts of runs without package versions, so that runs with different ones are compatible."""
+    return [replace(run, facts={**run.facts, "package versions": UNSTATED}) for run in runs]
+
+
 def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
     """Raise an error if runs are not compatible.
 
-    All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. Facts
-    that a record does not state are not compared.
+    All hold the study's profiles; those of a model have one dtype and one set of package versions; those on a data set
+    have read the same items. Facts that a record does not state are not compared.
     """
     first_runs: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
@@ -289,24 +295,26 @@ def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
                 f"{run.record}: profiles differ from the study (got {run.facts['profiles']}, expected"
                 f" {', '.join(profiles)}); delete the file next to it and run again"
             )
-        for fact, name in (("dtype", run.model), ("data digest", run.dataset)):
+        for fact, name in (("dtype", run.model), ("package versions", run.model), ("data digest", run.dataset)):
             if run.facts[fact] == UNSTATED:
                 continue
             first_run = first_runs.setdefault((fact, name), run)
             if first_run.facts[fact] != run.facts[fact]:
+                accept = ", or accept both with `stored_versions: reuse`" if fact == "package versions" else ""
                 raise UserError(
                     f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
-                    f" expected {first_run.facts[fact]}); delete the file next to one of them and run again"
+                    f" expected {first_run.facts[fact]}); delete the file next to one of them and run again{accept}"
                 )
 
 
 def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return profiles, dtype and data digest of a record."""
-    settings = record.get("settings") or {}
+    """Return profiles, dtype, package versions and data digest of a record."""
+    settings, is_recorded = record.get("settings") or {}, bool(record.get("model", {}).get("recorded"))
     profiles = record.get("profiles") or [name for name in PROFILES if name in settings]
     return {
         "profiles": ", ".join(profiles) or UNSTATED,
         "dtype": str(record.get("model", {}).get("dtype", UNSTATED)),
-        # the records of a run elsewhere are no items
-        "data digest": UNSTATED if record.get("model", {}).get("recorded") else str(record.get("data", UNSTATED)),
+        # those of a run elsewhere are not known, and its records are no items
+        "package versions": (not is_recorded and describe_model_packages(record.get("packages") or {})) or UNSTATED,
+        "data digest": UNSTATED if is_recorded else str(record.get("data", UNSTATED)),
     }

@@ -54,8 +54,8 @@ class CCShapSetup:
 
     dialogue: Dialogue
     settings: PromptSettings
+    stored: Path
     kinds: tuple[str, ...] = EXPLANATION_KINDS
-    stored: Path = Path(".store")
 
     @property
     def explained(self) -> str:
@@ -129,7 +129,7 @@ def build_setup(
     else:
         value = cc_shap.get("value", PROBABILITY)
         settings = replace(settings, permutations=cc_shap["permutations"], value=value)
-    return CCShapSetup(dialogue, settings, kinds, stored)
+    return CCShapSetup(dialogue, settings, stored, kinds)
 
 
 def load_or_attribute_item(

@@ -37,7 +37,7 @@ class PromptedDecoder:
     """A decoder with its prompts.
 
     Attributes:
-        session: The decoder, its images, and the folder of finished blocks.
+        session: The decoder, its images, and the file of finished blocks.
         sampling: How it samples; None takes the most probable token.
     """
 
@@ -132,7 +132,7 @@ def build_runner(
     In `published` the helper is prompted with the markers that the decoder's own family has for it.
 
     Args:
-        session: The decoder that is tested, its images, and the folder of finished blocks, the helper's too.
+        session: The decoder that is tested, its images, and the file of finished blocks, the helper's too.
         judge: A classifier of entailment that compares meanings instead of the helper.
     Raises:
         UserError: The profile has no prompts for the decoder.
@@ -144,7 +144,7 @@ def build_runner(
     return DecoderRunner(
         PromptedDecoder(session, template, choose_sampling(decoder, profile)),
         PromptedDecoder(
-            DecoderSession(helper, session.load_image, session.cache_folder, session.report_progress),
+            DecoderSession(helper, session.load_image, session.cache_file, session.report_progress),
             helper_template,
             choose_sampling(helper, profile),
         ),

@@ -170,14 +170,14 @@ class DecoderSession:
     Attributes:
         decoder: A loaded decoder.
         load_image: Opens images.
-        cache_folder: Folder of finished blocks; None stores nothing.
+        cache_file: File of finished blocks; None stores nothing.
         report_progress: Receives the number of queries of each finished block.
         images: The last prepared images by name: image and digest, or why there is none.
     """
 
     decoder: Decoder
     load_image: LoadImage
-    cache_folder: Path | None = None
+    cache_file: Path | None = None
     report_progress: ProgressCallback = ignore_progress
     images: OrderedDict[str, DigestedPicture | str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
@@ -293,7 +293,7 @@ def _run(
 
             results = iter(
                 result_cache.load_or_compute(
-                    session.cache_folder,
+                    session.cache_file,
                     {"texts": texts, "shown": image_digests, **key_content},
                     partial(compute_in_halves, compute_rows, valid),
                 )

@@ -81,7 +81,7 @@ def compute_pair_scores(
     encoder: Encoder,
     pairs: Iterable[Pair],
     load_image: Callable[[str], ImageOrRegions],
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
     read_output: OutputReader = select_logit,
 ) -> dict[Pair, PairScore]:
@@ -94,7 +94,7 @@ def compute_pair_scores(
         encoder: A loaded encoder.
         pairs: Names of images with texts.
         load_image: From the name to an RGB image; a `UserError` becomes the error of the image's pairs.
-        cache_folder: Folder of cached blocks; None disables the cache.
+        cache_file: File of cached blocks; None disables the cache.
         on_progress: Called with the number of pairs of each finished block.
         read_output: `the_logit`, or `the_answer` for an encoder whose outputs are answers.
     """
@@ -108,7 +108,7 @@ def compute_pair_scores(
     }
     scores: dict[Pair, PairScore] = {}
     for block in split_into_blocks(pairs):
-        scores |= _score_block(encoder, block, load_image, read_output, cache_folder, content)
+        scores |= _score_block(encoder, block, load_image, read_output, cache_file, content)
         on_progress(len(block))
     return scores
 
@@ -130,7 +130,7 @@ def _score_block(
     block: list[Pair],
     load_image: Callable[[str], ImageOrRegions],
     read_output: OutputReader,
-    cache_folder: Path | None,
+    cache_file: Path | None,
     content: Mapping[str, Any],
 ) -> dict[Pair, PairScore]:
     images = {name: _try(load_image, name) for name in dict.fromkeys(name for name, _ in block)}
@@ -146,7 +146,7 @@ def _score_block(
             return _compute_outputs(encoder, pairs, pictures, tokenized_texts, read_output)
 
         values = result_cache.load_or_compute(
-            cache_folder, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
+            cache_file, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
         )
         outputs = dict(zip(usable, map(tuple, values.tolist()), strict=True))
     scores: dict[Pair, PairScore] = {}

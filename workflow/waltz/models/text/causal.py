@@ -263,7 +263,7 @@ def compute_mean_log_likelihoods(
     texts: Sequence[str],
     model: CausalModel,
     tokens_per_batch: int,
-    cache_folder: Path,
+    cache_file: Path,
     on_progress: Callable[[int], object],
 ) -> dict[str, TextScore]:
     """Return the mean log-likelihood per token of each distinct text: minus its log perplexity.
@@ -279,7 +279,7 @@ def compute_mean_log_likelihoods(
     ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
     sequences_of = {text: _prepend_start(tokens, model) for text, tokens in ids.items()}
     sequences = {sequence for sequences in sequences_of.values() for sequence in sequences}
-    losses = compute_token_losses(sequences, model, tokens_per_batch, cache_folder, on_progress)
+    losses = compute_token_losses(sequences, model, tokens_per_batch, cache_file, on_progress)
     return {
         text: _compute_text_score(ids[text], [losses[sequence] for sequence in sequences_of[text]], model.window)
         for text in ids
@@ -290,7 +290,7 @@ def compute_token_losses(
     sequences: set[Tokens],
     model: CausalModel,
     tokens_per_batch: int,
-    cache_folder: Path,
+    cache_file: Path,
     on_progress: Callable[[int], object],
 ) -> dict[Tokens, np.ndarray]:
     """Return the negative log-likelihood of each token of each sequence after the tokens before it.
@@ -302,7 +302,7 @@ def compute_token_losses(
     token_losses: dict[Tokens, np.ndarray] = {}
     for trees in batch_prefix_trees(sequences, tokens_per_batch):
         values = result_cache.load_or_compute(
-            cache_folder, {**content, "sequences": trees.sequences}, partial(compute_node_losses, model, trees)
+            cache_file, {**content, "sequences": trees.sequences}, partial(compute_node_losses, model, trees)
         )
         token_losses |= {sequence: values[trees.get_path(index)] for index, sequence in enumerate(trees.sequences)}
         on_progress(len(trees.sequences))

@@ -72,7 +72,7 @@ def compute_class_logits(
     texts: Iterable[tuple[str, ...]],
     *,
     max_positions: int | None = None,
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, ...], np.ndarray]:
     """Return the raw logits of each distinct text or pair of texts.
@@ -104,7 +104,7 @@ def compute_class_logits(
         lambda row: len(row[0]),
         compute,
         content={**model.build_cache_content(digest(__file__)), "task": "classes"},
-        cache_folder=cache_folder,
+        cache_file=cache_file,
         on_progress=on_progress,
     )
     return {pair: logits[row] for pair, row in encoded.items()}

@@ -102,7 +102,7 @@ def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
 def compute_unmasked_losses(
     model: MaskedModel,
     sequences: Iterable[Tokens],
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Tokens, float]:
     """Return the mean cross-entropy in nats of each sequence as its own target, without masks, special tokens
@@ -121,7 +121,7 @@ def compute_unmasked_losses(
         len,
         compute,
         content=_build_cache_content(model, "unmasked"),
-        cache_folder=cache_folder,
+        cache_file=cache_file,
         on_progress=on_progress,
     )
     return {sequence: float(loss) for sequence, loss in losses.items()}
@@ -130,7 +130,7 @@ def compute_unmasked_losses(
 def compute_pseudo_log_likelihoods(
     model: MaskedModel,
     sequences: Iterable[Tokens],
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Tokens, float | None]:
     """Return the mean over tokens of ln p(token, given the others), each masked in turn; special tokens are not
@@ -153,7 +153,7 @@ def compute_pseudo_log_likelihoods(
             for position in range(before, len(sequence) - after)
         ]
     rows = [row for rows in queries_of.values() for row in rows]
-    scores = compute_token_scores(model, rows, "log_softmax", cache_folder, on_progress)
+    scores = compute_token_scores(model, rows, "log_softmax", cache_file, on_progress)
     return {
         sequence: math.fsum(scores[row][0] for row in rows) / len(rows) if rows else None
         for sequence, rows in queries_of.items()
@@ -164,7 +164,7 @@ def compute_token_scores(
     model: MaskedModel,
     queries: Iterable[TokenQuery],
     scale: Scale,
-    cache_folder: Path | None = None,
+    cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[TokenQuery, np.ndarray]:
     """Return scores of given tokens at a mask.
@@ -184,13 +184,13 @@ def compute_token_scores(
 
     content = _build_cache_content(model, f"wanted {scale}")
     scores_of = compute_in_batches(
-        queries, lambda row: len(row[0]), compute, content=content, cache_folder=cache_folder, on_progress=on_progress
+        queries, lambda row: len(row[0]), compute, content=content, cache_file=cache_file, on_progress=on_progress
     )
     return {row: values[: len(row[2])] for row, values in scores_of.items()}
 
 
 def find_best_tokens(
-    model: MaskedModel, positions: Iterable[MaskPosition], count: int, scale: Scale, cache_folder: Path | None = None
+    model: MaskedModel, positions: Iterable[MaskPosition], count: int, scale: Scale, cache_file: Path | None = None
 ) -> dict[MaskPosition, np.ndarray]:
     """Return the tokens with the highest scores at a mask.
 
@@ -218,7 +218,7 @@ def find_best_tokens(
         lambda position: len(position[0]),
         compute,
         content=content,
-        cache_folder=cache_folder,
+        cache_file=cache_file,
         on_progress=ignore_progress,
     )
     return {position: values[~np.isnan(values[:, 0])] for position, values in best_of.items()}
