@@ -73,6 +73,12 @@ def per_attempt(minutes):
     return lambda wildcards, attempt: minutes * attempt
 
 
+def describe_own_images(wildcards, input):
+    """Return the content of the user's own folders among a job's images, whose times Snakemake does not see."""
+    images = input.get("images", [])
+    return RAW.describe_own_images([images] if isinstance(images, str) else images)
+
+
 WHOLE_PLAN, PLAN = build_plans()
 count_shards = cache(partial(costs.count_shards, PLAN))
 

@@ -75,6 +75,7 @@ rule align:
         **request_resources(lambda w: [w.encoder]),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        own_images=describe_own_images,
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         profiles=STUDY.profiles,
@@ -106,6 +107,7 @@ rule answer:
         ),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        own_images=describe_own_images,
         model=lambda w: MODELS.get_settings(w.answerer),
         datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         profiles=STUDY.profiles,
@@ -136,6 +138,7 @@ rule decode:
         **request_resources(lambda w: [w.vl_decoder]),
         runtime=per_attempt(SCORING_MINUTES),
     params:
+        own_images=describe_own_images,
         model=lambda w: MODELS.get_settings(w.vl_decoder),
         datasets=lambda w: PLAN.get_settings(
             PLAN.select_prompted(w.vl_decoder, w.group)

@@ -214,6 +214,7 @@ rule check_images:
     conda:
         "../envs/environment.yaml"
     params:
+        own_images=describe_own_images,
         code=code("check_images.py"),
     script:
         "../workflow/scripts/check_images.py"

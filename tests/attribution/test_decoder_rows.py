@@ -204,7 +204,7 @@ def test_cached_items_are_used_again_and_a_larger_budget_continues(answering, tm
 
     monkeypatch.setattr(decoder_rows, "attribute_prompts", counting)
     gone_on = rows_of(larger, ITEMS[:1])
-    fresh = rows_of(dataclasses.replace(larger, stored=tmp_path / "fresh"), ITEMS[:1])
+    fresh = rows_of(dataclasses.replace(larger, stored=tmp_path / "fresh" / "cache.sqlite"), ITEMS[:1])
     assert gone_on == fresh
     assert read[0] > 50
     assert read[1] == 0

@@ -1,8 +1,10 @@
 """Raw files of a study: their paths, and the entry that fetches a file that several share."""
 
-from collections.abc import Mapping
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,6 +70,24 @@ def get_stored_name(file: File) -> str:
     return Path(get_archive_member(url)).name or get_file_name(url)
 
 
+@cache
+def describe_folder(folder: str) -> str:
+    """Return a digest of the names, sizes and times of all files below a folder, read once a process."""
+    digest = hashlib.sha256()
+    for file in _list_entries(folder):
+        state = file.stat(follow_symlinks=file.is_file())  # a link may lead nowhere
+        digest.update(f"{file.path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _list_entries(folder: str) -> Iterator["os.DirEntry[str]"]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _list_entries(entry.path)
+        else:
+            yield entry
+
+
 @dataclass(frozen=True)
 class RawFiles:
     """Paths of the raw files of a study.
@@ -119,6 +139,21 @@ class RawFiles:
         origin = url.partition("#")[0]
         source, name = self.owners[origin, "archive"]
         return f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
+
+    def describe_own_images(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return a digest of each folder of the user's own behind the images of some sources.
+
+        Args:
+            paths: Images of sources, as `get_images` returns them.
+        """
+        paths = set(paths)
+        return {
+            path: describe_folder(path)
+            for source in self.list_sources_with_images()
+            if self.get_images(source) in paths
+            for name in self.list_image_parts(source)
+            if (path := self.files[source, name].path) and Path(path).is_dir()
+        }
 
     def build_drawn_path(self, path: str) -> str:
         """Return the path of a drawn file of the embedded world."""

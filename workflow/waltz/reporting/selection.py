@@ -125,7 +125,12 @@ def _cut_study(
 
 def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
     """Return the sources that a cut study needs; those of finished items with the needed files alone."""
-    entries: list[Any] = [*study.instruments.values(), *study.alignment.values(), *study.answering.values(), *study.texts.values()]
+    entries: list[Any] = [
+        *study.instruments.values(),
+        *study.alignment.values(),
+        *study.answering.values(),
+        *study.texts.values(),
+    ]
     used = {entry.source for entry in [*entries, *([study.cv_probes] if study.cv_probes else [])]}
     run_models = [*study.evaluation.models, *study.consistency.models]
     used |= {study.models[name].recorded for name in run_models if study.models[name].recorded}
