@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +48,17 @@ class Dress:
 
     def snakemake(self, *arguments: str, check: bool = True) -> str:
         """Run the study, or targets of it, to the end, and return the output."""
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile", STUDY, OVERLAY, SKIPPED]
+        command = ["-m", "snakemake", "--cores", "2", "--configfile", STUDY, OVERLAY, SKIPPED]
+        return self._run([*command, *arguments], check)
+
+    def preflight(self, check: bool = True) -> str:
+        """Check the study before it runs, and return the table."""
+        command = "from waltz.cli.app import app; app()"
+        return self._run(["-c", command, "preflight", STUDY, OVERLAY, SKIPPED], check)
+
+    def _run(self, arguments: Sequence[str], check: bool) -> str:
         ran = subprocess.run(
-            [*command, *arguments],
+            [sys.executable, *arguments],
             cwd=self.folder,
             env=dict(self.environment),
             stdout=subprocess.PIPE,

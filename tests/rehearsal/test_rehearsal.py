@@ -119,6 +119,15 @@ def test_a_hub_that_is_down_is_one_line_and_the_run_goes_on_when_it_is_well(stag
     stage.world.behave()
 
 
+def test_preflight_finds_no_fault_before_the_run_and_names_one_that_is_there(stage):
+    output = stage.preflight()
+    assert " 0 failure" in output.splitlines()[-1]
+    stage.world.misbehave(f"{dress.HUB_MODEL}/resolve", "gated")
+    output = stage.preflight(check=False)
+    assert f"https://huggingface.co/{dress.HUB_MODEL}" in output
+    stage.world.behave()
+
+
 @pytest.fixture(scope="module")
 def performed(stage):
     """The stage after the whole study."""
