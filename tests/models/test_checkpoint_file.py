@@ -1,8 +1,10 @@
 """Original checkpoint files: whole, wrapped, truncated, hostile, and key by key."""
 
+import argparse
 import os
 import pickle
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -99,6 +101,19 @@ def test_a_file_without_weights_by_name_is_refused(tmp_path, value):
     torch.save(value, tmp_path / "a.pt")
     with pytest.raises(UserError, match="holds no weights by name"):
         checkpoint_file.read_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_settings_and_counters_next_to_the_weights_are_read_past(tmp_path, is_zip):
+    content = {
+        "model": WEIGHTS,
+        "config": argparse.Namespace(image_res=384, lr=np.float64(1e-5)),
+        "epoch": np.int64(4),
+        "best": np.float32(0.5),
+    }
+    torch.save(content, tmp_path / "a.pth", _use_new_zipfile_serialization=is_zip)
+    weights = checkpoint_file.read_checkpoint(tmp_path / "a.pth")
+    assert weights.keys() == WEIGHTS.keys()
 
 
 def test_an_absent_file_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Checkpoint files as released by their authors: read as tensors only and loaded into a network key by key."""
 
+import argparse
 import json
 import pickle
 import re
@@ -7,9 +8,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import huggingface_hub
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
@@ -27,6 +29,15 @@ SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
 MAX_LISTED_KEYS = 8
 """Maximum number of keys that an error names of each sort."""
 
+NUMPY_SCALAR = cast(Callable[..., Any], np.float64(0).__reduce__()[0])
+HARMLESS_TYPES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+    argparse.Namespace,
+    np.dtype,
+    *{type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")},
+    (NUMPY_SCALAR, "numpy.core.multiarray.scalar"),
+    (NUMPY_SCALAR, "numpy._core.multiarray.scalar"),
+]
+"""Types of the settings and counters that training scripts store next to weights; creating one runs no other code."""
 ZIP_MAGIC = b"PK\x03\x04"
 FORBIDDEN_GLOBAL = re.compile(r"GLOBAL (\w+(\.\w+)+)")
 
@@ -205,7 +216,10 @@ def _load_file(file: Path) -> Any:
             return safetensors.torch.load_file(file)
         with file.open("rb") as opened:
             is_zip = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
-        with warnings.catch_warnings(action="ignore"):  # warnings about pickles, which are refused or read anyway
+        with (
+            warnings.catch_warnings(action="ignore"),  # warnings about pickles, which are refused or read anyway
+            torch.serialization.safe_globals(HARMLESS_TYPES),
+        ):
             return torch.load(file, map_location="cpu", weights_only=True, mmap=is_zip)
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import torch
 
 from waltz.core.errors import UserError, get_first_line
-from waltz.models.checkpoint_file import SUFFIXES, format_keys
+from waltz.models.checkpoint_file import HARMLESS_TYPES, SUFFIXES, format_keys
 from waltz.models.pretrained import META
 from waltz.preflight.hub import Files
 
@@ -119,7 +119,7 @@ def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
     try:
         if name.endswith(".safetensors"):
             return _read_header(opened)
-        with torch.serialization.skip_data():
+        with torch.serialization.skip_data(), torch.serialization.safe_globals(HARMLESS_TYPES):
             content = torch.load(opened, map_location=META, weights_only=True)
     except UserError:
         raise
