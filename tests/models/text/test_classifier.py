@@ -9,7 +9,7 @@ import transformers
 from stand_ins.models.tiny_models import bert_tokenizer, classifier_model, classifier_network, config
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec, select_decisive_fields
+from waltz.model_registry import ModelSpec, load_registry, select_decisive_fields
 from waltz.models.text import classifier
 
 CPU = Device("cpu", 1, "test")
@@ -30,6 +30,18 @@ def test_labels_are_as_many_as_classes():
     fault = r"models\.tiny-classifier: labels: wrong number of labels \(got 3: a, b, c, expected 2 for some/folder\)"
     with pytest.raises(UserError, match=fault):
         classifier_model("x", "y", given="a, b, c")
+
+
+def test_labels_in_another_order_than_the_configs_are_refused():
+    fault = r"labels: another order than in the config of some/folder \(got b, a, expected A, b\); correct it"
+    with pytest.raises(UserError, match=fault):
+        classifier_model("A", "b", given="b, a")
+
+
+def test_the_registered_classifier_of_entailment_has_names_where_its_config_has_none():
+    labels = load_registry()["albert-xxlarge-nli"].labels
+    model = classifier_model("LABEL_0", "LABEL_1", "LABEL_2", given=labels)
+    assert model.labels == ("entailment", "neutral", "contradiction")
 
 
 def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tmp_path):

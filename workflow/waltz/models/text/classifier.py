@@ -51,7 +51,7 @@ def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) 
     """Return a classifier from a network and tokenizer that are already loaded.
 
     Raises:
-        UserError: The study's `labels` are not as many as its classes.
+        UserError: The study's `labels` are not as many as its classes, or those of the config in another order.
     """
     names = network.config.id2label
     labels = tuple(str(names[index]) for index in sorted(names))
@@ -61,6 +61,12 @@ def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) 
             raise UserError(
                 f"models.{spec.name}: labels: wrong number of labels (got {len(configured)}: {spec.labels}, expected"
                 f" {len(labels)} for {spec.weights}); name each class once, in order"
+            )
+        own, named = ([label.lower() for label in group] for group in (labels, configured))
+        if own != named and sorted(own) == sorted(named):
+            raise UserError(
+                f"models.{spec.name}: labels: another order than in the config of {spec.weights} (got {spec.labels},"
+                f" expected {', '.join(labels)}); correct it"
             )
         labels = configured
     window = get_max_positions(network, tokenizer)
