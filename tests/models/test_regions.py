@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import copy
+import json
 import os
 import shutil
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stand_ins.models.tiny_detector import CONFIG, save_tiny, tiny_weights
-from stand_ins.models.tiny_encoders import REGIONS, WIDTH, build
+from stand_ins.models.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
@@ -372,12 +373,14 @@ def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
     assert len(get_players_function(encoder, "equations")(encoder, text, encoder.prepare_image(IMAGE))) == 2 + 4
 
 
-def test_a_visual_bert_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_path, monkeypatch):
-    shutil.copytree(checkpoint("visual-bert"), tmp_path / "bare")
+@pytest.mark.parametrize("kind", ["visual-bert", "lxmert", "lxmert-answering"])
+def test_an_encoder_of_regions_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_path, monkeypatch, kind):
+    shutil.copytree(checkpoint(kind), tmp_path / "bare")
+    (tmp_path / "bare/answers.json").write_text(json.dumps(ANSWERS))
     for file in (tmp_path / "bare").glob("tokenizer*"):
         file.unlink()
     fields = {"weights": str(tmp_path / "bare"), "revision": "local", "regions": str(regions)}
-    spec = ModelSpec("mine", kind="visual-bert", **fields)
+    spec = ModelSpec("mine", kind=kind, answers="answers.json", **fields)
     with pytest.raises(UserError, match="cannot load the tokenizer google-bert/bert-base-uncased"):
         load_encoder(spec, CPU)
     monkeypatch.setattr(base, "BERT_TOKENIZER", str(checkpoint("lxmert")))

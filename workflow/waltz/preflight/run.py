@@ -44,7 +44,16 @@ RULER_KIND = "ruler"
 """Kind of synthetic encoders, which have no files."""
 PICKLE = ".pkl"
 """Suffix of weights that only a whole download can describe."""
-BORROWING_KINDS = ("albef", "albef-answering", "vilbert", "vilbert-12in1", "vilbert-12in1-itm", "visual-bert")
+BORROWING_KINDS = (
+    "lxmert",
+    "lxmert-answering",
+    "albef",
+    "albef-answering",
+    "vilbert",
+    "vilbert-12in1",
+    "vilbert-12in1-itm",
+    "visual-bert",
+)
 """Kinds whose checkpoints come without a tokenizer, in whose place they take BERT's."""
 
 

@@ -173,7 +173,7 @@ def load_pixel_encoder(
 
 
 def load_region_encoder(
-    spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str, bert_fallback: bool = False
+    spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str
 ) -> dict[str, Any]:
     """Return the fields of a `RegionEncoder`, with its network.
 
@@ -183,12 +183,11 @@ def load_region_encoder(
         network_class: Its transformers class.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
         width_key: Name of the number of a region's features in its config.
-        bert_fallback: Whether a checkpoint without a tokenizer takes BERT's.
     Raises:
         UserError: As `load_pixel_encoder` does, or the entry names neither regions nor a detector, or both.
     """
     network, tokenizer = pretrained.load_pretrained(spec, network_class, head, device=device.name)
-    if bert_fallback and has_no_vocabulary(tokenizer):
+    if has_no_vocabulary(tokenizer):
         tokenizer = load_bert_tokenizer(spec)
     provider = load_region_provider(spec, getattr(network.config, width_key), device.name)
     return {**_build_common_fields(spec, device, network, tokenizer), **build_provider_fields(provider)}

@@ -103,6 +103,6 @@ class VisualBert(RegionEncoder):
 def load_visual_bert(spec: ModelSpec, device: Device) -> VisualBert:
     """Load a VisualBERT with its pre-training heads by hub id or folder."""
     fields = load_region_encoder(
-        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", bert_fallback=True
+        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim"
     )
     return VisualBert(**fields)
