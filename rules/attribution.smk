@@ -17,6 +17,7 @@ rule attribute:
         run="<results>/attribution/{encoder}/shards/{group}.{shard}.run.json",
     log:
         "<logs>/attribute/{encoder}/{group}.{shard}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -50,6 +51,7 @@ rule attribute_answers:
         run="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.run.json",
     log:
         "<logs>/attribute_answers/{vl_decoder}/{group}.{shard}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -83,6 +85,7 @@ rule attribute_questions:
         run="<results>/attribution/{answerer}/shards/{group}.{shard}.run.json",
     log:
         "<logs>/attribute_questions/{answerer}/{group}.{shard}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -144,6 +147,7 @@ rule companions:
         rows="<results>/attribution/{encoder}/companions/{group}.parquet",
     log:
         "<logs>/companions/{encoder}/{group}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -172,6 +176,7 @@ rule answer_companions:
         rows="<results>/attribution/{answerer}/companions/{group}.parquet",
     log:
         "<logs>/answer_companions/{answerer}/{group}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS

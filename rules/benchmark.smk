@@ -139,6 +139,7 @@ rule cv_probes:
         run="<results>/benchmark/cv-probes.run.json",
     log:
         "<logs>/cv_probes.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -183,6 +184,7 @@ rule audit:
         audit="<results>/benchmark/audit.parquet",
     log:
         "<logs>/audit.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS

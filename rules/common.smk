@@ -94,6 +94,8 @@ EXPORT = ExportPlan(PLAN)
 os.environ.update({result_cache.POLICY: PLAN.study.stored_versions})  # for all jobs
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
 GPUS = workflow.global_resources.get("gpu").value
+# A free GPU waits for nothing: its jobs come before those of a CPU, first of them those whose results others need.
+ON_GPUS, NEEDED_ON_GPUS = 1, 2
 MODEL_THREADS = STUDY.threads
 if workflow.local_exec:
     MODEL_THREADS = share_threads(STUDY.threads, workflow.resource_settings.cores, GPUS)

@@ -30,6 +30,7 @@ rule self_consistency_tests:
         run="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.run.json",
     log:
         "<logs>/self_consistency_tests/{decoder}/{group}.{shard}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -72,6 +73,7 @@ rule cc_shap_shard:
         run="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.run.json",
     log:
         "<logs>/cc_shap/{decoder}/{group}.{shard}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -112,6 +114,7 @@ rule cc_shap_edits:
         run="<results>/consistency/{decoder}/edited/shards/{group}.{shard}.run.json",
     log:
         "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS

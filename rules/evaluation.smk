@@ -38,6 +38,7 @@ rule perplexity:
         run="<results>/evaluation/{language_model}/{group}.run.json",
     log:
         "<logs>/perplexity/{language_model}/{group}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -68,6 +69,7 @@ rule align:
         run="<results>/evaluation/{encoder}/{group}.run.json",
     log:
         "<logs>/align/{encoder}/{group}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -98,6 +100,7 @@ rule answer:
         run="<results>/evaluation/{answerer}/{group}.run.json",
     log:
         "<logs>/answer/{answerer}/{group}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -131,6 +134,7 @@ rule decode:
         run="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
     log:
         "<logs>/decode/{vl_decoder}/{group}.{shard}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -167,6 +171,7 @@ rule decode_tasks:
         run="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.run.json",
     log:
         "<logs>/decode_tasks/{language_model}/{group}.tasks.{shard}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS

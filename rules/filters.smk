@@ -13,6 +13,7 @@ rule filter_candidates:
         run="<results>/filters/{instrument}.run.json",
     log:
         "<logs>/filter_candidates/{instrument}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: lambda w: MODEL_THREADS if PLAN.get_filter_models(w.instrument) else 1

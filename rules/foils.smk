@@ -16,6 +16,7 @@ rule candidates:
         run="<results>/foils/{instrument}.run.json",
     log:
         "<logs>/candidates/{instrument}.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: lambda w: MODEL_THREADS if PLAN.list_proposing_models(w.instrument) else 1
@@ -46,6 +47,7 @@ rule contextual_captions:
         run="<results>/foils/cv-probes.run.json",
     log:
         "<logs>/contextual_captions.log",
+    priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS

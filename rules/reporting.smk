@@ -189,6 +189,7 @@ rule sample_figures:
         ),
     log:
         "<logs>/sample_figures/{encoder}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
@@ -234,6 +235,7 @@ rule explanation_figures:
         ),
     log:
         "<logs>/explanation_figures/{decoder}.log",
+    priority: ON_GPUS
     conda:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
