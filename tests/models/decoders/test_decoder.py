@@ -1,5 +1,6 @@
 """Prompts of decoders as token ids, and their chat templates."""
 
+import copy
 import dataclasses
 import logging
 from pathlib import Path
@@ -16,6 +17,7 @@ from waltz.model_registry import ModelSpec, load_registry
 from waltz.models.decoders import language_model, load_decoder, vision_language_model
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
+from waltz.models.decoders.network import PROBE_IDS, PROBE_TOLERANCES, measure_difference
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
 TEMPLATE = (
@@ -152,12 +154,47 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
         vision_language_model.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
 
 
-def test_a_network_that_looks_ahead_is_refused():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_network_that_looks_ahead_is_refused(dtype):
     decoder = tiny_decoders.causal()
-    for layer in decoder.network.model.base_model.layers:
+    model = decoder.network.model.to(dtype)
+    for layer in model.base_model.layers:
         layer.self_attn.is_causal = False
     with pytest.raises(UserError, match="see those behind them"):
-        language_model.wrap_language_model(decoder.spec, decoder.network.model, decoder.tokenizer, "cpu")
+        language_model.wrap_language_model(decoder.spec, model, decoder.tokenizer, "cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rounding_in_half_precision_is_no_fault_of_a_network(dtype):
+    decoder = tiny_decoders.causal()
+    config = copy.deepcopy(decoder.network.model.config)
+    config.num_hidden_layers = 24
+    transformers.set_seed(0)
+    model = type(decoder.network.model)(config).to(dtype)
+
+    def round_otherwise(layer, inputs, output):  # as kernels of a GPU do for other lengths
+        return output * (1 + torch.finfo(dtype).eps * (2 * torch.rand_like(output) - 1))
+
+    for layer in model.base_model.layers:
+        layer.register_forward_hook(round_otherwise)
+    ids = torch.tensor([PROBE_IDS])
+    with torch.inference_mode():
+        first, second = (model.eval()(input_ids=ids).logits for _ in range(2))
+    assert measure_difference(second, first) > PROBE_TOLERANCES[torch.float32]
+    wrapped = language_model.wrap_language_model(decoder.spec, model, decoder.tokenizer, "cpu")
+    assert wrapped.network.reuses_prefixes
+
+
+def test_images_are_resized_with_pil_whatever_is_installed(monkeypatch):
+    load_images, loaded = transformers.AutoImageProcessor.from_pretrained, []
+
+    def record(source, **options):
+        loaded.append((options.get("backend"), load_images(source, **options)))
+        return loaded[-1][1]
+
+    monkeypatch.setattr(transformers.AutoImageProcessor, "from_pretrained", record)
+    decoder = load_decoder(ModelSpec("llava", "vision", str(SCENES), "local"), Device("cpu", 1, "test"))
+    assert loaded[-1] == ("pil", decoder.processor.image_processor.processor)
 
 
 def test_models_load_from_folders(tmp_path):

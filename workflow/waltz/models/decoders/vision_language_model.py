@@ -24,7 +24,7 @@ from waltz.models.decoders.language_model import (
     get_end_ids,
     move_to_device,
 )
-from waltz.models.decoders.network import PROBE_TOLERANCE, wrap_network
+from waltz.models.decoders.network import PROBE_TOLERANCES, measure_difference, wrap_network
 from waltz.models.pretrained import META, get_causal_window, load_pretrained
 
 MAX_CACHED_IMAGES = 32
@@ -213,6 +213,17 @@ class VisionLanguageModel(Decoder):
         return torch.arange(ids.shape[1], device=self.device)
 
 
+class PilProcessor:
+    """Loader of a processor whose images are resized with PIL, as in the published runs: others give other pixels."""
+
+    @staticmethod
+    def from_pretrained(source: str, **options: Any) -> Any:
+        """Return the processor of a checkpoint."""
+        processor = transformers.AutoProcessor.from_pretrained(source, **options)
+        processor.image_processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
+        return processor
+
+
 def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     """Load a model that sees by hub id or folder.
 
@@ -222,7 +233,7 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     model, processor = load_pretrained(
         spec,
         transformers.AutoModelForImageTextToText,
-        processor_class=transformers.AutoProcessor,
+        processor_class=PilProcessor,
         device=device.name,
         **build_loading_arguments(spec),
     )
@@ -288,13 +299,12 @@ def _check_forward_pass(decoder: VisionLanguageModel) -> None:
         embeds[:, positions_of_features] = features.to(embeds.dtype)
         positions = layout.positions.unsqueeze(-2)
         logits, _ = decoder.network.compute_logits(ids, positions, last_count=2, embeddings=embeds)
-        differences = [logits - expected]
+        differences = [measure_difference(logits, expected)]
         if decoder.network.reuses_prefixes:
             _, states = decoder.network.compute_logits(ids[:, :-2], positions[..., :-2], embeddings=embeds[:, :-2])
             continued, _ = decoder.network.compute_logits(ids[:, -2:], positions[..., -2:], states, last_count=2)
-            differences.append(continued - expected)
-        allowed = PROBE_TOLERANCE * expected.float().std()
-        if all(bool(difference.abs().max() <= allowed) for difference in differences):
+            differences.append(measure_difference(continued, expected))
+        if all(difference <= PROBE_TOLERANCES[model.dtype] for difference in differences):
             return
     raise UserError(
         f"models.{decoder.spec.name}: {model.config.model_type} reads images in a way that is not known here (its own"
