@@ -73,3 +73,43 @@ def test_the_profile_asks_memory_minutes_and_gpus_of_every_job(cluster, tmp_path
     assert "gpu=1" in scoring
     assert "mem_mb=8000" in scoring
     assert "runtime=240" in scoring
+
+
+STUB = """
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+if snakemake.rule == "attribute":
+    limit = ["squeue", "-h", "-o", "%l", "-j", os.environ["SLURM_JOB_ID"]]
+    limit = subprocess.run(limit, capture_output=True, text=True, timeout=30).stdout.strip()
+    attempts = Path("attempts.txt")
+    killed = snakemake.wildcards.shard == "1" and not (attempts.exists() and "shard 1" in attempts.read_text())
+    with attempts.open("a") as file:
+        file.write(f"shard {snakemake.wildcards.shard} of {snakemake.params.shards}: {limit}\\n")
+    if killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+for output in map(Path, snakemake.output):
+    output.write_text(output.name)
+"""
+"""Stands for every script: it writes its outputs; the second shard of an attribution is killed at its first attempt."""
+
+
+def test_a_shard_that_is_killed_gets_more_time_and_the_run_ends(cluster, tmp_path, tiny_model_folder):
+    there = checkout(tmp_path / "waltz", tiny_model_folder)
+    for script in (there.folder / "workflow/scripts").glob("*.py"):
+        script.write_text(STUB)
+    there.edit("config/thesis.yaml", "threads: 8\n", "threads: 1\n")
+    there.edit("config/thesis.yaml", "  standard_error: 0.02\n", "  standard_error: 0.02\n  shards: 2\n")
+    merged = "results/thesis/attribution/clip-vit-base-patch32/captions-encoders.parquet"
+    small = ("--set-resources", "attribute:mem_mb=500", "mismatched:mem_mb=500")
+    output = there.snakemake(*QUICK, *small, "--config", "study=thesis", "--", merged, study="")
+    attempts = (there.folder / "attempts.txt").read_text().splitlines()
+    assert sorted(attempts) == [
+        "shard 0 of 2: 1-00:00:00",
+        "shard 1 of 2: 1-00:00:00",
+        "shard 1 of 2: 2-00:00:00",
+    ]
+    assert (there.folder / merged).is_file()
+    assert "Trying to restart job" in output
