@@ -128,6 +128,18 @@ def test_preflight_finds_no_fault_before_the_run_and_names_one_that_is_there(sta
     stage.world.behave()
 
 
+def test_a_model_at_a_commit_lies_in_the_hubs_cache_before_jobs_load_it(stage, settings):
+    helper = dress.models(settings)[settings["consistency"]["helper"]]
+    served = stage.world.hub[helper.weights].files()
+    weights = next(name for name in served if name.endswith(".safetensors"))
+    stage.world.misbehave(f"{helper.weights}/resolve/{helper.revision}/{weights}", "cut", times=1)
+    stage.snakemake("--", f"{settings['weights']}/cached/{helper.weights}@{helper.revision}")
+    stage.world.behave()
+    cache = Path(stage.environment["HF_HOME"]) / "hub" / f"models--{helper.weights.replace('/', '--')}"
+    folder = cache / "snapshots" / helper.revision
+    assert (folder / weights).read_bytes() == served[weights].read_bytes()
+
+
 @pytest.fixture(scope="module")
 def performed(stage):
     """The stage after the whole study."""
