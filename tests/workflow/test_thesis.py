@@ -53,6 +53,7 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
     jobs = _jobs(fresh.snakemake(*PLAN, "--", "table_3_5", study=""))
     assert set(jobs) == {
         "fetch",
+        "fetch_hub_model",
         "list_images",
         "items",
         "decode",
@@ -62,8 +63,8 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
         "table",
         "table_3_5",
     }
-    assert jobs["merge_evaluation_shards"] == 3
-    assert jobs["decode"] > 3 * 4
+    assert jobs["merge_evaluation_shards"] == 4
+    assert jobs["decode"] > 4 * 4
 
 
 def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
@@ -84,7 +85,7 @@ def test_a_run_with_too_few_gpus_is_refused_only_for_what_needs_them(fresh):
     assert re.search(message, " ".join(output.split()))
     assert "Traceback" not in output
     output = fresh.snakemake(*PLAN, "--resources", "gpu=1", "--", "table_3_5", study="")
-    assert _jobs(output)["decode"] == 3
+    assert _jobs(output)["merge_evaluation_shards"] == 4
 
 
 STUB = """
