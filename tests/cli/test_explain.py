@@ -226,7 +226,9 @@ ERRORS = {
     "estimator": (["--estimator", "permutaton"], "did you mean 'permutation'?"),
     "estimator of a profile": (["--estimator", "exact"], "profile published draws permutations"),
     "evaluations": (["--evaluations", "3", "--profile", "equations"], "attribution.evaluations"),
-    "no folder to write to": (["--json", "TAKEN"], "cannot be written"),
+    "a folder to write to": (["--json", "TAKEN", "--model", "nowhere"], "empty: is a folder; name a file in it"),
+    "a file as folder": (["--json", "BROKEN/x.json", "--model", "nowhere"], "broken.png is a file, not a folder"),
+    "a folder as figure": (["--figure", "TAKEN.svg", "--model", "nowhere"], "empty.svg: is a folder"),
 }
 
 
@@ -236,12 +238,21 @@ def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
     broken, empty, bert, bare = (tmp_path / name for name in ("broken.png", "empty", "bert", "bare"))
     broken.write_bytes(picture.read_bytes()[:900])
     empty.mkdir()
+    (tmp_path / "empty.svg").mkdir()
     transformers.BertConfig().save_pretrained(bert)
     transformers.CLIPTokenizerFast.from_pretrained(clip).save_pretrained(bert)
     bare.mkdir()
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
         (bare / name).write_bytes((clip / name).read_bytes())
-    places = {"BROKEN": broken, "EMPTY": empty, "BERT": bert, "BARE": bare, "TAKEN": tmp_path / "empty"}
+    places = {
+        "BROKEN": broken,
+        "EMPTY": empty,
+        "BERT": bert,
+        "BARE": bare,
+        "TAKEN": empty,
+        "TAKEN.svg": tmp_path / "empty.svg",
+    }
+    places["BROKEN/x.json"] = broken / "x.json"
     arguments = {"--model": clip, "--image": picture, "--text": SHORT}
     arguments |= {changes[place]: changes[place + 1] for place in range(0, len(changes), 2)}
     result = waltz(*(places.get(part, part) for pair in arguments.items() for part in pair))

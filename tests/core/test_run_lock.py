@@ -59,3 +59,13 @@ def test_a_killed_run_is_described_if_it_left_a_lock_of_snakemake(tmp_path, othe
     (line,) = run_lock.describe_other_run("small", tmp_path)
     assert f"(process {other_run.pid} on " in line
     assert line.endswith("was killed and left its lock; run: snakemake --unlock")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"pid": 1, "host": "a", "since": "x", "files": [], "targets": []}']
+)
+def test_a_damaged_record_is_that_of_no_run(tmp_path, content):
+    run_lock.hold_study("small", tmp_path)
+    (tmp_path / "waltz" / "small.json").write_text(content)
+    assert run_lock.read_last_run("small", tmp_path) is None
+    assert list(run_lock.describe_other_run("small", tmp_path)) == []

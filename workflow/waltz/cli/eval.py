@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from waltz.cli.checkout import find_checkout, start_snakemake
-from waltz.cli.output import create_console, report_errors, write_csv
+from waltz.cli.output import check_outputs, create_console, report_errors, write_csv
 from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
 
@@ -102,6 +102,7 @@ def _check_options(on: str, profile: str, output: Path | None) -> None:
         raise build_name_error("--profile", "profile", profile, ("equations", "published"))
     if output and output.suffix not in (".csv", ".json"):
         raise build_name_error(f"--output {output}", "format", output.suffix, (".csv", ".json"))
+    check_outputs(output=output)
     if on in NAMED_DATA or Path(on).is_file():
         return
     if Path(on).suffix in PAIR_FORMATS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.output import report_errors
+from waltz.cli.output import check_outputs, report_errors
 from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
 
@@ -132,6 +132,7 @@ def explain_command(
     }
     with report_errors():
         figure_files = _get_figure_files(figure)
+        check_outputs(json=as_json, figure=next(iter(figure_files), None))
         from waltz.models.resolve_name import resolve_decoder  # torch and transformers take seconds to import
 
         decoder = resolve_decoder(model)
@@ -140,9 +141,9 @@ def explain_command(
             result = _explain_encoder(model, profile or "published", seed, options)
         else:
             result = _explain_decoder(decoder, profile, seed, options)
+        for line in _render_lines(result):  # before files, so that a full disk does not lose them
+            typer.echo(line)
         _write_files(result, as_json, figure_files)
-    for line in _render_lines(result):
-        typer.echo(line)
 
 
 def _explain_encoder(model: str, profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,27 @@ def report_errors(output: str | Path = "output") -> Iterator[None]:
     except OSError as error:
         show_error(f"{error.filename or output}: cannot be written: {error.strerror}")
         raise typer.Exit(1) from None
+
+
+def check_outputs(**files: Path | None) -> None:
+    """Refuse files that cannot be written, before anything is computed for them.
+
+    Args:
+        files: File of each option by its name; None where the option is absent.
+    Raises:
+        UserError: One is a folder, or the folder that it would be in is a file or cannot be written.
+    """
+    for name, file in files.items():
+        if file is None:
+            continue
+        where = f"--{name} {file}"
+        if file.is_dir():
+            raise UserError(f"{where}: is a folder; name a file in it")
+        parent = next(folder for folder in file.absolute().parents if folder.exists())
+        if not parent.is_dir():
+            raise UserError(f"{where}: {parent} is a file, not a folder; name another")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise UserError(f"{where}: {parent} cannot be written; name a file in another folder")
 
 
 def find_newest_study(results: Path) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.checkout import find_checkout, start_snakemake
-from waltz.cli.output import create_console, report_errors
+from waltz.cli.output import check_outputs, create_console, report_errors
 
 if TYPE_CHECKING:
     from waltz.plan.plan import Plan
@@ -37,6 +37,7 @@ def preflight_command(
 ) -> None:
     """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if something would fail."""
     with report_errors():
+        check_outputs(json=output)
         target = output.resolve() if output else None
         named = [str(Path(name).resolve()) if Path(name).suffix in STUDY_SUFFIXES else name for name in studies or []]
         with chdir(find_checkout()):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.output import report_errors
+from waltz.cli.output import check_outputs, report_errors
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 
@@ -36,6 +36,7 @@ def score_command(
     with report_errors(out):
         if kind not in KINDS:
             raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
+        check_outputs(out=out)
         arrays = _read_arrays(inputs)
         logits = _compute_logits(model, kind, config, arrays)
         with replace_file(out) as temporary, temporary.open("wb") as file:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from waltz.core.files.atomic import write_text
+
 SNAKEMAKE_FOLDER = Path(".snakemake")
 """Folder of Snakemake's records."""
 
@@ -60,7 +62,7 @@ def hold_study(
         return
     _locks.append(lock)
     record = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():{TIME_FORMAT}}"}
-    record_file.write_text(json.dumps({**record, "files": list(files), "targets": list(targets)}), encoding="utf-8")
+    write_text(record_file, json.dumps({**record, "files": list(files), "targets": list(targets)}))
 
 
 def find_last_study(folder: Path = SNAKEMAKE_FOLDER) -> str:
@@ -70,19 +72,23 @@ def find_last_study(folder: Path = SNAKEMAKE_FOLDER) -> str:
 
 
 def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | None:
-    """Return the last run of a study, or None if it was never run."""
+    """Return the last run of a study; None if it was never run, or its record is damaged: the next run renews it."""
     record_file = _get_record_file(study, folder)
     if not record_file.is_file():
         return None
-    record = json.loads(record_file.read_text(encoding="utf-8"))
+    try:
+        record = json.loads(record_file.read_text(encoding="utf-8"))
+        owner = f"process {record['pid']} on {record['host']}, since {record['since']}"
+        since = datetime.strptime(record["since"], TIME_FORMAT)
+        files, targets = tuple(record["files"]), tuple(record["targets"])
+    except (ValueError, KeyError, TypeError):
+        return None
     try:
         with _create_lock(study, folder).acquire(timeout=0):
             goes_on = False
     except Timeout:
         goes_on = True
-    owner = f"process {record['pid']} on {record['host']}, since {record['since']}"
-    since = datetime.strptime(record["since"], TIME_FORMAT)
-    return StudyRun(owner, since, tuple(record.get("files", ())), tuple(record.get("targets", ())), goes_on)
+    return StudyRun(owner, since, files, targets, goes_on)
 
 
 def describe_other_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> Iterator[str]:
