@@ -18,7 +18,8 @@ STUDY = {
     "profiles": ["equations"],
     "sources": {"own": {"format": "pairs", "files": {"zoo": {"path": "zoo.csv"}}}},
     "benchmark": {"valid_votes": 1},
-    "models": {"ruler-50": {}, "lxmert": {"regions": "nowhere.npz"}},
+    "models": {"ruler-50": {}, "lxmert": {}},
+    "skipped": {"lxmert": "not run: for want of time"},
     "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
 }
 
@@ -61,7 +62,7 @@ def test_a_study_that_failed_is_shown_with_its_reasons_and_the_next_command(chec
     lines = run("mine").output.splitlines()
     assert lines[0] == "study mine (config/mine.yaml): not run yet"
     assert "failed   align clip/foils: no weights (logs/mine/align/clip/foils.log)" in lines
-    assert any(line.startswith("skipped  lxmert: not run: there are no regions") for line in lines)
+    assert any(line.startswith("skipped  lxmert: not run: for want of time") for line in lines)
     assert lines[-1] == "next     snakemake --cores all --config study=mine"
     assert snakemake == [["--config", "study=mine", "--summary", "--"]]
 

@@ -42,7 +42,7 @@ def test_what_is_stored_is_not_computed_again_and_other_content_is(tmp_path):
 
     for content in ({"task": "a"}, {"task": "a"}, {"task": "b"}):
         results = compute_in_batches(
-            [(1, 2), (5,)], len, compute, content=content, cache_file=tmp_path, on_progress=calls.append
+            [(1, 2), (5,)], len, compute, content=content, cache_file=tmp_path / "a.sqlite", on_progress=calls.append
         )
         assert results[1, 2].tolist() == [2, 3]
     assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]  # a: two computed and reported, then two reported; b: two of each
