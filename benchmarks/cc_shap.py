@@ -35,7 +35,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders import coalitions, vision_language_model
+from waltz.models.decoders import coalitions, vision_language_model, vision_loading
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import PreparedImage
@@ -87,7 +87,7 @@ def decoder() -> vision_language_model.VisionLanguageModel:
         images, tokenizer, patch_size=PATCH, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     network = transformers.LlavaForConditionalGeneration(config)
-    return vision_language_model.wrap_vision_language_model(
+    return vision_loading.wrap_vision_language_model(
         ModelSpec("bench", weights="random", revision="local"), network, processor, "cpu"
     )
 

@@ -13,7 +13,7 @@ from stand_ins.models import tiny_clip
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders import language_model, vision_language_model
+from waltz.models.decoders import language_model, vision_loading
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.base import load_bert_tokenizer
 from waltz.models.resolve_name import resolve_decoder, resolve_encoder
@@ -43,7 +43,7 @@ LOADERS = {
     "classifier": load_classifier,
     "masked": load_masked_model,
     "text": language_model.load,
-    "vision": vision_language_model.load,
+    "vision": vision_loading.load,
     "clip": load_encoder,
     "flava": load_encoder,
     "lxmert": load_encoder,
@@ -89,7 +89,7 @@ def test_no_kind_of_model_runs_its_code(kind, foreign, tmp_path, marker, answers
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("load", [load_causal_model, language_model.load, vision_language_model.load])
+@pytest.mark.parametrize("load", [load_causal_model, language_model.load, vision_loading.load])
 def test_the_key_that_would_trust_it_is_named(load, tmp_path, marker):
     folder = add_code(tiny_clip.save_clip(tmp_path / "model"), marker, ["config.json"])
     with pytest.raises(

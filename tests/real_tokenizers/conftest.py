@@ -37,7 +37,7 @@ def llava_next(tmp_path_factory, real_vocabularies):
     from rehearsal.checkpoints import vision
     from waltz.core.devices import Device
     from waltz.model_registry import ModelSpec
-    from waltz.models.decoders.vision_language_model import load
+    from waltz.models.decoders.vision_loading import load
 
     folder = tmp_path_factory.mktemp("llava-next")
     vision.llava_next("mine", folder, vicuna=False, side=336)

@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 from waltz.core.files.downloads import ATTEMPTS, download
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
-from waltz.models.decoders.vision_language_model import load as load_vision
+from waltz.models.decoders.vision_loading import load as load_vision
 from waltz.models.hub import fetch_snapshot
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -14,7 +14,7 @@ from stand_ins.models import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry
-from waltz.models.decoders import language_model, load_decoder, vision_language_model
+from waltz.models.decoders import language_model, load_decoder, vision_language_model, vision_loading
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
 from waltz.models.decoders.network import PROBE_IDS, PROBE_TOLERANCES, measure_difference
@@ -142,7 +142,7 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
         return features_of_image
 
     monkeypatch.setattr(body, "get_image_features", doubled)
-    vision_language_model.wrap_vision_language_model(
+    vision_loading.wrap_vision_language_model(
         decoder.spec, decoder.network.model, decoder.processor, "cpu"
     )  # both paths see it
     monkeypatch.setattr(
@@ -151,7 +151,7 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
         lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32),
     )
     with pytest.raises(UserError, match="not known here"):
-        vision_language_model.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
+        vision_loading.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

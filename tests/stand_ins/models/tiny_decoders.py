@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from conftest import WORDS
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders import language_model, vision_language_model
+from waltz.models.decoders import language_model, vision_language_model, vision_loading
 
 EXTRA = [
     "what",
@@ -126,7 +126,7 @@ def llava(seed: int = 0) -> vision_language_model.VisionLanguageModel:
         images, words, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     network = random(transformers.LlavaForConditionalGeneration(config), seed)
-    return vision_language_model.wrap_vision_language_model(spec("llava"), network, processor, "cpu")
+    return vision_loading.wrap_vision_language_model(spec("llava"), network, processor, "cpu")
 
 
 def llava_next(seed: int = 0) -> vision_language_model.VisionLanguageModel:
@@ -147,7 +147,7 @@ def llava_next(seed: int = 0) -> vision_language_model.VisionLanguageModel:
         images, words, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     network = random(transformers.LlavaNextForConditionalGeneration(config), seed)
-    return vision_language_model.wrap_vision_language_model(spec("llava-next"), network, processor, "cpu")
+    return vision_loading.wrap_vision_language_model(spec("llava-next"), network, processor, "cpu")
 
 
 def smolvlm(seed: int = 0) -> vision_language_model.VisionLanguageModel:
@@ -165,7 +165,7 @@ def smolvlm(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     )
     processor = transformers.Idefics3Processor(images, words, image_seq_len=4)
     network = random(transformers.SmolVLMForConditionalGeneration(config), seed)
-    return vision_language_model.wrap_vision_language_model(spec("smolvlm"), network, processor, "cpu")
+    return vision_loading.wrap_vision_language_model(spec("smolvlm"), network, processor, "cpu")
 
 
 def idefics2(seed: int = 0) -> vision_language_model.VisionLanguageModel:
@@ -188,7 +188,7 @@ def idefics2(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     )
     processor = transformers.Idefics2Processor(images, words, image_seq_len=3)
     network = random(transformers.Idefics2ForConditionalGeneration(config), seed)
-    return vision_language_model.wrap_vision_language_model(spec("idefics2"), network, processor, "cpu")
+    return vision_loading.wrap_vision_language_model(spec("idefics2"), network, processor, "cpu")
 
 
 class QwenProcessor:
@@ -237,9 +237,7 @@ def qwen2_vl(seed: int = 0) -> vision_language_model.VisionLanguageModel:
         patch_size=4, merge_size=2, temporal_patch_size=2, min_pixels=16 * 16, max_pixels=32 * 32
     )
     network = random(transformers.Qwen2VLForConditionalGeneration(config), seed)
-    return vision_language_model.wrap_vision_language_model(
-        spec("qwen2-vl"), network, QwenProcessor(images, words), "cpu"
-    )
+    return vision_loading.wrap_vision_language_model(spec("qwen2-vl"), network, QwenProcessor(images, words), "cpu")
 
 
 SEEING = types.MappingProxyType(

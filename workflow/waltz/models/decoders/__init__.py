@@ -16,7 +16,7 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
     Raises:
         UserError: The model is no decoder, its weights cannot be had, or its family is not known.
     """
-    from waltz.models.decoders import language_model, mplug_owl3, vision_language_model
+    from waltz.models.decoders import language_model, mplug_owl3, vision_loading
 
     if spec.kind not in DECODER_KINDS:
         raise UserError(
@@ -26,4 +26,4 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
         return language_model.load(spec, device)
     if mplug_owl3.is_mplug_owl3(spec):
         return mplug_owl3.load(spec, device)
-    return vision_language_model.load(spec, device)
+    return vision_loading.load(spec, device)

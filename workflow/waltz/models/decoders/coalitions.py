@@ -18,7 +18,7 @@ from waltz.core.errors import UserError
 from waltz.models import games
 from waltz.models.decoders.continuations import OUTCOMES, compute_outcomes, select_preceding_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.network import States, select_rows
+from waltz.models.decoders.network import RowImage, States, select_rows
 from waltz.models.games import CoalitionValues
 
 PASS_COST = 64
@@ -213,27 +213,24 @@ def _number_parts(size: int, grid: int) -> torch.Tensor:
 
 
 def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch.Tensor:
-    """Return the patch number of each value of an image in tiles, read off a drawing of the grid.
+    """Return the patch number of each value of an image in tiles, read off drawings of the grid.
 
-    The drawing passes the model's processor: red stands for the column, green for the row, and blue tells the image
-    from padding. So no rule of tiling, cropping or ordering need be known here.
+    The drawings pass the model's processor: their grey stands for the column or the row. A value that is the same in
+    black and white images is padding. So no rule of tiling, cropping or ordering need be known here.
     """
     width, height = picture.image.size
     step = 255 // max(1, grid - 1)
     rows, columns = (_number_parts(height, grid) * step)[:, None], (_number_parts(width, grid) * step)[None]
-    drawing = torch.stack([columns.expand(height, width), rows.expand(height, width), torch.full((height, width), 255)])
-    traced = decoder.prepare_image(Image.fromarray(drawing.permute(1, 2, 0).to(torch.uint8).numpy())).pixels
-    blank = decoder.prepare_image(Image.new("RGB", (width, height))).pixels
-    full = decoder.prepare_image(Image.new("RGB", (width, height), (255, 255, 255))).pixels
-    axis = -3 if traced.ndim > 2 else 1
-    shape = traced.shape if traced.ndim > 2 else (len(traced), 3, traced.shape[1] // 3)
-    traced, blank, full = (tensor.reshape(shape).double() for tensor in (traced, blank, full))
-    others = [other for other in range(traced.ndim) if other != axis % traced.ndim]
-    low, high = blank.amin(dim=others, keepdim=True), full.amax(dim=others, keepdim=True)
-    column, row, inside = ((traced - low) / (high - low) * 255).unbind(dim=axis)
-    numbers = (row / step).round().clamp(0, grid - 1) * grid + (column / step).round().clamp(0, grid - 1)
-    cells = torch.where(inside > 127, numbers, float(grid**2)).long().unsqueeze(axis)
-    return cells.expand(shape).reshape(picture.pixels.shape)
+    black, white, row, column = (
+        decoder.prepare_image(
+            Image.fromarray(grey.expand(height, width).to(torch.uint8).numpy()).convert("RGB")
+        ).pixels.to(device="cpu", dtype=torch.float64)
+        for grey in (torch.zeros(1, 1), torch.full((1, 1), 255), rows, columns)
+    )
+    span = white - black
+    inside = span > span.amax() / 2
+    row, column = (((shade - black) / span * 255 / step).round().clamp(0, grid - 1) for shade in (row, column))
+    return torch.where(inside, row * grid + column, float(grid**2)).long().to(picture.pixels.device)
 
 
 def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: int) -> list[int]:
@@ -447,21 +444,21 @@ class Coalitions(CoalitionValues[Players]):
             stretches = [
                 [*node[start:image_position], *layout.block, *node[image_position + 1 : stop]] for node in nodes
             ]
-            ids = torch.tensor(stretches, device=self.decoder.device)
-            embeds = self.decoder.network.embed(ids)
             filled = [image_position - start + offset for offset in layout.features]
-            embeds[:, filled] = self._encode_images([-1 - node[image_position] for node in nodes]).to(embeds.dtype)
+            features = self._encode_images([-1 - node[image_position] for node in nodes])
+            images = [RowImage(of_row, filled, layout.inputs) for of_row in features]
         else:
-            ids = torch.tensor([node[start:stop] for node in nodes], device=self.decoder.device)
-            embeds = None
+            stretches = [[*node[start:stop]] for node in nodes]
+            images = []
+        ids = torch.tensor(stretches, device=self.decoder.device)
         positions = layout.extend_positions(steps - 1)[..., int(widths[start]) : int(widths[stop])]
         positions = positions.unsqueeze(-2).expand(*positions.shape[:-1], len(nodes), -1)
         self.position_count += ids.numel()
         last_count = steps if stop == len(widths) - 1 else 1
-        return self.decoder.network.compute_logits(ids, positions, past, last_count, embeds)
+        return self.decoder.network.compute_logits(ids, positions, past, last_count, images)
 
-    def _encode_images(self, numbers: list[int]) -> torch.Tensor:
-        """Return the image features of masked images: (k, features, width)."""
+    def _encode_images(self, numbers: list[int]) -> list[torch.Tensor]:
+        """Return the features of each masked image."""
         assert self.picture is not None
         new = [number for number in dict.fromkeys(numbers) if number not in self._seen]
         features = {number: self._seen[number] for number in numbers if number in self._seen}
@@ -474,7 +471,7 @@ class Coalitions(CoalitionValues[Players]):
         for number, states in features.items():
             if (len(self._seen) + 1) * states.numel() * states.element_size() <= MAX_FEATURE_BYTES:
                 self._seen[number] = states
-        return torch.stack([features[number] for number in numbers])
+        return [features[number] for number in numbers]
 
 
 def _find_first_alike(games: Sequence[Game], index: int) -> int:

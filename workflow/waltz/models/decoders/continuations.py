@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
-from waltz.models.decoders.network import States, join_rows, select_rows
+from waltz.models.decoders.network import RowImage, States, join_rows, select_rows
 
 FIRST_STEP = "first-step-logit"
 """The outcome of the published code for models that read images: each target's logit where the first one stands."""
@@ -86,15 +86,18 @@ class ExpandedPrompt:
 
     Attributes:
         ids: Ids of the expanded prompt.
-        features: Embeddings of the image, of shape (features, width); None without one.
-        feature_positions: Positions among the ids that the embeddings fill.
+        image: The image with the positions that it fills; None without one.
         positions: Positions of the prompt and of every token that may follow.
     """
 
     ids: list[int]
-    features: torch.Tensor | None
-    feature_positions: list[int]
+    image: RowImage | None
     positions: torch.Tensor
+
+    @property
+    def image_length(self) -> int:
+        """Number of positions that the image fills."""
+        return 0 if self.image is None else len(self.image.positions)
 
 
 def _expand_prompt(
@@ -103,11 +106,12 @@ def _expand_prompt(
     """Expand a prompt that `count` tokens may follow, fewer where they do not fit into a window."""
     layout = decoder.build_layout(prompt, picture)
     ids, feature_positions = expand_prompt(prompt, layout)
-    features = None
+    image = None
     if picture is not None and layout.features:
         features = decoder.encode_image(picture, picture.pixels[None])[0]
+        image = RowImage(features, feature_positions, layout.inputs)
     count = count if window is None else max(0, min(count, window - len(ids)))
-    return ExpandedPrompt(ids, features, feature_positions, layout.extend_positions(count))
+    return ExpandedPrompt(ids, image, layout.extend_positions(count))
 
 
 def _read_rows(
@@ -117,13 +121,8 @@ def _read_rows(
     rows = [[*prompt.ids, *tokens] for prompt, tokens in zip(prompts, following, strict=True)]
     ids = torch.tensor(rows, device=decoder.device)
     positions = torch.stack([prompt.positions[..., : ids.shape[1]] for prompt in prompts], dim=-2)
-    embeds = None
-    if any(prompt.features is not None for prompt in prompts):
-        embeds = decoder.network.embed(ids)
-        for row, prompt in enumerate(prompts):
-            if prompt.features is not None:
-                embeds[row, prompt.feature_positions] = prompt.features.to(embeds.dtype)
-    return decoder.network.compute_logits(ids, positions, last_count=last_count, embeddings=embeds)
+    images = [prompt.image for prompt in prompts]
+    return decoder.network.compute_logits(ids, positions, last_count=last_count, images=images)
 
 
 @torch.inference_mode()
@@ -306,7 +305,7 @@ def _read_generations(decoder: Decoder, generations: list[Generation]) -> tuple[
     Rows that are read together also have as many positions of an image.
     """
     logits, parts = [], []
-    for _, group in groupby(generations, key=lambda row: (row.length, len(row.prompt.feature_positions))):
+    for _, group in groupby(generations, key=lambda row: (row.length, row.prompt.image_length)):
         rows = list(group)
         row_logits, states = _read_rows(decoder, [row.prompt for row in rows], [row.tokens for row in rows])
         logits.append(row_logits[:, -1])

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
@@ -82,11 +82,13 @@ class PromptLayout:
         features: Positions in the block that the embeddings of the image fill, in order.
         positions: Position of each id of the expanded prompt: int64 of shape (length,), or (axes, length) where
             the network has several axes of positions.
+        inputs: Further arguments of the forward pass of a network that reads images itself.
     """
 
     block: tuple[int, ...]
     features: tuple[int, ...]
     positions: torch.Tensor
+    inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def extend_positions(self, count: int) -> torch.Tensor:
         """Return the positions of the prompt and of further tokens."""
@@ -137,6 +139,11 @@ class Decoder(ABC):
     def reads_images(self) -> bool:
         """Whether the decoder reads images."""
         return bool(self.placeholder)
+
+    @property
+    def forward_pass(self) -> str:
+        """How the network is read, in words."""
+        return "beginnings are read once" if self.network.reuses_prefixes else "whole rows"
 
     @property
     def chat_renderer(self) -> Any:

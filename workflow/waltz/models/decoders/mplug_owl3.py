@@ -4,6 +4,7 @@ To games and generations, the embeddings of a tile stand behind the first id of 
 them out again: what stands before a token is what it sees.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout
 from waltz.models.decoders.language_model import add_chat_template
-from waltz.models.decoders.network import Network, States, build_cache
+from waltz.models.decoders.network import Network, RowImage, States, build_cache
 from waltz.models.decoders.vision_language_model import VisionLanguageModel
 from waltz.models.networks.mplug_owl3 import (
     PLACEHOLDER,
@@ -63,7 +64,7 @@ class SideNetwork(Network):
         positions: torch.Tensor,
         past: States | None = None,
         last_count: int = 1,
-        embeddings: torch.Tensor | None = None,
+        images: Sequence[RowImage | None] = (),
         visible: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, States]:
         """Compute the logits of some positions; see `Network.compute_logits`.
@@ -82,7 +83,8 @@ class SideNetwork(Network):
         text_visible, tile_columns = select(fresh, ~is_tile), select(columns, is_tile)
         sees = tile_columns[:, None] < select(columns, ~is_tile)[..., None]
         tile_visible = torch.ones_like(tile_columns, dtype=torch.bool)
-        if embeddings is not None and is_tile.any():
+        if any(images):
+            embeddings = self.embed(ids, images)
             projected = self.model.project_images(select(embeddings, is_tile), select(positions, is_tile))
             new = [projected[layer] for layer in hyper_layers]
             tile_states = (
@@ -95,10 +97,10 @@ class SideNetwork(Network):
             tile_visible = torch.cat([tiles_before, tile_visible], dim=1)
         if not tile_states:
             tile_states = [self._build_empty_states(rows)] * len(hyper_layers)
-        images = ImageStates(dict(zip(hyper_layers, tile_states, strict=True)), sees) if sees.shape[2] else None
+        seen = ImageStates(dict(zip(hyper_layers, tile_states, strict=True)), sees) if sees.shape[2] else None
         cache = build_cache(past[:depth] if past else None)
         logits = self.model.compute_logits(
-            select(ids, ~is_tile), select(positions, ~is_tile), images, text_visible.long(), cache, last_count
+            select(ids, ~is_tile), select(positions, ~is_tile), seen, text_visible.long(), cache, last_count
         )
         masks = text_visible[:, None, :, None], tile_visible[:, None, :, None]
         return logits, (*((layer.keys, layer.values) for layer in cache.layers), *tile_states, masks)

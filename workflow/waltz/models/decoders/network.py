@@ -2,8 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,10 +19,28 @@ States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 PROBE_IDS = (3, 5, 4, 6, 3, 5)
 """Ids by which a network shows whether keys and values can be used again."""
+FORWARD_ERRORS = (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError)
+"""Errors of a forward pass that is called in a way that it does not know."""
 PROBE_TOLERANCES = {torch.float32: 0.01, torch.float16: 0.1, torch.bfloat16: 0.4}
 """Highest difference, as a share of the spread of the logits, that still counts as the same, by the precision that a
 network computes in, also with weights in 4 bits. The 30 layers of SmolLM2-135M differed by 0.0002 in single precision
 and by 0.025 in half precision, on a CPU; bfloat16 has three bits fewer."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowImage:
+    """The image of one row of a pass.
+
+    Attributes:
+        features: What stands for the image: its embeddings, of shape (features, width), or its pixels for a network
+            that reads images itself.
+        positions: Positions among the ids of the row that it fills.
+        inputs: Further arguments of the forward pass of a network that reads images itself.
+    """
+
+    features: torch.Tensor
+    positions: Sequence[int]
+    inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,9 +59,12 @@ class Network:
     argument_names: frozenset[str]
     reuses_prefixes: bool
 
-    def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return embeddings of ids, of shape (rows, positions, width)."""
+    def embed(self, ids: torch.Tensor, images: Sequence[RowImage | None]) -> torch.Tensor:
+        """Return embeddings of ids and images, of shape (rows, positions, width)."""
         embeddings: torch.Tensor = self.model.get_input_embeddings()(ids)
+        for row, image in enumerate(images):
+            if image is not None:
+                embeddings[row, image.positions] = image.features.to(embeddings.dtype)
         return embeddings
 
     def compute_logits(
@@ -52,7 +73,7 @@ class Network:
         positions: torch.Tensor,
         past: States | None = None,
         last_count: int = 1,
-        embeddings: torch.Tensor | None = None,
+        images: Sequence[RowImage | None] = (),
         visible: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, States]:
         """Compute the logits of some positions of rows of one length.
@@ -62,7 +83,7 @@ class Network:
             positions: Their positions: int64 of shape (rows, positions), or (axes, rows, positions).
             past: Keys and values of what stands before, of the same rows; they stay as they are.
             last_count: Number of last positions whose logits are wanted.
-            embeddings: Embeddings to read in the place of those of the ids.
+            images: The image of each row, where one stands among the ids; empty without any.
             visible: Which of all positions, those before included, are no padding; all where None.
         Returns:
             Logits of the token after each of the last positions, of shape (rows, last, vocabulary), and the keys and
@@ -71,7 +92,7 @@ class Network:
         before = past[0][0].shape[2] if past else 0
         if visible is None:
             visible = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.int64, device=ids.device)
-        inputs: dict[str, Any] = {"input_ids": ids} if embeddings is None else {"inputs_embeds": embeddings}
+        inputs: dict[str, Any] = {"inputs_embeds": self.embed(ids, images)} if any(images) else {"input_ids": ids}
         options = {
             "attention_mask": visible,
             "position_ids": positions,
@@ -89,6 +110,13 @@ class Network:
         return outputs.logits[:, -last_count:], states
 
 
+def get_argument_names(model: Any) -> frozenset[str]:
+    """Return the names of the arguments that a forward pass takes, `use_cache` where it takes any."""
+    parameters = inspect.signature(model.forward).parameters
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    return frozenset({*parameters, *(["use_cache"] if takes_any else [])})
+
+
 def wrap_network(model: Any, device: str) -> Network:
     """Return a network that transformers has loaded, after testing whether keys and values can be reused.
 
@@ -97,11 +125,7 @@ def wrap_network(model: Any, device: str) -> Network:
     Raises:
         UserError: A token's logits depend on tokens behind it, so that target tokens would give themselves away.
     """
-    parameters = inspect.signature(model.forward).parameters
-    names = set(parameters)
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        names.add("use_cache")
-    takes = frozenset(names)
+    takes = get_argument_names(model)
     network = Network(model.eval(), device, takes, False)
     if device == META:
         return network
@@ -185,7 +209,7 @@ def _continues_prefixes(reusing: Network, network: Network) -> bool:
         logits, _ = reusing.compute_logits(
             ids[:, half:].repeat(2, 1), positions[:, half:].repeat(2, 1), prefix_states, last_count=half
         )
-    except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError) as error:
+    except FORWARD_ERRORS as error:
         log.info("%s reads whole rows only: %s", type(reusing.model).__name__, get_first_line(error))
         return False
     return measure_difference(logits, expected) <= PROBE_TOLERANCES[network.model.dtype]

@@ -10,22 +10,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-import transformers
 from PIL import Image
 
-from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
-from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn, expand_prompt
-from waltz.models.decoders.language_model import (
-    add_chat_template,
-    build_loading_arguments,
-    get_end_ids,
-    move_to_device,
-)
-from waltz.models.decoders.network import PROBE_TOLERANCES, measure_difference, wrap_network
-from waltz.models.pretrained import META, get_causal_window, load_pretrained
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
 
 MAX_CACHED_IMAGES = 32
 """Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""
@@ -91,6 +80,12 @@ def _hash_images(images: Any) -> Hashable:
     if isinstance(images, Image.Image):
         return images.mode, images.size, sha256(images.tobytes()).digest()
     return tuple(map(_hash_images, images)) if isinstance(images, list | tuple) else object()
+
+
+def draw_probe(shade: int = 0) -> Image.Image:
+    """Return a test image for a loaded model."""
+    gradient = Image.linear_gradient("L").resize(PROBE_SIZE).convert("RGB")
+    return gradient.point(lambda level: (level + shade) % 256) if shade else gradient
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -164,7 +159,14 @@ class VisionLanguageModel(Decoder):
 
     def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
         inputs = self._process(prompt.text, picture.image)
-        ids = inputs["input_ids"][0].tolist()
+        block = self._find_block(prompt, inputs["input_ids"][0].tolist(), image_position)
+        features = tuple(position for position, token in enumerate(block) if token == self.image_id)
+        return PromptLayout(
+            block, features, self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
+        )
+
+    def _find_block(self, prompt: Prompt, ids: list[int], image_position: int) -> tuple[int, ...]:
+        """Return the ids that stand for the placeholder among those of the expanded prompt."""
         tail = len(prompt.ids) - image_position - 1
         if (
             tuple(ids[:image_position]) != prompt.ids[:image_position]
@@ -179,11 +181,7 @@ class VisionLanguageModel(Decoder):
                 f"models.{self.spec.name}: {len(ids)} positions with the image, at most {self.window} are read:"
                 f" {prompt.text[:60]!r}...; shorten the prompt"
             )
-        block = tuple(ids[image_position : len(ids) - tail])
-        features = tuple(position for position, token in enumerate(block) if token == self.image_id)
-        return PromptLayout(
-            block, features, self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
-        )
+        return tuple(ids[image_position : len(ids) - tail])
 
     def _process(self, text: str, image: Image.Image) -> dict[str, Any]:
         start = self.tokenizer.bos_token
@@ -211,102 +209,3 @@ class VisionLanguageModel(Decoder):
             positions: torch.Tensor = rope_positions[:, 0]
             return positions
         return torch.arange(ids.shape[1], device=self.device)
-
-
-class PilProcessor:
-    """Loader of a processor whose images are resized with PIL, as in the published runs: others give other pixels."""
-
-    @staticmethod
-    def from_pretrained(source: str, **options: Any) -> Any:
-        """Return the processor of a checkpoint."""
-        processor = transformers.AutoProcessor.from_pretrained(source, **options)
-        processor.image_processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
-        return processor
-
-
-def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
-    """Load a model that sees by hub id or folder.
-
-    Raises:
-        UserError: The weights cannot be had, or lack parameters of the network; or the family is not known here.
-    """
-    model, processor = load_pretrained(
-        spec,
-        transformers.AutoModelForImageTextToText,
-        processor_class=PilProcessor,
-        device=device.name,
-        **build_loading_arguments(spec),
-    )
-    _complete_processor(processor, model.config)
-    add_chat_template(processor, bool(processor.chat_template or processor.tokenizer.chat_template), spec)
-    return wrap_vision_language_model(spec, move_to_device(model, device, spec), processor, device.name)
-
-
-def _complete_processor(processor: Any, config: Any) -> None:
-    """Set the fields that older LLaVA checkpoints lack in their processor's file.
-
-    The commits that the published runs name are of that time.
-    """
-    if getattr(processor, "patch_size", 0) is None:
-        processor.patch_size = config.vision_config.patch_size
-        processor.vision_feature_select_strategy = config.vision_feature_select_strategy
-        processor.num_additional_image_tokens = int(config.vision_config.model_type == "clip_vision_model")
-
-
-@torch.inference_mode()
-def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, device: str) -> VisionLanguageModel:
-    """Return a VL decoder from a network and processor that are already loaded, tested on a small image.
-
-    Raises:
-        UserError: Its own forward pass gives other logits than the path taken here, so that numbers would be wrong.
-    """
-    placeholder = getattr(processor, "image_token", None)
-    if not placeholder or not hasattr(model, "get_image_features"):
-        raise UserError(f"models.{spec.name}: {model.config.model_type} takes images in a way that is not known here")
-    processor, tokenizer = copy.copy(processor), processor.tokenizer
-    processor.image_processor = CachedImageProcessor(processor.image_processor)
-    decoder = VisionLanguageModel(
-        spec=spec,
-        device=device,
-        network=wrap_network(model, device),
-        tokenizer=tokenizer,
-        ends=get_end_ids(model, tokenizer),
-        window=get_causal_window(model.config),
-        placeholder=str(placeholder),
-        processor=processor,
-        image_id=int(model.config.image_token_id),
-    )
-    if device != META:
-        _check_forward_pass(decoder)
-    return decoder
-
-
-def _check_forward_pass(decoder: VisionLanguageModel) -> None:
-    """Refuse a model whose own forward pass gives other logits, from the start or after a prefix."""
-    image = Image.linear_gradient("L").resize(PROBE_SIZE).convert("RGB")
-    prompt = decoder.build_prompt(f"{decoder.placeholder} what is this ?")
-    picture = decoder.prepare_image(image)
-    layout = decoder.build_layout(prompt, picture)
-    inputs = decoder._process(prompt.text, image)
-    model = decoder.network.model
-    inputs = {name: value for name, value in inputs.items() if name in inspect.signature(model.forward).parameters}
-    inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
-    expected = model(**inputs).logits[:, -2:]
-    ids, (_, positions_of_features) = inputs["input_ids"], expand_prompt(prompt, layout)
-    embeds = decoder.network.embed(ids)
-    features = decoder.encode_image(picture, picture.pixels[None])[0]
-    if len(positions_of_features) == len(features):
-        embeds[:, positions_of_features] = features.to(embeds.dtype)
-        positions = layout.positions.unsqueeze(-2)
-        logits, _ = decoder.network.compute_logits(ids, positions, last_count=2, embeddings=embeds)
-        differences = [measure_difference(logits, expected)]
-        if decoder.network.reuses_prefixes:
-            _, states = decoder.network.compute_logits(ids[:, :-2], positions[..., :-2], embeddings=embeds[:, :-2])
-            continued, _ = decoder.network.compute_logits(ids[:, -2:], positions[..., -2:], states, last_count=2)
-            differences.append(measure_difference(continued, expected))
-        if all(difference <= PROBE_TOLERANCES[model.dtype] for difference in differences):
-            return
-    raise UserError(
-        f"models.{decoder.spec.name}: {model.config.model_type} reads images in a way that is not known here (its own"
-        " logits differ); this family cannot be explained yet"
-    )
