@@ -3,7 +3,7 @@ FROM python:3.11-slim
 # Snakemake imports GitPython, which needs git.
 RUN apt-get update && apt-get install --yes --no-install-recommends git && rm -rf /var/lib/apt/lists/*
 COPY . /opt/waltz
-RUN pip install --no-cache-dir -c /opt/waltz/constraints.txt -e "/opt/waltz[gpu,slurm]"
+RUN pip install --no-cache-dir -c /opt/waltz/constraints.txt -e "/opt/waltz[gpu,slurm,vision]"
 # Results lie here; mount a folder.
 WORKDIR /work
 ENTRYPOINT ["snakemake", "--snakefile", "/opt/waltz/Snakefile"]

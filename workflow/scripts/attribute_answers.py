@@ -13,8 +13,9 @@ params, given, output = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    decoder = load_decoder(ModelSpec(**params.model), device)
     results = attribute_answers(
-        load_decoder(ModelSpec(**params.model), device),
+        decoder,
         list_dataset_files(params.datasets, given.rows, given.images),
         params.settings,
         get_cache_file(output.rows),
@@ -22,5 +23,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         **{name: params[name] for name in ("value", "scored", "scored_sample", "sample", "seed")},
     )
     facts = {"model": params.model, "settings": params.settings | {"value": params.value}, "seed": params.seed}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **describe_device(device)}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
+    facts |= describe_device(device)
     write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

@@ -15,8 +15,9 @@ params, given, output = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    decoder = load_decoder(ModelSpec(**params.model), device)
     results = explain_datasets(
-        load_decoder(ModelSpec(**params.model), device),
+        decoder,
         list_dataset_files(params.datasets, given.rows, given.get("images")),
         params.profiles,
         get_cache_file(output.rows, Path(output.rows).parents[2]),
@@ -25,5 +26,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     )
     settings = {"cc_shap": params.cc_shap, "tokens": params.tokens}
     facts = {"model": params.model, "settings": settings, "seeds": params.seeds, **describe_device(device)}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
     outputs = {"rows": (output.rows, CC_SHAP), "contributions": (output.contributions, ATTRIBUTION)}
-    write_results(outputs, output.run, results, shard=f"{shard + 1} of {params.shards}", **facts)
+    write_results(outputs, output.run, results, **facts)

@@ -17,8 +17,9 @@ shard = int(snakemake.wildcards.shard)
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     runs = [(params.model["name"], dataset) for dataset in params.datasets]
     tests = {dataset: table for (_, dataset), table in read_runs([given.tests], CONSISTENCY, runs).items()}
+    decoder = load_decoder(ModelSpec(**params.model), device)
     results = explain_datasets(
-        load_decoder(ModelSpec(**params.model), device),
+        decoder,
         list_dataset_files(params.datasets, given.rows, given.get("images")),
         params.profiles,
         get_cache_file(output.rows, Path(output.rows).parents[2]),
@@ -28,5 +29,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     )
     settings = {"cc_shap": params.cc_shap, "tokens": params.tokens}
     facts = {"model": params.model, "settings": settings, "seeds": params.seeds, **describe_device(device)}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
     outputs = {"rows": (output.rows, EDITED), "contributions": (output.contributions, ATTRIBUTION)}
-    write_results(outputs, output.run, results, shard=f"{shard + 1} of {params.shards}", **facts)
+    write_results(outputs, output.run, results, **facts)

@@ -27,5 +27,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         **{name: params[name] for name in ("tests", "sample", "seed", "seeds", "repeated", "tokens", "edits")},
     )
     facts = {name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", **describe_device(device)}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
+    facts |= describe_device(device)
     write_results({"rows": (output.rows, CONSISTENCY)}, output.run, results, **facts)

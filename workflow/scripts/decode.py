@@ -13,8 +13,9 @@ params, output = snakemake.params, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    decoder = load_decoder(ModelSpec(**params.model), device)
     results = prompt_datasets(
-        load_decoder(ModelSpec(**params.model), device),
+        decoder,
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.get("images")),
         params.profiles,
         get_cache_file(output.scores),
@@ -25,5 +26,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         shard=slice(shard, None, params.shards),
     )
     facts = {"model": params.model, "profiles": params.profiles, "seed": params.seed, **describe_device(device)}
-    facts["shard"] = f"{shard + 1} of {params.shards}"
+    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
     write_results({"scores": (output.scores, EVALUATION.with_position())}, output.run, results, **facts)

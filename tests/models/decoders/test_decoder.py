@@ -18,6 +18,7 @@ from waltz.models.decoders import language_model, load_decoder, vision_language_
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
 from waltz.models.decoders.network import PROBE_IDS, PROBE_TOLERANCES, measure_difference
+from waltz.models.decoders.own_forward import OwnForwardModel
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
 TEMPLATE = (
@@ -131,7 +132,7 @@ def test_large_models_are_loaded_as_the_study_says(monkeypatch):
     )
 
 
-def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
+def test_a_family_that_reads_images_in_another_way_is_read_by_its_own_forward_pass(monkeypatch, caplog):
     decoder = tiny_decoders.llava()
     body = type(decoder.network.model.base_model)
     features = body.get_image_features
@@ -147,11 +148,12 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
     )  # both paths see it
     monkeypatch.setattr(
         vision_language_model.VisionLanguageModel,
-        "encode_image",
+        "_encode_image",
         lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32),
     )
-    with pytest.raises(UserError, match="not known here"):
-        vision_loading.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
+    other = vision_loading.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
+    assert isinstance(other, OwnForwardModel)
+    assert "tiny-llava: llava is read by its own forward pass" in caplog.text
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -38,12 +38,13 @@ MARKS = ["<image>", "<fake_token_around_image>", "<global-img>", "<end_of_uttera
 MARKS += [f"<row_{row}_col_{column}>" for row in (1, 2, 3, 4) for column in (1, 2, 3, 4)]
 
 
-def tokenizer(start: bool = True, image: str = "<image>") -> PreTrainedTokenizerFast:
-    """A word tokenizer that knows marks of images as special, with or without a start token."""
-    names = list(dict.fromkeys(["<unk>", "<s>", "</s>", *MARKS, *WORDS, *EXTRA, "Ġ"]))
+def tokenizer(start: bool = True, image: str = "<image>", **special: str) -> PreTrainedTokenizerFast:
+    """A word tokenizer that knows marks of images as special, more of them by name, with or without a start token."""
+    marks = list(dict.fromkeys([*MARKS, *special.values()]))
+    names = list(dict.fromkeys(["<unk>", "<s>", "</s>", *marks, *WORDS, *EXTRA, "Ġ"]))
     core = Tokenizer(models.WordLevel({name: place for place, name in enumerate(names)}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+|[^\w\s]"), behavior="removed", invert=True)
-    core.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in ["<s>", "</s>", *MARKS]])
+    core.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in ["<s>", "</s>", *marks]])
     if start:
         core.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     return PreTrainedTokenizerFast(
@@ -56,6 +57,7 @@ def tokenizer(start: bool = True, image: str = "<image>") -> PreTrainedTokenizer
             "image_token": image,
             "image_boundary_token": "<fake_token_around_image>",
             "end_of_utterance_token": "<end_of_utterance>",
+            **special,
         },
         model_max_length=4096,
     )

@@ -33,6 +33,8 @@ COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
 """Errors for files that are absent or no complete checkpoints."""
+TORCHVISION = "torchvision"
+"""The package that processors of videos need, also for models that are given images only."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
 REMOTE_CODE = "trust_remote_code"
 """Text of the ValueError for a repository whose own code would have to run."""
@@ -88,6 +90,10 @@ def load_pretrained(
                 **options,
                 **network_options,
             )
+    except ImportError as error:
+        advice = "run: pip install 'waltz[vision]'" if TORCHVISION in str(error).lower() else "install it"
+        fault = get_first_line(error).partition(". ")[0]  # instructions follow, in several lines
+        raise UserError(f"models.{spec.name}: cannot load {spec.weights}: {fault}; {advice}") from error
     except (*LOADING_ERRORS, RuntimeError) as error:
         if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
             raise

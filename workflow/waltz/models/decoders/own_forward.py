@@ -32,8 +32,8 @@ from waltz.models.decoders.vision_language_model import VisionLanguageModel, dra
 
 log = logging.getLogger(__name__)
 
-TOKENIZER_OUTPUTS = frozenset({"input_ids", "attention_mask"})
-"""Outputs of a processor that are built anew for each row."""
+OWN_INPUTS = frozenset({"input_ids", "attention_mask", "labels"})
+"""Outputs of a processor that are built anew for each row, or left out."""
 MAX_MERGED = 2
 """Most tokens on a side of the image that may merge with the text that a processor puts around it."""
 PROBE_TEXTS = (" what is this ?", " what is this ? what")
@@ -79,8 +79,8 @@ class OwnForward(Network):
         for _, group in groupby(rows, key=_get_shapes):
             batch = list(group)
             for part in [batch] if self.joins_rows else [[row] for row in batch]:
-                logits.append(run_in_halves(partial(self._read_rows, part, last_count), len(part), torch.cat))
-        return torch.cat(logits), ()
+                logits.append(run_in_halves(partial(self._read_rows, part, last_count), len(part), _join))
+        return _join(logits), ()
 
     def _build_inputs(self, ids: torch.Tensor, image: RowImage | None) -> dict[str, torch.Tensor]:
         """Return the arguments of the forward pass for one row."""
@@ -91,12 +91,19 @@ class OwnForward(Network):
                 inputs[name] = _extend(values, len(ids)) if name in self.position_inputs else values
         return {name: values for name, values in inputs.items() if name in self.argument_names}
 
-    def _read_rows(self, rows: Sequence[Mapping[str, torch.Tensor]], last_count: int, first: int, last: int) -> Any:
+    def _read_rows(
+        self, rows: Sequence[Mapping[str, torch.Tensor]], last_count: int, first: int, last: int
+    ) -> torch.Tensor:
         """Return the last logits of rows with arguments of one shape."""
+        inputs: dict[str, Any] = {name: _join([row[name] for row in rows[first:last]]) for name in rows[first]}
         options = {"logits_to_keep": last_count, "use_cache": False}
-        inputs = {name: torch.cat([row[name] for row in rows[first:last]]) for name in rows[first]}
         inputs |= {name: value for name, value in options.items() if name in self.argument_names}
-        return self.model(**inputs).logits[:, -last_count:]
+        logits: torch.Tensor = self.model(**inputs).logits[:, -last_count:]
+        return logits
+
+
+def _join(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(list(rows))
 
 
 def _get_shapes(inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[str, torch.Size], ...]:
@@ -147,7 +154,7 @@ class OwnForwardModel(VisionLanguageModel):
         others = {
             name: values
             for name, values in inputs.items()
-            if isinstance(values, torch.Tensor) and name not in {*TOKENIZER_OUTPUTS, self.network.pixels_name}
+            if isinstance(values, torch.Tensor) and name not in {*OWN_INPUTS, self.network.pixels_name}
         }
         positions = self._compute_positions(ids, picture, None)
         return PromptLayout(block, tuple(range(len(block))), positions, others)
@@ -261,7 +268,7 @@ def _build_probe(decoder: OwnForwardModel) -> Probe:
 
 def _sees_later_tokens(network: OwnForward, probe: Probe) -> bool:
     """Return whether logits change with a later token."""
-    ids = torch.tensor([[*probe.ids, probe.ids[0]]], device=network.device)
+    ids = torch.tensor([[*probe.ids, probe.ids[-2]]], device=network.device)
     positions = torch.arange(ids.shape[1], device=network.device)[None]
     expected, _ = network.compute_logits(ids[:, :-1], positions[:, :-1], images=[probe.image])
     logits, _ = network.compute_logits(ids, positions, last_count=2, images=[probe.image])
@@ -270,7 +277,7 @@ def _sees_later_tokens(network: OwnForward, probe: Probe) -> bool:
 
 def _joins_rows(joining: OwnForward, network: OwnForward, probe: Probe) -> bool:
     """Return whether rows with different pixels and ids have the same logits in one pass as alone."""
-    ids = torch.tensor([probe.ids, [*probe.ids[:-1], probe.ids[0]]], device=network.device)
+    ids = torch.tensor([probe.ids, [*probe.ids[:-1], probe.ids[-2]]], device=network.device)
     positions = torch.arange(ids.shape[1], device=network.device).expand_as(ids)
     images = [probe.image, probe.masked_image]
     expected, _ = network.compute_logits(ids, positions, images=images)

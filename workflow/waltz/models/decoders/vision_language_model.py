@@ -141,7 +141,9 @@ class VisionLanguageModel(Decoder):
             **{name: value for name, value in extras.items() if name in parameters},
         )
         embeddings = getattr(outputs, "pooler_output", outputs)
-        return embeddings if isinstance(embeddings, torch.Tensor) else torch.stack(tuple(embeddings))
+        if not isinstance(embeddings, torch.Tensor):
+            return torch.stack(tuple(embeddings))
+        return embeddings.reshape(len(pixels), -1, embeddings.shape[-1])
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """Return the prompt as the processor expands it."""

@@ -1,0 +1,205 @@
+"""VL decoders of many families against the forward passes of their networks, called as their processors say."""
+
+import itertools
+import logging
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from stand_ins.models import tiny_families
+from stand_ins.models.tiny_decoders import spec
+from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
+from waltz.core.errors import UserError
+from waltz.models.decoders import coalitions
+from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.continuations import score_targets
+from waltz.models.decoders.own_forward import OwnForwardModel
+from waltz.models.decoders.vision_loading import wrap_vision_language_model
+
+torch.set_num_threads(1)
+
+READ_BY_THEMSELVES = ("qwen3-vl", "gemma3", "mllama", "llama4")
+"""Families whose embeddings of an image do not suffice."""
+FAMILIES = ("qwen2-vl", "qwen2.5-vl", "internvl", "idefics3", "llava-onevision", *READ_BY_THEMSELVES)
+TEXT = "USER : <image> what is this ? ASSISTANT :"
+TARGETS = (70, 41, 12)
+POSITION_INPUTS = ("token_type_ids", "mm_token_type_ids", "cross_attention_mask")
+
+
+def photo(width=44, height=60, seed=0):
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def decoders():
+    return {}
+
+
+@pytest.fixture
+def decoder(request, decoders):
+    """The decoder of a family, built once for all tests."""
+    family = request.param
+    if family not in decoders:
+        decoders[family] = wrap_vision_language_model(spec(family), *tiny_families.build(family), "cpu")
+    return decoders[family]
+
+
+def spell(decoder, text):
+    return text.replace("<image>", decoder.placeholder)
+
+
+@torch.inference_mode()
+def read_plainly(decoder, text, image, targets, hidden_words=(), cells=None, visible=None):
+    """Logits before each target by the network's forward pass, with words and patches masked in its inputs."""
+    inputs = dict(decoder.processor(text=[text], images=[image], return_tensors="pt"))
+    ids = inputs["input_ids"][0].tolist()
+    for word in hidden_words:
+        place = [at for at, token in enumerate(ids) if token == decoder.tokenizer.convert_tokens_to_ids(word)]
+        assert len(place) == 1
+        ids[place[0]] = decoder.masked_id
+    inputs["input_ids"] = torch.tensor([[*ids, *targets[:-1]]])
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    for name in POSITION_INPUTS:
+        if name in inputs:
+            last = inputs[name][:, -1:]
+            inputs[name] = torch.cat([inputs[name], *[last] * (len(targets) - 1)], dim=1)
+    if cells is not None:
+        hidden = ~torch.tensor([*visible, True])[cells].expand_as(inputs["pixel_values"])
+        inputs["pixel_values"] = inputs["pixel_values"].masked_fill(hidden, 1e-30)
+    inputs = {name: values for name, values in inputs.items() if isinstance(values, torch.Tensor)}
+    return decoder.network.model(**inputs).logits[0, -len(targets) :].double().numpy()
+
+
+def score_plainly(decoder, text, image, *masked):
+    return read_plainly(decoder, text, image, TARGETS, *masked)[range(len(TARGETS)), TARGETS]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_read_with_embeddings_of_the_image_if_they_suffice(family, decoders, caplog):
+    with caplog.at_level(logging.WARNING):
+        decoders[family] = wrap_vision_language_model(spec(family), *tiny_families.build(family), "cpu")
+    is_own = isinstance(decoders[family], OwnForwardModel)
+    assert is_own == (family in READ_BY_THEMSELVES)
+    lines = [record.getMessage() for record in caplog.records if "own forward pass" in record.getMessage()]
+    assert len(lines) == is_own
+    assert ("own forward pass" in decoders[family].forward_pass) == is_own
+
+
+@pytest.mark.parametrize("decoder", FAMILIES, indirect=True)
+def test_scores_are_those_of_the_own_forward_pass(decoder):
+    texts = [spell(decoder, TEXT), spell(decoder, "<image> a dog sits on the table")]
+    images = [photo(), photo(97, 40, 1)]
+    prompts, pictures = map(decoder.build_prompt, texts), map(decoder.prepare_image, images)
+    scores = score_targets(decoder, list(prompts), list(pictures), [TARGETS] * 2, "logit")
+    for text, image, score in zip(texts, images, scores, strict=True):
+        np.testing.assert_allclose(score, score_plainly(decoder, text, image), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("decoder", FAMILIES, indirect=True)
+def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
+    image, text = photo(), spell(decoder, "<image> this dog")
+    settings = PromptSettings(profile="equations", evaluations=64, value="logit")
+    (attribution,) = attribute_prompts(decoder, decoder.prepare_image(image), [PromptGame(text, "", TARGETS)], settings)
+    players = attribution.players
+    words = [players.prompt.tokens[position] for position in players.positions]
+    assert (words, players.patches) == (["this", "dog"], 4)
+    assert attribution.estimate.exact
+    masks = np.array(list(itertools.product([False, True], repeat=6)))
+    values = {
+        tuple(mask): score_plainly(
+            decoder,
+            text,
+            image,
+            [word for word, visible in zip(words, mask[players.text], strict=True) if not visible],
+            players.cells,
+            mask[players.image],
+        )
+        for mask in masks
+    }
+    phi = np.zeros((6, len(TARGETS)))
+    for mask in masks:
+        for player in np.flatnonzero(~mask):
+            with_player = mask | (np.arange(6) == player)
+            phi[player] += (values[tuple(with_player)] - values[tuple(mask)]) / (6 * math.comb(5, int(mask.sum())))
+    np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=2e-4)
+    assert np.abs(phi).max(axis=1).min() > 1e-3
+
+
+@pytest.mark.parametrize("decoder", READ_BY_THEMSELVES, indirect=True)
+def test_values_do_not_depend_on_the_size_of_batches(decoder):
+    picture, prompt = decoder.prepare_image(photo()), decoder.build_prompt(spell(decoder, TEXT))
+    players = coalitions.build_equations_players(decoder, prompt, picture)
+    masks = np.random.default_rng(0).random((9, len(players))) < 0.5
+    joined, alone = (
+        Coalitions(replace(decoder, positions_per_batch=size), picture, [Game(players, TARGETS, "logit")])
+        for size in (100_000, 1)
+    )
+    np.testing.assert_allclose(joined.values([masks])[0], alone.values([masks])[0], rtol=0, atol=1e-5)
+    one_by_one = replace(decoder, network=replace(decoder.network, joins_rows=False))
+    values = Coalitions(one_by_one, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
+    np.testing.assert_array_equal(values, alone.values([masks])[0])
+    assert decoder.network.joins_rows
+
+
+@pytest.mark.parametrize("decoder", READ_BY_THEMSELVES, indirect=True)
+def test_generations_of_a_batch_are_the_likeliest_tokens_of_prompts_alone(decoder):
+    texts = [spell(decoder, TEXT), spell(decoder, "USER : <image> is it a dog ? ASSISTANT :"), "USER : what is this ?"]
+    images = [photo(), photo(97, 40, 1), None]
+    prompts = [decoder.build_prompt(text) for text in texts]
+    pictures = [None if image is None else decoder.prepare_image(image) for image in images]
+    together = decoder.generate(prompts, pictures, 3, None, [0] * 3)
+    for text, image, generated in zip(texts[:2], images[:2], together[:2], strict=True):
+        assert generated
+        assert tuple(read_plainly(decoder, text, image, generated).argmax(axis=1)) == generated
+    alone = [
+        decoder.generate([prompt], [picture], 3, None, [0])[0]
+        for prompt, picture in zip(prompts, pictures, strict=True)
+    ]
+    assert together == alone
+
+
+@pytest.mark.parametrize("decoder", ["gemma3"], indirect=True)
+def test_tokens_that_merge_with_the_text_of_the_image_belong_to_the_placeholder(decoder):
+    text = f"USER\n{decoder.placeholder}\nwhat is this ?"
+    prompt, image = decoder.build_prompt(text), photo()
+    assert prompt.tokens == ("<s>", "USER", decoder.placeholder, "what", "is", "this", "?")
+    span = prompt.spans[prompt.image_position]
+    assert text[span["start"] : span["end"]] == f"\n{decoder.placeholder}\n"
+    score = score_targets(decoder, [prompt], [decoder.prepare_image(image)], [TARGETS], "logit")[0]
+    np.testing.assert_allclose(score, score_plainly(decoder, text, image), rtol=0, atol=1e-4)
+
+
+def test_a_network_whose_prompt_sees_what_follows_is_refused():
+    with pytest.raises(UserError, match="see those behind them"):
+        wrap_vision_language_model(spec("paligemma"), *tiny_families.build("paligemma"), "cpu")
+
+
+def test_a_processor_without_a_placeholder_is_refused():
+    network, processor = tiny_families.build("idefics3")
+    del processor.image_token
+    with pytest.raises(UserError, match="no placeholder for an image"):
+        wrap_vision_language_model(spec("idefics3"), network, processor, "cpu")
+
+
+def test_out_of_memory_halves_the_rows(decoders, monkeypatch):
+    decoder = decoders.get("llama4") or wrap_vision_language_model(
+        spec("llama4"), *tiny_families.build("llama4"), "cpu"
+    )
+    picture, prompt = decoder.prepare_image(photo()), decoder.build_prompt(spell(decoder, TEXT))
+    players = coalitions.build_equations_players(decoder, prompt, picture)
+    masks = np.random.default_rng(0).random((5, len(players))) < 0.5
+    expected = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
+    forward = type(decoder.network.model).forward
+
+    def forward_of_two(model, input_ids, **inputs):
+        if len(input_ids) > 2:
+            raise torch.OutOfMemoryError
+        return forward(model, input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(type(decoder.network.model), "forward", forward_of_two)
+    values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
