@@ -308,7 +308,8 @@ def test_all_that_waltz_needs_is_pinned_and_the_environment_repeats_it():
     environment = yaml.safe_load((ROOT / "envs" / "environment.yaml").read_text())
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    needed = find_requirements("waltz") - {"waltz"} | set(declared["gpu"])  # whose own requirements waltz has
+    extras = {*declared["gpu"], *declared["vision"]}  # whose own requirements waltz has
+    needed = find_requirements("waltz") - {"waltz"} | extras
     assert dict(pin.split("==") for pin in pip) == {name: pins[name] for name in needed}
     assert {canonicalize_name(name) for extra in declared.values() for name in extra} <= set(pins)
 
