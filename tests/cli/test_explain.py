@@ -15,7 +15,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from stand_ins.models import tiny_clip
-from waltz import explain
+from waltz import Explainer
 from waltz.cli.app import app
 
 SCENES = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"
@@ -152,9 +152,10 @@ def test_figures_are_written_by_their_suffix(clip, picture, tmp_path):
 
 
 def test_a_notebook_gets_the_same(clip, picture, tmp_path):
-    explanation = explain(str(clip), Image.open(picture), SHORT, foil=LONG, seed=7)
-    assert len(explanation.attributions) == 2
-    assert explanation.image.shape == (35, 35, 3)
+    explainer = Explainer(str(clip), profile="published", seed=7)
+    explanation = explainer.explain(Image.open(picture), SHORT, foil=LONG)
+    assert explanation.foil.caption == LONG
+    assert explanation.view.shape == (35, 35, 3)
     assert explanation.record()["players"] == explained(
         clip, picture, SHORT, tmp_path / "x.json", "--foil", LONG, "--seed", 7
     )["players"]  # fmt: skip
@@ -167,9 +168,9 @@ def test_a_notebook_gets_the_same(clip, picture, tmp_path):
 def test_the_image_shown_is_the_one_that_the_model_sees(clip, tmp_path):
     half = Image.new("RGB", (70, 70), "black")
     half.paste("white", (0, 0, 35, 70))
-    explanation = explain(str(clip), half, SHORT)
-    assert explanation.image[:, 5].min() == pytest.approx(1, abs=1e-5)
-    assert explanation.image[:, -5].max() == pytest.approx(0, abs=1e-5)
+    explanation = Explainer(str(clip)).explain(half, SHORT)
+    assert explanation.view[:, 5].min() == pytest.approx(1, abs=1e-5)
+    assert explanation.view[:, -5].max() == pytest.approx(0, abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [(80, 1), (1, 1)], ids=["1 pixel high", "1 pixel"])

@@ -3,10 +3,10 @@
 import importlib
 from typing import Any
 
-__all__ = ["__version__", "explain"]
+__all__ = ["Explainer", "UserError", "__version__"]
 __version__ = "0.1.0"
 
-LAZY_NAMES = {"explain": "waltz.explainer.encoder"}
+LAZY_NAMES = {"Explainer": "waltz.explainer.explainer", "UserError": "waltz.core.errors"}
 """Modules of names that are imported at their first use: torch and transformers take seconds.
 
 They are not imported here, so that no rule's digest includes what they import; their types are in `__init__.pyi`.

@@ -1,4 +1,5 @@
-from waltz.explainer.encoder import explain as explain
+from waltz.core.errors import UserError as UserError
+from waltz.explainer.explainer import Explainer as Explainer
 
-__all__ = ["__version__", "explain"]
+__all__ = ["Explainer", "UserError", "__version__"]
 __version__: str

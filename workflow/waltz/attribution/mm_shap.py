@@ -16,11 +16,13 @@ from waltz.attribution.shapley.estimators import (
     check_profile_estimator,
     count_published_evaluations,
 )
-from waltz.attribution.shapley.late_fusion import choose_estimator, compute_factorised
+from waltz.attribution.shapley.interactions import estimate_interactions
+from waltz.attribution.shapley.late_fusion import FactorisedEstimate, choose_estimator, compute_factorised
 from waltz.attribution.t_shap import TShap, measure_t_shap
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.fidelity import get_fidelity
+from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.coalitions import Coalitions, Outcome, Players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.regions import ImageOrRegions, get_players_function
@@ -45,6 +47,8 @@ class Attribution:
         residual: Largest |sum of phi - (value - base_value)|.
         without_text: Value of the image players alone.
         without_image: Value of the text players alone.
+        interactions: Shapley interaction indices of text players with image players, float64 of shape (words, patches);
+            None where they were not requested.
     """
 
     score: float
@@ -64,6 +68,7 @@ class Attribution:
     without_text: np.ndarray
     without_image: np.ndarray
     seed: int
+    interactions: np.ndarray | None = None
 
 
 def attribute_texts(
@@ -73,6 +78,9 @@ def attribute_texts(
     settings: AttributionSettings,
     known_values: Sequence[dict[bytes, np.ndarray]] | None = None,
     outcome: Outcome | None = None,
+    regroup: Callable[[Players, str], Players] | None = None,
+    interactions: bool = False,
+    progress: ProgressCallback = ignore_progress,
 ) -> list[Attribution]:
     """Return the Shapley values of each text with one image.
 
@@ -84,34 +92,56 @@ def attribute_texts(
         texts: Texts of the image, such as caption and foil; their masked images are shared.
         known_values: For each text, values of coalitions by what is visible; new ones are added.
         outcome: From the encoder's logits to the value that is explained.
+        regroup: From the players of the profile and their text to players of the user's own, whose image players are
+            the same for all texts.
+        interactions: Whether interactions between text and image players are computed too, for `equations`: from the
+            same passes for late fusion, else with further coalitions.
+        progress: Called with the number of coalitions, or passes, that are done.
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
     """
     prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
     build_players = get_players_function(encoder, settings.profile)
     games = [build_players(encoder, encoder.tokenize(text), prepared) for text in texts]
+    if regroup is not None:
+        games = [regroup(game, text) for game, text in zip(games, texts, strict=True)]
     coalitions = Coalitions(encoder, prepared, games, outcome or choose_outcome(encoder))
+    coalitions.progress = progress
     if known_values is not None:
         coalitions.known = list(known_values)
-    estimators = [select_estimator(settings, encoder, game) for game in games]
+    estimators = [select_estimator(settings, encoder, game, interactions) for game in games]
     estimates: dict[int, tuple[Estimate, int, TShap]] = {}
+    cross: dict[int, np.ndarray] = {}
     for estimator in dict.fromkeys(estimators):
         indices = [index for index, name in enumerate(estimators) if name == estimator]
         if estimator in FACTORISED_ESTIMATORS:
             own_games = [games[index] for index in indices]
-            results = _estimate_factorised(estimator, cast(LateEncoder, encoder), prepared, own_games, settings)
+            factorised = _estimate_factorised(
+                estimator, cast(LateEncoder, encoder), prepared, own_games, settings, interactions, progress
+            )
+            results = [_measure_factorised(game, own) for game, own in zip(own_games, factorised, strict=True)]
+            cross |= {
+                index: own.interactions
+                for index, own in zip(indices, factorised, strict=True)
+                if own.interactions is not None
+            }
         else:
             results = _estimate_by_coalitions(estimator, coalitions, indices, settings)
         estimates |= dict(zip(indices, results, strict=True))
     ablated = compute_ablated_values(coalitions)
+    if interactions and not cross:
+        budgets = [settings.evaluations] * len(games)
+        every = estimate_interactions(coalitions.values, [len(game) for game in games], budgets, settings.seed)
+        cross = {index: pairs[games[index].text, games[index].image, 0] for index, pairs in enumerate(every)}
     attributions = []
     for index, game in enumerate(games):
         estimate, evaluated, t_shap = estimates[index]
+        tokens, spans = game.label_text(game.text_input.tokens, game.text_input.spans)
         attributions.append(
             Attribution(
                 score=float(estimate.value[0]),
-                tokens=tuple(game.text_input.tokens[position] for position in game.positions),
-                spans=tuple(game.text_input.spans[position] for position in game.positions),
+                tokens=tokens,
+                spans=spans,
                 grid=game.grid,
                 phi=estimate.phi,
                 base_value=estimate.base_value,
@@ -126,17 +156,22 @@ def attribute_texts(
                 without_text=ablated[index][1:2],
                 without_image=ablated[index][2:3],
                 seed=settings.seed,
+                interactions=cross.get(index),
             )
         )
     return attributions
 
 
-def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
+def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Players, interactions: bool = False) -> str:
     """Return the estimator of a game: permutations in `published`; with `auto`, what the budget allows.
 
+    Args:
+        interactions: Whether interactions are computed too, which late fusion takes from a factorised estimator.
     Raises:
         UserError: The estimator does not fit the profile or the encoder.
     """
+    if interactions:
+        return _select_interactions_estimator(settings, encoder, game)
     if get_fidelity(settings.profile).estimators:
         check_profile_estimator(settings.estimator, settings.profile)
         return "permutation"
@@ -150,6 +185,20 @@ def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Play
     if settings.standard_error is not None:
         return "permutation"
     return choose_estimator(encoder, game, settings.evaluations or count_published_evaluations(len(game)))
+
+
+def _select_interactions_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
+    if get_fidelity(settings.profile).estimators:
+        raise UserError(f"interactions: profile {settings.profile} defines none; take profile equations")
+    if not encoder.late:
+        return select_estimator(settings, encoder, game)
+    if settings.standard_error is not None or settings.estimator not in ("auto", *FACTORISED_ESTIMATORS):
+        raise UserError(
+            f"interactions: {encoder.spec.name} is of late fusion, whose interactions come from its factorised"
+            " estimators; leave out estimator and standard_error, and set a budget"
+        )
+    name = select_estimator(settings, encoder, game)
+    return name if name in FACTORISED_ESTIMATORS else "factorised-permutation"
 
 
 def name_explained_value(encoder: Encoder) -> str:
@@ -181,27 +230,35 @@ def compute_ablated_values(coalitions: Coalitions) -> list[np.ndarray]:
 
 
 def _estimate_factorised(
-    name: str, encoder: LateEncoder, prepared: torch.Tensor, games: Sequence[Players], settings: AttributionSettings
-) -> list[tuple[Estimate, int, TShap]]:
-    """Return estimate, new encoder passes and T-SHAP of each game."""
+    name: str,
+    encoder: LateEncoder,
+    prepared: torch.Tensor,
+    games: Sequence[Players],
+    settings: AttributionSettings,
+    interactions: bool,
+    progress: ProgressCallback,
+) -> list[FactorisedEstimate]:
+    """Return the estimate of each game within the budget."""
     budget = None
     if name == "factorised-permutation":
         budget = settings.evaluations or count_published_evaluations(max(map(len, games)))
-    estimates = compute_factorised(encoder, prepared, games, budget, settings.seed)
+    estimates = compute_factorised(encoder, prepared, games, budget, settings.seed, interactions, progress)
     least = max(factorised.estimate.requested for factorised in estimates)
     if budget is not None and least > budget:
         raise UserError(
             f"attribution.evaluations: too small for a pair of orders of tokens and of patches (got {budget},"
             f" expected at least {least}); set at least {least}"
         )
-    results = []
-    for game, factorised in zip(games, estimates, strict=True):
-        t_shap, error = measure_t_shap(factorised.estimate, game.words), factorised.t_shap_se
-        if not math.isnan(t_shap.value):
-            reason = "one pair of orders a side; two give an error" if math.isnan(error) else None
-            t_shap = TShap(t_shap.value, error, reason)
-        results.append((factorised.estimate, factorised.passes, t_shap))
-    return results
+    return estimates
+
+
+def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> tuple[Estimate, int, TShap]:
+    """Return estimate, new encoder passes and T-SHAP of a game."""
+    t_shap, error = measure_t_shap(factorised.estimate, game.words), factorised.t_shap_se
+    if not math.isnan(t_shap.value):
+        reason = "one pair of orders a side; two give an error" if math.isnan(error) else None
+        t_shap = TShap(t_shap.value, error, reason)
+    return factorised.estimate, factorised.passes, t_shap
 
 
 def _estimate_by_coalitions(

@@ -4,7 +4,7 @@ A game is a decoder's prompt, its image if there is one, and the tokens generate
 The tokens of the prompt and patches of the image are the players, by the rules of a profile (thesis 4.3, 5.2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,11 +18,13 @@ from waltz.attribution.shapley.estimators import (
     begin_permutations,
     check_profile_estimator,
 )
+from waltz.attribution.shapley.interactions import estimate_interactions
 from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
 from waltz.attribution.t_shap import MIN_CONTRIBUTION, TShap, measure_t_shap_of_outputs
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
+from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import Coalitions, Game, Players, build_equations_players, build_published_players
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets_in_batches
 from waltz.models.decoders.decoder import SPACE, Decoder, PreparedImage
@@ -31,6 +33,8 @@ PROBABILITY = "probability"
 """The explained value of a token in `equations` where a study names no other (thesis 4.3.2)."""
 PERMUTATIONS = 4
 """Permutations of one prompt in CC-SHAP with `equations` where a study gives no number."""
+Regroup = Callable[[Players], Players]
+"""From the players of a prompt to players of the user's own."""
 BUDGETS = (600, 700, 800, 900)
 """Budgets of one prompt in the released scripts of CC-SHAP-VLM: the first that suffices for a permutation is used."""
 
@@ -132,6 +136,8 @@ class PromptAttribution:
         evaluated: Distinct inputs among the coalitions.
         without_text: Value of each output where all text is masked; None where it was not computed.
         without_image: Value where all patches are masked.
+        interactions: Shapley interaction indices of text players with image players, float64 of shape (words, patches,
+            outputs); None where they were not requested.
     """
 
     game: PromptGame
@@ -145,6 +151,7 @@ class PromptAttribution:
     evaluated: int
     without_text: np.ndarray | None = None
     without_image: np.ndarray | None = None
+    interactions: np.ndarray | None = None
 
     @property
     def grid(self) -> int:
@@ -152,11 +159,14 @@ class PromptAttribution:
         return 0 if self.players is None else self.players.grid
 
     @property
-    def token_ids(self) -> Sequence[int | str]:
+    def token_ids(self) -> Sequence[Hashable]:
         """Ids of the text players, or the pieces themselves, by which prompts are compared."""
         if self.players is None:
             return self.tokens
-        return [self.players.prompt.ids[position] for position in self.players.positions]
+        ids = self.players.prompt.ids
+        if self.players.groups is None:
+            return [ids[position] for position in self.players.positions]
+        return [tuple(ids[position] for position in positions) for positions in self.players.list_positions()]
 
 
 def attribute_prompts(
@@ -166,6 +176,9 @@ def attribute_prompts(
     settings: PromptSettings,
     known_values: Sequence[dict[bytes, np.ndarray]] | None = None,
     ablate: bool = False,
+    regroup: Regroup | None = None,
+    interactions: bool = False,
+    progress: ProgressCallback = ignore_progress,
 ) -> list[PromptAttribution]:
     """Return the Shapley values of prompts that show one image, or none, for the tokens generated after each.
 
@@ -178,18 +191,28 @@ def attribute_prompts(
             images, and explains language models by shap's partition explainer.
         known_values: For each game, values of coalitions by what is visible; new ones are added.
         ablate: Whether values without the text and without the image are computed too.
+        regroup: From the players of the profile to players of the user's own.
+        interactions: Whether interactions between text and image players are computed too, for `equations`.
+        progress: Called with the number of coalitions that are done.
     Raises:
         UserError: A prompt is longer than the model reads, or the evaluations do not suffice.
     Source:
         Thesis 4.3 and 5.2; the released scripts of CC-SHAP and CC-SHAP-VLM (`published`).
     """
+    if interactions and settings.fidelity.estimators:
+        raise UserError(f"interactions: profile {settings.profile} defines none; take profile equations")
     if picture is None and settings.fidelity.language_models == "partition":
+        if regroup is not None:
+            raise UserError("players: the published code cuts a language model's text itself; take profile equations")
         return [_attribute_pieces(decoder, game, settings) for game in games]
     players = [build_players(decoder, game, picture, settings) for game in games]
+    if regroup is not None:
+        players = [regroup(own) for own in players]
     value = settings.explained_value(decoder.reads_images)
     coalitions = Coalitions(
         decoder, picture, [Game(own, game.targets, value) for own, game in zip(players, games, strict=True)]
     )
+    coalitions.progress = progress
     if known_values is not None:
         coalitions.known = list(known_values)
     estimations = [begin_prompt_estimation(own, settings) for own in players]
@@ -198,11 +221,17 @@ def attribute_prompts(
     halves: Sequence[Sequence[np.ndarray | None]] = [(None, None)] * len(games)
     if ablate:
         halves = [list(values) for values in coalitions.values([_build_halves(own) for own in players])]
+    labels = [own.label_text(own.prompt.tokens, own.prompt.spans) for own in players]
+    cross: Sequence[np.ndarray | None] = [None] * len(games)
+    if interactions:
+        counts, budgets = [len(own) for own in players], [settings.evaluations] * len(players)
+        every = estimate_interactions(coalitions.values, counts, budgets, settings.seed)
+        cross = [pairs[own.text, own.image] for own, pairs in zip(players, every, strict=True)]
     return [
         PromptAttribution(
             game=game,
-            tokens=tuple(own.prompt.tokens[position] for position in own.positions),
-            spans=tuple(own.prompt.spans[position] for position in own.positions),
+            tokens=tokens,
+            spans=spans,
             text=own.text,
             players=own,
             estimate=estimate,
@@ -211,9 +240,10 @@ def attribute_prompts(
             evaluated=count,
             without_text=without_text,
             without_image=without_image,
+            interactions=pairs,
         )
-        for game, own, (name, _), estimate, count, (without_text, without_image) in zip(
-            games, players, estimations, estimates, evaluated, halves, strict=True
+        for game, own, (tokens, spans), (name, _), estimate, count, (without_text, without_image), pairs in zip(
+            games, players, labels, estimations, estimates, evaluated, halves, cross, strict=True
         )
     ]
 

@@ -27,8 +27,6 @@ EQUATIONS = frozenset({"estimator", "evaluations", "permutations", "value"})
 """Options that only the profile `equations` of a decoder has."""
 PUBLISHED = frozenset({"max_evals", "mask_id", "keep_ids", "family"})
 """Options that only its profile `published` has."""
-NEW_TOKENS = 40
-"""Most tokens of an explanation where nobody says how many."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIGURE_FORMATS = (".svg", ".png")
 COMMON_OPTIONS = ("model", "profile", "seed", "as_json", "figure")
@@ -74,7 +72,7 @@ def explain_command(
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(help="Most tokens of the explanation.", show_default=str(NEW_TOKENS)),
+        typer.Option(help="Most tokens of the explanation.", show_default="40"),
     ] = None,
     permutations: Annotated[
         int | None,
@@ -141,7 +139,7 @@ def explain_command(
             result = _explain_encoder(model, profile or "published", seed, options)
         else:
             result = _explain_decoder(decoder, profile, seed, options)
-        for line in _render_lines(result):  # before files, so that a full disk does not lose them
+        for line in result.lines():  # before files, so that a full disk does not lose them
             typer.echo(line)
         _write_files(result, as_json, figure_files)
 
@@ -149,18 +147,20 @@ def explain_command(
 def _explain_encoder(model: str, profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":
     _check_allowed(options, ENCODER_OPTIONS, "an encoder needs --image and --text")
     _check_needed(options, ("image", "text"), "an encoder scores a text with an image")
-    from waltz.explainer.encoder import explain
+    from waltz.explainer.arguments import check_text, read_image
+    from waltz.explainer.encoder import Explanation
+    from waltz.explainer.explainer import Explainer
+    from waltz.models.resolve_name import resolve_encoder
 
-    return explain(
-        model,
-        options["image"],
-        options["text"],
-        options.get("foil"),
-        profile=profile,
-        estimator=options.get("estimator", "auto"),
-        evaluations=options.get("evaluations"),
-        seed=seed,
+    for name in {"text", "foil"} & set(options):
+        check_text(options[name], name)
+    image = read_image(options["image"])  # before the model, whose loading takes longer
+    explainer = Explainer(
+        resolve_encoder(model), profile=profile, estimator=options.get("estimator", "auto"), seed=seed
     )
+    explanation = explainer.explain(image, options["text"], foil=options.get("foil"), budget=options.get("evaluations"))
+    assert isinstance(explanation, Explanation)
+    return explanation
 
 
 def _explain_decoder(
@@ -177,13 +177,14 @@ def _explain_decoder(
     chosen = _check_profile(profile or ("equations" if not ready and "family" not in options else "published"))
     other = PUBLISHED if chosen == "equations" else EQUATIONS
     _check_allowed(options, frozenset(options) - other, f"profile {chosen} has its own way")
-    from waltz.explainer.decoder import explain_decoder
+    from waltz.explainer.explainer import NEW_TOKENS, Explainer
 
     most = options.get("max_new_tokens", NEW_TOKENS)
     if most < 1:
         raise UserError(f"--max-new-tokens: too few (got {most}, expected at least 1); raise it")
     asked = _build_ready_prompts(options) if ready else _build_question(spec, options)
-    return explain_decoder(spec, asked, _build_settings(chosen, seed, options), image=options.get("image"), most=most)
+    settings = _build_settings(chosen, seed, options)
+    return Explainer(spec).explain_query(asked, settings, image=options.get("image"), most=most)
 
 
 def _check_profile(name: str) -> "Profile":
@@ -301,30 +302,4 @@ def _write_files(result: "Explanation | DecoderExplanation", as_json: Path | Non
     if figure_files:
         from waltz.reporting.figures.figure_files import save_figure
 
-        save_figure(result.figure(), figure_files)
-
-
-def _render_lines(result: "Explanation | DecoderExplanation") -> Iterable[str]:
-    from waltz.explainer.encoder import Explanation
-
-    if not isinstance(result, Explanation):
-        return result.lines()
-    record = result.record()
-    return [_render_text(part) for part in (record, record.get("foil")) if part]
-
-
-def _render_text(part: dict[str, Any]) -> str:
-    """Return a text with its numbers and the values of its tokens."""
-    share = "not defined" if part["t_shap"] is None else f"{100 * part['t_shap']:.2f} %"
-    error = "" if part["t_shap_se"] is None else f" ± {100 * part['t_shap_se']:.2f}"
-    score = "not finite" if part["score"] is None else f"{part['score']:.6g}"
-    reason = f" ({part['reason']})" if part["reason"] else ""
-    tokens = "  ".join(
-        f"{player['text']} {'NaN' if player['phi'] is None else format(player['phi'], '+.3g')}"
-        for player in part["players"]
-        if player["modality"] == "text"
-    )
-    return (
-        f"{part['text']}\n  score {score}, T-SHAP {share}{error}{reason};"
-        f" {part['evaluations']} evaluations, {part['estimator']}\n  {tokens}"
-    )
+        save_figure(result.plot(), figure_files)

@@ -1,1 +1,1 @@
-"""One image with a text, explained: the code behind `waltz.explain` and `waltz explain`."""
+"""Scores and answers explained: the code behind `waltz.Explainer` and `waltz explain`."""

@@ -1,47 +1,79 @@
-"""A decoder's answer to one question and its explanation, attributed: as values, as a figure, as lines of text."""
+"""A decoder's answer to one question and its explanation, attributed: values, a figure, a table, lines, HTML."""
 
+import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
-from waltz.attribution.prompt_attribution import PromptAttribution, PromptGame, PromptSettings
+from waltz.attribution.own_players import (
+    TOKEN,
+    ImagePlayers,
+    TextPlayers,
+    count_regions,
+    group_text_players,
+    number_decoder_pixels,
+    number_image,
+    replace_image_players,
+)
+from waltz.attribution.prompt_attribution import (
+    PromptAttribution,
+    PromptGame,
+    PromptSettings,
+    Regroup,
+    attribute_prompts,
+)
 from waltz.attribution.shapley.estimate import to_null
+from waltz.attribution.shapley.interactions import compute_joint_share
 from waltz.attribution.t_shap import TShap, compute_contribution_ratios, find_contributing_outputs
 from waltz.consistency.cc_shap.dialogue import (
+    MAX_ANSWER_TOKENS,
     POST_HOC,
     Dialogue,
     apply_family_rules,
     generate_pairs,
     generate_targets,
 )
-from waltz.consistency.cc_shap.pair_attribution import Pair, PairAttribution, SideAttribution, attribute_pairs
+from waltz.consistency.cc_shap.measure import CCShap
+from waltz.consistency.cc_shap.pair_attribution import Pair, attribute_pairs
 from waltz.core.errors import UserError
 from waltz.evaluation.decoder_tasks import choose_sampling
+from waltz.evaluation.prompting.decoder_outputs import choose_label
 from waltz.evaluation.prompting.prompt_files import QuestionForm, read_prompt_file
 from waltz.evaluation.prompting.prompts import (
     PromptTemplate,
     build_equations_template,
     build_published_template,
     join_turns,
+    render_prompt,
     render_question,
 )
 from waltz.evaluation.prompting.questions import Question, list_letters
-from waltz.explainer.encoder import load_model, read_image_file
+from waltz.explainer.html import render_panels
+from waltz.explainer.values import (
+    PlayerValues,
+    build_image_values,
+    build_text_values,
+    describe_share,
+    list_rows,
+    name_image_players,
+)
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders import load_decoder
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.decoders.coalitions import Players
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.visible_image import render_decoder_view
 from waltz.reporting.figures import explanations
 from waltz.reporting.figures.explanations import draw_answer_and_explanation
+from waltz.reporting.figures.heatmaps import HeatmapPanel
 
-NAMES = ("answer", "explanation")
 START = "(start)"
 """A start token among the pieces of a text, which has no characters."""
 IMAGE_PLACEHOLDER = "<image>"
@@ -50,36 +82,124 @@ CHOICE, OPEN = "choice of the user", "open"
 """Forms of a question with labels and without."""
 
 
-@dataclass(frozen=True, eq=False)
-class DecoderExplanation:
-    """An answer and its explanation.
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedOutput:
+    """An answer or an explanation, with the contributions of the prompt and the image to it.
 
     Attributes:
-        question: The question as the prompts word it, or None for ready prompts.
+        generated_text: The explained tokens as text.
+        attribution: Shapley values and what belongs to them.
+        shared: Players that the other prompt has too; None for an answer alone.
+        cells: Number of the image player that each pixel of the view lies in; None without an image.
+    """
+
+    generated_text: str
+    attribution: PromptAttribution
+    shared: np.ndarray | None
+    cells: np.ndarray | None
+
+    @property
+    def t_shap(self) -> float:
+        """Share of the text, between 0 and 1: 1 without an image, NaN where it is undefined."""
+        return self.attribution.t_shap.value
+
+    @property
+    def t_shap_se(self) -> float:
+        """Standard error of T-SHAP; 0 for exact values."""
+        return self.attribution.t_shap.standard_error
+
+    @property
+    def text(self) -> PlayerValues:
+        """Shapley values of the text players for each output token, of shape (players, outputs)."""
+        attribution = self.attribution
+        phi = attribution.estimate.phi[attribution.text]
+        return build_text_values(phi, attribution.game.text, attribution.tokens, attribution.spans)
+
+    @property
+    def image(self) -> PlayerValues:
+        """Shapley values of the image players for each output token, of shape (players, outputs)."""
+        return build_image_values(np.delete(self.attribution.estimate.phi, self.attribution.text, axis=0), self.cells)
+
+    @property
+    def interactions(self) -> np.ndarray | None:
+        """Shapley interaction indices, of shape (text players, image players, outputs), if requested."""
+        return self.attribution.interactions
+
+    def name_image_players(self) -> list[str]:
+        """Return a name for each image player."""
+        return name_image_players(len(self.image), self.attribution.grid)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DecoderExplanation:
+    """A decoder's answer, and its explanation of it if there is one.
+
+    Attributes:
+        question: The question as the prompts word it, or None for ready prompts and messages.
         label: The label that the model chose, where it had labels to choose from. In `published` the token that is
             explained may be another one.
-        texts: The answer and the explanation.
-        image: The image as the model sees it, RGB in [0, 1] of shape (height, width, 3); None without an image.
-        cells: Of answer and explanation, number of the patch that each pixel lies in; None without an image.
+        answer: The answer.
+        explanation: The explanation, or None.
+        cc_shap_result: CC-SHAP with its error and companions; None without an explanation.
+        view: The image as the model sees it, RGB in [0, 1] of shape (height, width, 3); None without an image.
     """
 
     model: ModelSpec
     settings: PromptSettings
     question: str | None
     label: str | None
-    texts: tuple[str, str]
-    pair: PairAttribution
-    image: np.ndarray | None
-    cells: tuple[np.ndarray | None, np.ndarray | None]
+    answer: ExplainedOutput
+    explanation: ExplainedOutput | None
+    cc_shap_result: CCShap | None
+    view: np.ndarray | None
 
     @property
-    def sides(self) -> tuple[SideAttribution, SideAttribution]:
-        """Answer and explanation."""
-        return self.pair.answer, self.pair.explanation
+    def outputs(self) -> dict[str, ExplainedOutput]:
+        """Answer, and explanation if there is one, by name."""
+        sides = {"answer": self.answer, "explanation": self.explanation}
+        return {name: side for name, side in sides.items() if side is not None}
+
+    @property
+    def t_shap(self) -> float:
+        """T-SHAP of the answer."""
+        return self.answer.t_shap
+
+    @property
+    def t_shap_se(self) -> float:
+        """Standard error of T-SHAP of the answer."""
+        return self.answer.t_shap_se
+
+    @property
+    def text(self) -> PlayerValues:
+        """Shapley values of the answer's text players, of shape (players, outputs), with `tokens` and `spans`."""
+        return self.answer.text
+
+    @property
+    def image(self) -> PlayerValues:
+        """Shapley values of the answer's image players, of shape (players, outputs), with `boxes`."""
+        return self.answer.image
+
+    @property
+    def interactions(self) -> np.ndarray | None:
+        """Shapley interaction indices of the answer, (text players, image players, outputs), if requested."""
+        return self.answer.interactions
+
+    @property
+    def joint_share(self) -> float:
+        """Share of the magnitude of the answer's first token that text and image make together; NaN if unknown."""
+        attribution = self.answer.attribution
+        if attribution.interactions is None:
+            return math.nan
+        return compute_joint_share(_order_text_first(attribution)[:, 0], attribution.interactions[..., 0])
+
+    @property
+    def cc_shap(self) -> float | None:
+        """CC-SHAP, in [-1, 1]: NaN where it is undefined, None without an explanation."""
+        result = self.cc_shap_result
+        return None if result is None else math.nan if result.value is None else result.value
 
     def record(self) -> dict[str, Any]:
         """Return the record of `--json` (docs/tutorials/explain.md): plain values, None for NaN or infinity."""
-        cc_shap = self.pair.cc_shap
         return {
             "model": self.model.name,
             "revision": self.model.revision,
@@ -87,76 +207,122 @@ class DecoderExplanation:
             "seed": self.settings.seed,
             "question": self.question,
             "label": self.label,
-            "cc_shap": to_null(cc_shap.value),
-            "cc_shap_se": to_null(cc_shap.standard_error),
-            "cc_shap_reason": cc_shap.reason,
-            "companions": None
-            if cc_shap.companions is None
-            else {name: to_null(value) for name, value in asdict(cc_shap.companions).items()},
-            "weak_answer": cc_shap.weak_answer,
-            "weak_explanation": cc_shap.weak_explanation,
-            "cc_shap_with_weak": to_null(cc_shap.with_weak),
-            "ratios_answer": [to_null(value) for value in cc_shap.ratios_answer],
-            "ratios_explanation": [to_null(value) for value in cc_shap.ratios_explanation],
-            **{name: _record_side(side, text) for name, side, text in zip(NAMES, self.sides, self.texts, strict=True)},
+            **({} if self.cc_shap_result is None else _record_cc_shap(self.cc_shap_result)),
+            **{name: _record_output(output) for name, output in self.outputs.items()},
         }
 
-    def figure(self) -> Figure:
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each player and output token: `side`, `output`, `modality`, `player`, `phi`, its place."""
+        return pd.DataFrame(
+            row
+            for side, explained in self.outputs.items()
+            for row in list_rows(explained.text, explained.image, explained.name_image_players(), side=side)
+        )
+
+    def plot(self) -> Figure:
         """Draw tokens and patches of the answer above those of the explanation, as they are and by modality."""
         name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
         sides = [
             explanations.ExplainedText(
                 name=side_name,
-                generated_text=side_text,
+                generated_text=side.generated_text,
                 prompt=side.attribution.game.text,
                 tokens=side.attribution.tokens,
                 spans=side.attribution.spans,
                 phi=_order_text_first(side.attribution),
-                cells=cells,
-                t_shap=None if cells is None else to_null(side.attribution.t_shap.value),
-                t_shap_se=None if cells is None else to_null(side.attribution.t_shap.standard_error),
+                cells=side.cells,
+                t_shap=None if side.cells is None else to_null(side.t_shap),
+                t_shap_se=None if side.cells is None else to_null(side.t_shap_se),
             )
-            for side_name, side, side_text, cells in zip(NAMES, self.sides, self.texts, self.cells, strict=True)
+            for side_name, side in self.outputs.items()
         ]
-        return draw_answer_and_explanation(
-            sides, f"{name}, {self.settings.profile}: {self._describe_cc_shap()}", self.image
-        )
+        title = f"{name}, {self.settings.profile}"
+        if self.cc_shap_result is not None:
+            title += f": {_describe_cc_shap(self.cc_shap_result)}"
+        return draw_answer_and_explanation(sides, title, self.view)
 
     def lines(self) -> Iterator[str]:
         """Yield a summary: texts, T-SHAP, and the mean ratio of each token in percent; then CC-SHAP."""
         if self.question is not None:
             yield self.question
-        for name, side, text in zip(NAMES, self.sides, self.texts, strict=True):
+        for name, side in self.outputs.items():
             attribution = side.attribution
-            has_image = attribution.text != slice(0, len(attribution.estimate.phi))
-            share = f" {_describe_t_shap(attribution.t_shap)};" if has_image else ""
-            differs = name == "answer" and self.label is not None and self.label != text.strip()
-            label = f" (of the labels, {self.label})" if differs else ""
-            yield f"{name}: {' '.join(text.split()) or '(nothing to read)'}{label}"
+            yield self._describe_output(name)
+            share = f" {_describe_t_shap(attribution.t_shap)};" if side.cells is not None else ""
             yield f" {share} {attribution.estimate.requested} evaluations, {attribution.estimator}; mean ratios in %:"
             means = _compute_percents(attribution)[attribution.text]
             yield "  " + "  ".join(
                 f"{token} {'NaN' if math.isnan(mean) else format(mean, '+.1f')}"
                 for token, mean in zip(_spell_tokens(attribution), means, strict=True)
             )
-        yield self._describe_cc_shap()
+        if self.cc_shap_result is not None:
+            yield _describe_cc_shap(self.cc_shap_result)
 
-    def _describe_cc_shap(self) -> str:
-        cc_shap = self.pair.cc_shap
-        if cc_shap.value is None:
-            return f"CC-SHAP not defined ({cc_shap.reason})"
-        error = "" if cc_shap.standard_error is None else f" ± {cc_shap.standard_error:.3f}"
-        return f"CC-SHAP {cc_shap.value:.3f}{error}"
+    def __repr__(self) -> str:
+        """Return at most five lines: the model, then answer and explanation with T-SHAP, then CC-SHAP."""
+        lines = [f"Explanation by {self.model.name}, {self.settings.profile}"]
+        for name, side in self.outputs.items():
+            text = " ".join(side.generated_text.split())
+            lines.append(f"  {name}: {text[:80]}; {_describe_t_shap(side.attribution.t_shap)}")
+        if self.cc_shap_result is not None:
+            lines.append(f"  {_describe_cc_shap(self.cc_shap_result)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        panels = []
+        for name, side in self.outputs.items():
+            cells = np.zeros((0, 0), dtype=np.int64) if side.cells is None else side.cells
+            attribution = side.attribution
+            percents = _compute_percents(attribution)
+            order = np.concatenate([percents[attribution.text], np.delete(percents, attribution.text)])
+            panels.append(
+                HeatmapPanel(
+                    name, attribution.game.text, attribution.tokens, attribution.spans, cells, order, math.nan, math.nan
+                )
+            )
+        headings = [
+            f"{self._describe_output(name)}; {_describe_t_shap(side.attribution.t_shap)}; mean ratios in %"
+            for name, side in self.outputs.items()
+        ]
+        footer = "" if self.cc_shap_result is None else f"<p>{html.escape(_describe_cc_shap(self.cc_shap_result))}</p>"
+        return render_panels(self.view, panels, headings) + footer
+
+    def _describe_output(self, name: str) -> str:
+        text = self.outputs[name].generated_text
+        differs = name == "answer" and self.label is not None and self.label != text.strip()
+        label = f" (of the labels, {self.label})" if differs else ""
+        return f"{name}: {' '.join(text.split()) or '(nothing to read)'}{label}"
 
 
-def _record_side(side: SideAttribution, text: str) -> dict[str, Any]:
-    attribution, estimate = side.attribution, side.attribution.estimate
-    patches = len(estimate.phi) - len(attribution.tokens)
-    grid = math.isqrt(patches)
-    words = [{"text": token, "modality": "text"} for token in _spell_tokens(attribution)]
-    image = [{"text": f"patch {patch // grid},{patch % grid}", "modality": "image"} for patch in range(patches)]
+def _describe_cc_shap(cc_shap: CCShap) -> str:
+    if cc_shap.value is None:
+        return f"CC-SHAP not defined ({cc_shap.reason})"
+    error = "" if cc_shap.standard_error is None else f" ± {cc_shap.standard_error:.3f}"
+    return f"CC-SHAP {cc_shap.value:.3f}{error}"
+
+
+def _record_cc_shap(cc_shap: CCShap) -> dict[str, Any]:
     return {
-        "generated_text": text,
+        "cc_shap": to_null(cc_shap.value),
+        "cc_shap_se": to_null(cc_shap.standard_error),
+        "cc_shap_reason": cc_shap.reason,
+        "companions": None
+        if cc_shap.companions is None
+        else {name: to_null(value) for name, value in asdict(cc_shap.companions).items()},
+        "weak_answer": cc_shap.weak_answer,
+        "weak_explanation": cc_shap.weak_explanation,
+        "cc_shap_with_weak": to_null(cc_shap.with_weak),
+        "ratios_answer": [to_null(value) for value in cc_shap.ratios_answer],
+        "ratios_explanation": [to_null(value) for value in cc_shap.ratios_explanation],
+    }
+
+
+def _record_output(output: ExplainedOutput) -> dict[str, Any]:
+    attribution, estimate = output.attribution, output.attribution.estimate
+    words = [{"text": token, "modality": "text"} for token in _spell_tokens(attribution)]
+    image = [{"text": name, "modality": "image"} for name in output.name_image_players()]
+    return {
+        "generated_text": output.generated_text,
         "target_ids": list(attribution.game.targets),
         "prompt": attribution.game.text,
         "query_suffix": attribution.game.query_suffix,
@@ -168,7 +334,7 @@ def _record_side(side: SideAttribution, text: str) -> dict[str, Any]:
         "base_value": [to_null(value) for value in estimate.base_value],
         "value": [to_null(value) for value in estimate.value],
         "residual": to_null(estimate.residual),
-        "shared": side.shared.tolist(),
+        **({} if output.shared is None else {"shared": output.shared.tolist()}),
         "players": [*image, *words] if attribution.text.start else [*words, *image],
         "phi": [[to_null(value) for value in row] for row in estimate.phi],
     }
@@ -198,10 +364,7 @@ def _compute_percents(attribution: PromptAttribution) -> np.ndarray:
 
 
 def _describe_t_shap(t_shap: TShap) -> str:
-    if math.isnan(t_shap.value):
-        return f"T-SHAP not defined ({t_shap.reason})"
-    error = "" if math.isnan(t_shap.standard_error) else f" ± {100 * t_shap.standard_error:.2f}"
-    return f"T-SHAP {100 * t_shap.value:.2f} %{error}"
+    return describe_share("T-SHAP", t_shap.value, t_shap.standard_error, t_shap.reason)
 
 
 @dataclass(frozen=True)
@@ -232,13 +395,13 @@ class DecoderQuestion:
 
     Attributes:
         question: The question: the user's own, or `pairwise` or `single` about texts of an image.
-        kind: Kind of explanation, one of `dialogue.EXPLANATION_KINDS`.
+        kind: Kind of explanation, one of `dialogue.EXPLANATION_KINDS`; None for the answer alone.
         family: Family of the released prompts, for `published`.
         prompts: A file of other prompts, as in `waltz/resources/prompts`, or the name of one there.
     """
 
     question: Question
-    kind: str = POST_HOC
+    kind: str | None = POST_HOC
     family: str | None = None
     prompts: Path | None = None
 
@@ -262,49 +425,159 @@ def build_image_question(text: str, foil: str | None = None) -> Question:
     return Question("", "", "pairwise", None, fields, list_letters(2), ("A",), "B", order="caption-first")
 
 
-def explain_decoder(
-    spec: ModelSpec,
-    query: ReadyPrompts | DecoderQuestion,
+@dataclass(frozen=True)
+class Conversation:
+    """Messages as chat templates of transformers take them; the model's reply is explained, and no explanation of it.
+
+    Attributes:
+        messages: Mappings of `role` and `content`, a text or a list of parts.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class OwnPlayers:
+    """Players of the user's own.
+
+    Attributes:
+        text: `token`, `word`, or spans, counted from the first character of the question, else of the prompt.
+        regions: Rows and columns of a grid, or masks of regions; None for the grid of the profile.
+    """
+
+    text: TextPlayers = TOKEN
+    regions: ImagePlayers | None = None
+
+
+@torch.inference_mode()
+def explain_output(
+    decoder: Decoder,
+    query: ReadyPrompts | DecoderQuestion | Conversation,
     settings: PromptSettings,
     *,
-    image: str | Path | Image.Image | None = None,
+    image: Image.Image | None = None,
     most: int = 100,
+    own_players: OwnPlayers | None = None,
+    interactions: bool = False,
+    progress: ProgressCallback = ignore_progress,
 ) -> DecoderExplanation:
     """Attribute a decoder's answer and its explanation to the tokens of the prompt and the patches of the image.
 
     Args:
-        spec: A decoder (`models.resolve_name.resolve_decoder`).
-        image: A file, or an image; None without one.
-        most: Most tokens of the explanation.
+        image: An RGB image; None without one.
+        most: Most tokens of the explanation, or of the reply to messages.
+        own_players: Other players than tokens and a square grid; None for those of the profile.
+        interactions: See `attribute_prompts`.
+        progress: See `attribute_prompts`.
     Raises:
-        UserError: Model, image, prompts or settings cannot be used, or do not fit each other.
+        UserError: Model, image, prompts or settings do not fit each other.
+        ValueError: The user's own players do not fit the prompt or the image.
     """
-    if image is not None and spec.kind == "text":
-        raise UserError(f"{spec.name}: a language model sees no images; leave the image out, or name a model that sees")
-    raw = image if image is None or isinstance(image, Image.Image) else read_image_file(Path(image))
-    with load_model(load_decoder, spec) as decoder, torch.inference_mode():
-        picture = None if raw is None else decoder.prepare_image(raw.convert("RGB"))
-        settings = _apply_family(decoder, settings, query)
-        if decoder.reads_images and picture is None:
-            raise UserError(f"{spec.name}: sees images, and none is named; name one")
-        question: str | None = None
+    if image is not None and not decoder.reads_images:
+        raise UserError(
+            f"{decoder.spec.name}: a language model sees no images; leave the image out, or name a model that sees"
+        )
+    picture = None if image is None else decoder.prepare_image(image)
+    settings = _apply_family(decoder, settings, query)
+    if decoder.reads_images and picture is None:
+        raise UserError(f"{decoder.spec.name}: sees images, and none is named; name one")
+    question, label, games = _generate_games(decoder, picture, query, settings, most)
+    regroup, whole = _build_regroup(decoder, picture, own_players, question)
+    shared: tuple[np.ndarray | None, ...] = (None,)
+    cc_shap = None
+    if len(games) == 2:
+        pair = attribute_pairs(
+            decoder, picture, [games], settings, regroup=regroup, interactions=interactions, progress=progress
+        )[0]
+        attributions = [pair.answer.attribution, pair.explanation.attribution]
+        shared, cc_shap = (pair.answer.shared, pair.explanation.shared), pair.cc_shap
+    else:
+        attributions = attribute_prompts(
+            decoder, picture, games, settings, regroup=regroup, interactions=interactions, progress=progress
+        )
+    view, outputs = None, []
+    for attribution, own_shared in zip(attributions, shared, strict=True):
+        cells = None
+        if picture is not None and attribution.players is not None:
+            view, cells = render_decoder_view(decoder, picture, attribution.players, whole)
+        text = decoder.decode_text(attribution.game.targets)
+        outputs.append(ExplainedOutput(text, attribution, own_shared, cells))
+    explanation = outputs[1] if len(outputs) == 2 else None
+    return DecoderExplanation(decoder.spec, settings, question, label, outputs[0], explanation, cc_shap, view)
+
+
+def _build_regroup(
+    decoder: Decoder, picture: PreparedImage | None, own_players: OwnPlayers | None, question: str | None
+) -> tuple[Regroup | None, np.ndarray | None]:
+    """Return the function from the profile's players to the user's own, and the region of each pixel of the image."""
+    if own_players is None:
+        return None, None
+    regions, whole = own_players.regions, None
+    if regions is not None:
+        if picture is None:
+            raise UserError(
+                f"{decoder.spec.name}: grid: there is no image whose regions could be players; leave it out"
+            )
+        whole = number_image(picture, regions)
+
+    def regroup(players: Players) -> Players:
+        text = players.prompt.text
+        first = 0 if question is None else max(0, text.find(question))
+        players = group_text_players(players, text, players.prompt.spans, own_players.text, first)
+        if picture is None or regions is None:
+            return players
+        cells = number_decoder_pixels(decoder, picture, regions, players.raw)
+        return replace_image_players(players, cells, count_regions(regions))
+
+    return regroup, whole
+
+
+def _generate_games(
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    query: ReadyPrompts | DecoderQuestion | Conversation,
+    settings: PromptSettings,
+    most: int,
+) -> tuple[str | None, str | None, Pair | tuple[PromptGame]]:
+    """Return the question, the chosen label, and the games of the answer and of its explanation if there is one."""
+    if isinstance(query, ReadyPrompts):
+        return None, None, _generate_ready_pair(decoder, picture, query, settings, most)
+    if isinstance(query, Conversation):
+        return None, None, (_generate_reply(decoder, picture, query, settings, most),)
+    template = _build_template(decoder, query, settings)
+    question = replace(query.question, image=None if picture is None else "")
+    words = render_question(question, template.prompt_file)[0]
+    if query.kind is None:
+        prompt = decoder.build_prompt(render_prompt("answer", question, template).text)
         label: str | None = None
-        if isinstance(query, ReadyPrompts):
-            pair = _generate_ready_pair(decoder, picture, query, settings, most)
-        else:
-            question, label, pair = _generate_question_pair(decoder, picture, query, settings, most)
-        attributions = attribute_pairs(decoder, picture, [pair], settings)[0]
-        sides = attributions.answer.attribution, attributions.explanation.attribution
-        views = [
-            (None, None)
-            if picture is None or side.players is None
-            else render_decoder_view(decoder, picture, side.players)
-            for side in sides
-        ]
-        texts = decoder.decode_text(pair[0].targets), decoder.decode_text(pair[1].targets)
-    (visible_image, answer_cells), (_, explanation_cells) = views
-    cells = answer_cells, explanation_cells
-    return DecoderExplanation(spec, settings, question, label, texts, attributions, visible_image, cells)
+        targets: tuple[int, ...] = ()
+        if question.labels:
+            label, token = choose_label(decoder, prompt, picture, question, template)
+            targets = (token,)
+        if label is None or settings.fidelity.decoder_target != "label":
+            length = 1 if question.labels else MAX_ANSWER_TOKENS
+            sampling = choose_sampling(decoder, settings.profile)
+            targets = generate_targets(decoder, prompt, picture, length, settings.profile, sampling, settings.seed)
+        return words, label, (PromptGame(prompt.text, "", targets),)
+    dialogue = Dialogue(decoder, template, settings.seed, most, of_study=False)
+    generated = generate_pairs(dialogue, question, picture, (query.kind,))
+    pair = generated.pairs[query.kind]
+    if isinstance(pair, UserError):
+        raise pair
+    return words, generated.answer if question.labels else None, pair
+
+
+def _generate_reply(
+    decoder: Decoder, picture: PreparedImage | None, query: Conversation, settings: PromptSettings, most: int
+) -> PromptGame:
+    """Return the rendered messages with the tokens that the model replies."""
+    prompt = decoder.build_prompt(decoder.render_messages(query.messages))
+    if (prompt.image_position is None) != (picture is None):
+        fault = "show no image" if prompt.image_position is None else "show an image, and none is given"
+        raise UserError(f"{decoder.spec.name}: messages: they {fault}; give both, or neither")
+    sampling = choose_sampling(decoder, settings.profile)
+    targets = generate_targets(decoder, prompt, picture, most, settings.profile, sampling, settings.seed)
+    return PromptGame(prompt.text, "", targets)
 
 
 def _generate_ready_pair(
@@ -332,23 +605,11 @@ def _generate_ready_pair(
     return games[0], games[1]
 
 
-def _generate_question_pair(
-    decoder: Decoder, picture: PreparedImage | None, query: DecoderQuestion, settings: PromptSettings, most: int
-) -> tuple[str, str | None, Pair]:
-    """Return a question in the words of the prompts, the chosen label if it has labels, and its pair of games."""
-    template = _build_template(decoder, query, settings)
-    question = replace(query.question, image=None if picture is None else "")
-    dialogue = Dialogue(decoder, template, settings.seed, most, of_study=False)
-    generated = generate_pairs(dialogue, question, picture, (query.kind,))
-    pair = generated.pairs[query.kind]
-    if isinstance(pair, UserError):
-        raise pair
-    return render_question(question, template.prompt_file)[0], generated.answer if question.labels else None, pair
-
-
-def _apply_family(decoder: Decoder, settings: PromptSettings, query: ReadyPrompts | DecoderQuestion) -> PromptSettings:
+def _apply_family(
+    decoder: Decoder, settings: PromptSettings, query: ReadyPrompts | DecoderQuestion | Conversation
+) -> PromptSettings:
     """Return settings with the rules of the released code for a family."""
-    if settings.fidelity.prompts != "families" or query.family is None:
+    if settings.fidelity.prompts != "families" or isinstance(query, Conversation) or query.family is None:
         return settings
     prompt_file = read_prompt_file(settings.profile, query.prompts if isinstance(query, DecoderQuestion) else None)
     template = build_published_template(query.family, prompt_file)

@@ -12,16 +12,21 @@ from typing import Generic, TypeVar
 import numpy as np
 import torch
 
+from waltz.core.text_diff import Span
+from waltz.models.batches import ProgressCallback, ignore_progress
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Players:
-    """The players of one text and image: tokens, and the patches of a square grid.
+    """The players of one text and image: tokens or groups of them, and patches of a square grid or other regions.
 
     Attributes:
-        positions: Position in the token ids of each text player.
+        positions: Positions in the token ids that text players stand for.
+        groups: Text player of each position, numbered from 0; None where each position is a player of its own.
         masked_id: Token id that stands for a masked token.
-        grid: Patches on a side; there are grid x grid image players, row by row; 0 without an image.
-        cells: Number of the patch that each pixel lies in, `grid ** 2` where it lies in none: int64.
+        grid: Patches on a side; there are grid x grid image players, row by row; 0 without an image, and for regions
+            that are no square grid.
+        cells: Number of the image player that each pixel lies in, their number where it lies in none: int64.
         always_visible: Whether the input of each player stays whatever the coalition says: bool of shape (players,).
         image_first: Whether image players stand before text players in a coalition.
     """
@@ -32,16 +37,17 @@ class Players:
     cells: torch.Tensor
     always_visible: np.ndarray
     image_first: bool = False
+    groups: tuple[int, ...] | None = None
 
     @property
     def words(self) -> int:
         """Number of text players."""
-        return len(self.positions)
+        return len(self.positions) if self.groups is None else len(set(self.groups))
 
     @property
     def patches(self) -> int:
         """Number of image players."""
-        return self.grid**2
+        return len(self.always_visible) - self.words
 
     @property
     def text(self) -> slice:
@@ -55,7 +61,33 @@ class Players:
 
     def __len__(self) -> int:
         """Number of all players."""
-        return self.words + self.patches
+        return len(self.always_visible)
+
+    def spread_text(self, masks: np.ndarray) -> np.ndarray:
+        """Return masks of text players, bool of shape (..., words), as masks of their positions."""
+        return masks if self.groups is None else masks[..., list(self.groups)]
+
+    def list_positions(self) -> list[list[int]]:
+        """Return the positions of each text player."""
+        if self.groups is None:
+            return [[position] for position in self.positions]
+        members: list[list[int]] = [[] for _ in range(self.words)]
+        for player, position in zip(self.groups, self.positions, strict=True):
+            members[player].append(position)
+        return members
+
+    def label_text(self, tokens: Sequence[str], spans: Sequence[Span]) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+        """Return the tokens of each text player, joined, and the characters that it stands for.
+
+        Args:
+            tokens: Tokens by position.
+            spans: Characters of the text that each token stands for, by position.
+        """
+        members = self.list_positions()
+        joined = tuple("".join(tokens[position] for position in positions) for positions in members)
+        starts = [min(spans[position]["start"] for position in positions) for positions in members]
+        ends = [max(spans[position]["end"] for position in positions) for positions in members]
+        return joined, tuple(Span(start=start, end=end) for start, end in zip(starts, ends, strict=True))
 
 
 GamePlayers = TypeVar("GamePlayers", bound=Players)
@@ -69,6 +101,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         known: For each game, values, float64 of shape (outputs,), by coalition (as bytes of what is visible). Values
             that are stored elsewhere may be put here and are then not computed.
         requested: For each game, the coalitions that `values` was called with.
+        progress: Called with the number of coalitions whose values were computed.
     """
 
     def __init__(self, players: Sequence[GamePlayers], outputs: Sequence[int]) -> None:
@@ -76,6 +109,7 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         self.players = list(players)
         self.known: list[dict[bytes, np.ndarray]] = [{} for _ in players]
         self.requested: list[set[bytes]] = [set() for _ in players]
+        self.progress: ProgressCallback = ignore_progress
         self._outputs = list(outputs)
 
     @torch.inference_mode()

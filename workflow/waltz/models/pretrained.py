@@ -1,6 +1,7 @@
 """Models in transformers format: downloaded at a locked commit, and loaded with no weight missing."""
 
 import contextlib
+import copy
 import io
 import logging
 import pickle
@@ -42,6 +43,19 @@ ZIP_READER = "PytorchStreamReader"
 """Text of a RuntimeError for a broken checkpoint."""
 
 
+@dataclass(frozen=True, eq=False)
+class LoadedSpec(ModelSpec):
+    """A model that its user has loaded; loaders take network and processor from here.
+
+    Attributes:
+        network: A transformers model.
+        processor: Its processor, or a tokenizer for a language model.
+    """
+
+    network: Any = None
+    processor: Any = None
+
+
 def load_pretrained(
     spec: ModelSpec,
     network_class: Any,
@@ -58,7 +72,7 @@ def load_pretrained(
     both sorts; an allowed weight that is missing is zero, never random.
 
     Args:
-        spec: A model by hub id, folder or package.
+        spec: A model by hub id, folder or package, or a `LoadedSpec`, whose network and processor are returned.
         network_class: One of the transformers `AutoModelFor...` classes.
         head: Head that the class adds to a network, for the error about a checkpoint without it; transformers
             itself fills in random weights there, with a warning at most.
@@ -69,6 +83,8 @@ def load_pretrained(
         UserError: The weights cannot be had, are not those of the network, or come with code that the entry does not
             trust.
     """
+    if isinstance(spec, LoadedSpec):
+        return spec.network, spec.processor
     transformers.utils.logging.disable_progress_bar()
     if device == META:
         network_options["device_map"] = META
@@ -112,6 +128,12 @@ def load_pretrained(
         ) from error
     _check_loading_report(spec, network, report, head)
     return network, processor
+
+
+def share_weights(network: Any) -> Any:
+    """Return a copy of a network that shares its weights, so that changes of its layers leave the original alone."""
+    tensors = [*network.parameters(), *network.buffers()]
+    return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})
 
 
 def _restore_llama_spaces(processor: Any, source: str, options: dict[str, Any]) -> Any:

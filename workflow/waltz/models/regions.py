@@ -11,7 +11,7 @@ import logging
 import re
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -309,16 +309,6 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
     return regions
 
 
-@dataclass(frozen=True, eq=False)
-class RegionPlayers(Players):
-    """Players whose image side is regions, one player each; there is no grid."""
-
-    @property
-    def patches(self) -> int:
-        """Number of regions that are players."""
-        return len(self.always_visible) - self.words
-
-
 def get_players_function(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
     """Return the function that builds the players of an encoder in a profile.
 
@@ -515,7 +505,7 @@ def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: f
     return ""
 
 
-def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: int) -> RegionPlayers:
+def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: int) -> Players:
     """Return the same text players with regions as image players; rows before these are always visible.
 
     A hidden region keeps its box, and its features are 0.
@@ -525,7 +515,7 @@ def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: i
     cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
     cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
     always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
-    return RegionPlayers(**{**vars(players), "grid": 0, "cells": cells, "always_visible": always_visible})
+    return replace(players, grid=0, cells=cells, always_visible=always_visible)
 
 
 def _get_stored_regions(encoder: Encoder) -> StoredRegions | None:

@@ -14,6 +14,7 @@ from transformers.models.auto.modeling_auto import (
 from waltz.core.errors import UserError, get_first_line, suggest_name
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
+from waltz.models.pretrained import LoadedSpec
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -70,15 +71,14 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     if folder.is_dir() and is_mplug_owl3(own):
         return own
     config = _read_config(weights, requested or "main")
-    kind = _detect_decoder_kind(config)
+    kind = _detect_decoder_kind(config, set(config.architectures or []))
     if kind is None:
         return None
     return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
 
 
-def _detect_decoder_kind(config: Any) -> str | None:
+def _detect_decoder_kind(config: Any, architectures: set[str]) -> str | None:
     """Return `vision` or `text` by the network classes that transformers has for the config; None for neither."""
-    architectures = set(config.architectures or [])
     for kind, classes in (
         ("vision", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
         ("text", MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
@@ -87,6 +87,44 @@ def _detect_decoder_kind(config: Any) -> str | None:
         if architectures & {names, *(names if isinstance(names, (tuple, list)) else ())}:
             return kind
     return None
+
+
+def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
+    """Return the entry of a model that its user has loaded, of the kind that its class determines.
+
+    Args:
+        network: A transformers model in evaluation mode.
+        processor: Its processor; for a language model, its tokenizer.
+    Raises:
+        TypeError: The network is no transformers model, or the processor lacks a part.
+        ValueError: The network is in training mode.
+        UserError: There is no adapter for its class.
+    """
+    if not isinstance(network, transformers.PreTrainedModel):
+        raise TypeError(f"model: no transformers model (got {type(network).__name__}); give one, or a name")
+    name, config = type(network).__name__, network.config
+    if network.training:
+        raise ValueError(f"model: {name} is in training mode, where scores are random; call model.eval() first")
+    kind = _detect_decoder_kind(config, {name})
+    parts = ("apply_chat_template",) if kind == "text" else ("tokenizer", "image_processor")
+    if missing := [part for part in parts if not hasattr(processor, part)]:
+        expected = "AutoTokenizer" if kind == "text" else "AutoProcessor"
+        raise TypeError(
+            f"processor: has no {missing[0]} (got {type(processor).__name__}, expected what {expected} loads for"
+            f" {name})"
+        )
+    tokenizer = processor if kind == "text" else processor.tokenizer
+    return LoadedSpec(
+        network.name_or_path or name,
+        kind or _detect_encoder_kind(config, {name}, name),
+        network.name_or_path or name,
+        "loaded",
+        dtype=str(network.dtype).removeprefix("torch."),
+        masked_token="" if kind else _choose_masked_token(tokenizer),
+        device_map="auto" if getattr(network, "hf_device_map", None) else "",
+        network=network,
+        processor=processor,
+    )
 
 
 def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
@@ -100,6 +138,10 @@ def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
         tokenizer = transformers.AutoTokenizer.from_pretrained(weights, trust_remote_code=False, **options)
     except (OSError, ValueError):
         return ""
+    return _choose_masked_token(tokenizer)
+
+
+def _choose_masked_token(tokenizer: Any) -> str:
     if tokenizer.mask_token or (tokenizer.unk_token and tokenizer.unk_token_id != tokenizer.eos_token_id):
         return ""
     return str(tokenizer.convert_ids_to_tokens(1 if tokenizer.eos_token_id == 0 else 0))
@@ -115,11 +157,14 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
         UserError: There is no config, or no adapter for what it says.
     """
     config = _read_config(weights, revision)
-    architectures = config.architectures or []
+    return _detect_encoder_kind(config, set(config.architectures or []), weights)
+
+
+def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str:
     kind = "lxmert-answering" if "LxmertForQuestionAnswering" in architectures else config.model_type.replace("_", "-")
     if kind not in list_encoder_kinds():
         raise UserError(
-            f"{weights}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())};"
+            f"{name}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())};"
             " see docs/how-to/adding-a-model.md"
         )
     return kind

@@ -18,17 +18,22 @@ LONG_SIDE, SHORT_SIDE, MARGIN = 240, 80, 12
 change the square."""
 
 
-def render_decoder_view(decoder: Decoder, picture: PreparedImage, players: Players) -> tuple[np.ndarray, np.ndarray]:
+def render_decoder_view(
+    decoder: Decoder, picture: PreparedImage, players: Players, whole: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the image that a decoder sees, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel.
 
     An image of one tile is returned as prepared, before normalisation; otherwise the whole image is returned.
 
     Args:
         players: The players of a prompt with that image.
+        whole: Region of each pixel of the whole image where image players are no square grid: (height, width).
     """
     pixels, image = picture.pixels, picture.image
     if players.raw or pixels.ndim != 4 or len(pixels) != 1:
         levels = np.asarray(image.convert("RGB"), dtype=np.float64) / WHITE
+        if whole is not None:
+            return levels, whole
         return levels, players.cells.numpy() if players.raw else _number_patches(
             image.height, image.width, players.grid
         )

@@ -10,6 +10,8 @@ so its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩, and 
 exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D and G over subsets,
 from 2^a + 2^b encoder passes instead of 2^(a + b). Over sampled orders each order of patches meets each order of
 tokens, in all their interleavings, without another pass. A player that is never masked changes no value and is skipped.
+The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩, whose weight depends on s + u
+alone, so that interactions need no other pass either.
 """
 
 import math
@@ -22,7 +24,7 @@ import torch
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS
 from waltz.attribution.t_shap import compute_t_shap_error
-from waltz.models.batches import run_in_halves
+from waltz.models.batches import ProgressCallback, ignore_progress, run_in_halves
 from waltz.models.encoders.coalitions import Players, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 
@@ -115,6 +117,41 @@ def compute_shapley_values(text: Side, image: Side) -> tuple[np.ndarray, np.ndar
     return _compute_values(text.gains, image.means), _compute_values(image.gains, text.means)
 
 
+def compute_cross_interactions(text: Side, image: Side) -> np.ndarray:
+    """Return the Shapley interaction index of each maskable token with each patch, where v is the dot product.
+
+    The index of two players averages the second difference of v over all sizes of a coalition without them, and over
+    all coalitions of a size. For a token, which comes after u others, and a patch, which comes after s others, that is
+    Σ P(s, u) ⟨gain of f at s, gain of g at u⟩, with
+
+        P(s, u) = C(a − 1, s) C(b − 1, u) / ((n − 1) C(n − 2, s + u)).
+
+    It is exact where both sides are over all orders, and unbiased where one is sampled or both are.
+
+    Returns:
+        float64 of shape (tokens, patches).
+    Source:
+        Grabisch and Roubens (1999), of order 2.
+    """
+    tokens, patches = len(text.gains), len(image.gains)
+    if not tokens or not patches:
+        return np.zeros((tokens, patches))
+    sizes = tokens + patches - 2
+    weights = np.array(
+        [
+            [
+                tokens * math.comb(tokens - 1, u) * patches * math.comb(patches - 1, s)
+                / ((sizes + 1) * math.comb(sizes, s + u))
+                for u in range(tokens)
+            ]
+            for s in range(patches)
+        ]
+    )  # fmt: skip
+    meets = np.einsum("su,jsd->jud", weights, image.gains)
+    pairs: np.ndarray = np.tensordot(text.gains, meets, axes=([1, 2], [1, 2]))
+    return pairs
+
+
 def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
     """Return for each sampled side the values from single pairs with all of the other: (pairs, tokens + patches)."""
     parts = []
@@ -160,11 +197,13 @@ class FactorisedEstimate:
         estimate: The values; `requested` counts encoder passes, an image side that texts share for each of them.
         passes: Encoder passes that were new with this text.
         t_shap_se: Standard error of T-SHAP, a share: 0 where exact, NaN where a sampled side has one pair of orders.
+        interactions: See `compute_cross_interactions`; None where they were not requested.
     """
 
     estimate: Estimate
     passes: int
     t_shap_se: float
+    interactions: np.ndarray | None = None
 
 
 def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
@@ -184,7 +223,13 @@ def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
 
 @torch.inference_mode()
 def compute_factorised(
-    encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int | None = None, seed: int = 0
+    encoder: LateEncoder,
+    image: torch.Tensor,
+    games: Sequence[Players],
+    budget: int | None = None,
+    seed: int = 0,
+    interactions: bool = False,
+    progress: ProgressCallback = ignore_progress,
 ) -> list[FactorisedEstimate]:
     """Return the Shapley values of each text: exact, or unbiased from sampled orders of patches and tokens.
 
@@ -197,21 +242,28 @@ def compute_factorised(
         games: Players of each text with this image.
         budget: Most encoder passes for one text, those of its image included; None takes all orders.
         seed: Seed of the orders; those of the patches are the same for all texts.
+        interactions: Whether interactions of tokens with patches are computed too, without another pass.
+        progress: Called with the number of passes that are done.
     """
     estimates = []
     image_sides: dict[tuple[int, int], Side] = {}
     for game in games:
         words, patches = (len(free) for free in _find_free_players(game))
         for_words, for_patches = (2**words, 2**patches) if budget is None else _split_budget(words, patches, budget)
-        text = average_orders_within(_build_text_vectors(encoder, game), words, for_words, (seed, 0))
+        text = average_orders_within(_build_text_vectors(encoder, game, progress), words, for_words, (seed, 0))
         passes = text.passes
         if (game.grid, for_patches) not in image_sides:
-            vectors = _build_image_vectors(encoder, image, game)
+            vectors = _build_image_vectors(encoder, image, game, progress)
             side = average_orders_within(vectors, patches, for_patches, (seed, 1))
             image_sides[game.grid, for_patches] = side
             passes += side.passes
-        estimate, error = _combine_sides(encoder, game, text, image_sides[game.grid, for_patches])
-        estimates.append(FactorisedEstimate(estimate, passes, error))
+        image_side = image_sides[game.grid, for_patches]
+        estimate, error = _combine_sides(encoder, game, text, image_side)
+        pairs = None
+        if interactions:
+            pairs = np.zeros((game.words, game.patches))
+            pairs[np.ix_(*_find_free_players(game))] = encoder.scale * compute_cross_interactions(text, image_side)
+        estimates.append(FactorisedEstimate(estimate, passes, error, pairs))
     return estimates
 
 
@@ -254,7 +306,7 @@ def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(~game.always_visible[: game.words]), np.flatnonzero(~game.always_visible[game.words :])
 
 
-def _build_text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
+def _build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCallback) -> Vectors:
     free, _ = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
@@ -263,12 +315,14 @@ def _build_text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
         def encode(first: int, last: int) -> States:
             return encoder.encode_text(ids[first:last].to(encoder.device))
 
-        return _compute_in_batches(encode, len(masks), encoder.texts_per_batch)
+        return _compute_in_batches(encode, len(masks), encoder.texts_per_batch, progress)
 
     return compute_vectors
 
 
-def _build_image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Players) -> Vectors:
+def _build_image_vectors(
+    encoder: LateEncoder, image: torch.Tensor, game: Players, progress: ProgressCallback
+) -> Vectors:
     _, free = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
@@ -277,7 +331,7 @@ def _build_image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Player
         def encode(first: int, last: int) -> States:
             return encoder.encode_image(game.mask_image(image, placed[first:last]))
 
-        return _compute_in_batches(encode, len(masks), encoder.images_per_batch)
+        return _compute_in_batches(encode, len(masks), encoder.images_per_batch, progress)
 
     return compute_vectors
 
@@ -289,7 +343,9 @@ def _place_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarra
     return placed
 
 
-def _compute_in_batches(encode: Callable[[int, int], States], size: int, batch: int) -> np.ndarray:
+def _compute_in_batches(
+    encode: Callable[[int, int], States], size: int, batch: int, progress: ProgressCallback
+) -> np.ndarray:
     """Return one vector for each row, computed batch by batch, as float64."""
     vectors = []
     for rows in cut_evenly(range(size), batch):
@@ -299,4 +355,5 @@ def _compute_in_batches(encode: Callable[[int, int], States], size: int, batch: 
 
         states = run_in_halves(encode_rows, len(rows), join_states)
         vectors.append(states[0].double().cpu().numpy())
+        progress(len(rows))
     return np.concatenate(vectors)

@@ -93,7 +93,7 @@ def _compute_divergence(logs: np.ndarray, reference: np.ndarray) -> float:
     return float((np.exp(logs) * (logs - reference)).sum())
 
 
-Token = int | str
+Token = Hashable
 SharedPlayers = tuple[np.ndarray, np.ndarray]
 """Shared players of the first and of the second game, int64 of one shape: the k-th of both are the same player."""
 

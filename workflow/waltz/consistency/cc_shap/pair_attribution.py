@@ -5,9 +5,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from waltz.attribution.prompt_attribution import PromptAttribution, PromptGame, PromptSettings, attribute_prompts
+from waltz.attribution.prompt_attribution import (
+    PromptAttribution,
+    PromptGame,
+    PromptSettings,
+    Regroup,
+    attribute_prompts,
+)
 from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate, compute_cc_shap, find_shared_players
 from waltz.core.errors import UserError
+from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.decoders.coalitions import choose_published_grid
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
@@ -47,6 +54,9 @@ def attribute_pairs(
     pairs: Sequence[Pair],
     settings: PromptSettings,
     grid: int | None = None,
+    regroup: Regroup | None = None,
+    interactions: bool = False,
+    progress: ProgressCallback = ignore_progress,
 ) -> list[PairAttribution]:
     """Attribute answers and their explanations, and compute CC-SHAP of each pair.
 
@@ -61,6 +71,9 @@ def attribute_pairs(
         picture: Prepared by `decoder.prepare_image`, or None.
         grid: Patches on a side; None takes ceil(sqrt(n)) of the shared tokens, in `published` of all ids of the
             answer's prompt. Give an edited prompt the grid of the unedited one.
+        regroup: See `attribute_prompts`.
+        interactions: See `attribute_prompts`.
+        progress: See `attribute_prompts`.
     Returns:
         One for each pair. CC-SHAP and T-SHAP are undefined, with a reason, where nothing contributes.
     Raises:
@@ -71,7 +84,10 @@ def attribute_pairs(
     suffixes = [_count_suffixes(decoder, picture, pair, settings) for pair in pairs]
     games = _choose_players(decoder, picture, pairs, settings, grid)
     distinct = list(dict.fromkeys(game for pair in games for game in pair))
-    attributions = dict(zip(distinct, attribute_prompts(decoder, picture, distinct, settings), strict=True))
+    attributed = attribute_prompts(
+        decoder, picture, distinct, settings, regroup=regroup, interactions=interactions, progress=progress
+    )
+    attributions = dict(zip(distinct, attributed, strict=True))
     compared = []
     for (answer_game, explanation_game), suffix in zip(games, suffixes, strict=True):
         answer, explanation = attributions[answer_game], attributions[explanation_game]
@@ -80,7 +96,7 @@ def attribute_pairs(
             explanation.token_ids,
             suffix,
             settings.fidelity,
-            patches=answer.grid**2,
+            patches=0 if answer.players is None else answer.players.patches,
             image_first=answer.text.start > 0,
         )
         sides = SideAttribution(answer, shared[0]), SideAttribution(explanation, shared[1])

@@ -52,7 +52,7 @@ class Players(games.Players):
     def mask_text(self, mask: np.ndarray) -> tuple[int, ...]:
         """Return the token ids of the prompt under a text mask, bool of shape (words,)."""
         ids = list(self.prompt.ids)
-        for place, visible in zip(self.positions, mask, strict=True):
+        for place, visible in zip(self.positions, self.spread_text(mask), strict=True):
             if not visible:
                 ids[place] = self.masked_id
         return tuple(ids)
@@ -423,6 +423,7 @@ class Coalitions(CoalitionValues[Players]):
                 game = self.games[index]
                 for row, values in zip(batch, compute_outcomes(logits, game.targets, game.value), strict=True):
                     self.known[index].update(dict.fromkeys(keys[row], values))
+                    self.progress(len(keys[row]))
             else:
                 below = [row for node in batch for row in nodes[node]]
                 here = {node: place for place, node in enumerate(batch)}

@@ -191,24 +191,32 @@ class Decoder(ABC):
         Raises:
             UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
         """
+        continues = turns[-1].speaker == "assistant"
+        messages = [
+            {"role": turn.speaker, "content": self._build_message_content(turn)}
+            for turn in (turns[:-1] if continues else turns)
+        ]
+        return self.render_messages(messages) + (turns[-1].text if continues else "")
+
+    def render_messages(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Render messages of transformers with the model's own chat template, ready for the assistant to reply.
+
+        Raises:
+            UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
+        """
         where = f"models.{self.spec.name}"
         if not self.has_chat_template:
             raise UserError(
                 f"{where}: {self.spec.weights} has no chat template; name one under chat_template, or use a profile"
                 " with its own turn markers"
             )
-        continues = turns[-1].speaker == "assistant"
-        messages = [
-            {"role": turn.speaker, "content": self._build_message_content(turn)}
-            for turn in (turns[:-1] if continues else turns)
-        ]
         try:
             rendered: str = self.chat_renderer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         except (jinja2.TemplateError, TypeError, ValueError) as error:
             raise UserError(
                 f"{where}: the chat template of {self.spec.weights} refuses the conversation: {error}"
             ) from error
-        return rendered + (turns[-1].text if continues else "")
+        return rendered
 
     def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
         """Return a turn as the chat template wants it: those of tokenizers take one text."""

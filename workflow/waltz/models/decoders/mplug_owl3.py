@@ -31,6 +31,7 @@ from waltz.models.networks.mplug_owl3 import (
     load_mplug_owl3,
     spell_image,
 )
+from waltz.models.pretrained import LoadedSpec
 
 MODEL_TYPE = "mplugowl3"
 """What `config.json` says."""
@@ -187,6 +188,8 @@ class MplugOwl3Decoder(VisionLanguageModel):
 
 def is_mplug_owl3(spec: ModelSpec) -> bool:
     """Return whether the config of a hub id or folder says that it is mPLUG-Owl3; False where it cannot be read."""
+    if isinstance(spec, LoadedSpec):
+        return False
     options = {} if Path(spec.weights).is_dir() else {"revision": spec.revision}
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(spec.weights, **options)

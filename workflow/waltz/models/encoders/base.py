@@ -151,7 +151,7 @@ def load_pixel_encoder(
     """Return the fields of a `PixelEncoder`, with its network.
 
     Args:
-        spec: A model by hub id or folder.
+        spec: A model by hub id or folder, or one that is loaded, whose network stays as it is.
         device: The device.
         network_class: Its transformers class.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
@@ -168,7 +168,16 @@ def load_pixel_encoder(
             images = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
             return tokenizer_class.from_pretrained(source, **options), images
 
-    network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors, device.name)
+    if isinstance(spec, pretrained.LoadedSpec):
+        if not isinstance(spec.network, network_class):
+            raise UserError(
+                f"models.{spec.name}: {type(spec.network).__name__} gives no score of a text with an image (expected"
+                f" {network_class.__name__}); load the checkpoint with that class"
+            )
+        network = pretrained.share_weights(spec.network)
+        tokenizer, processor = spec.processor.tokenizer, spec.processor.image_processor
+    else:
+        network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors, device.name)
     return {**_build_common_fields(spec, device, network, tokenizer), "processor": processor}
 
 

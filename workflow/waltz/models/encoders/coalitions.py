@@ -36,7 +36,8 @@ class Players(games.Players):
         """Return the token ids of text masks: from bool (k, words) to int64 of shape (k, length)."""
         ids = np.tile(np.asarray(self.text_input.ids, dtype=np.int64), (len(masks), 1))
         positions = np.asarray(self.positions, dtype=np.int64)
-        ids[:, positions] = np.where(masks | self.always_visible[: self.words], ids[:, positions], self.masked_id)
+        visible = self.spread_text(masks | self.always_visible[: self.words])
+        ids[:, positions] = np.where(visible, ids[:, positions], self.masked_id)
         return torch.from_numpy(ids)
 
     def mask_image(self, image: torch.Tensor, masks: np.ndarray) -> torch.Tensor:
@@ -200,6 +201,7 @@ class Coalitions(CoalitionValues[Players]):
 
             values = self._outcome(run_in_halves(logits, last - first, join_states)[0]).double().cpu().numpy()
             self.known[index].update(zip(keys[first:last], values[:, None], strict=True))
+            self.progress(last - first)
         self.pair_count += len(keys)
 
 

@@ -34,6 +34,7 @@ from waltz.reporting.figures.heatmaps import (
     IMAGE,
     LINE,
     HeatmapPanel,
+    NotebookFigure,
     add_panel,
     draw_heatmaps,
     draw_image,
@@ -164,7 +165,7 @@ def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, imag
     height = TITLE + sum(heights) + 0.35
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(width, height))
+        figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
         top = height - TITLE

@@ -8,6 +8,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import matplotlib
 import numpy as np
@@ -118,6 +119,8 @@ SMALLEST_ORIGINAL = 0.6
 HATCH = "/////"
 COLOUR_RANGE = 0.34
 """Distance of a value of 1 from the middle of the colour map, whose ends are too dark for black letters."""
+NOTEBOOK_DPI = 110
+"""Dots per inch of a figure in a notebook."""
 MAX_LABELLED_SIDE = 8
 """Largest number of patches a side whose values are written into them."""
 
@@ -176,6 +179,17 @@ class Layer:
     patch_labels: Sequence[str]
 
 
+class NotebookFigure(Figure):
+    """A figure that a notebook shows whatever its backend is, since pyplot does not know it."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        with style.context(STYLE), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            self.savefig(buffer, format="png", dpi=NOTEBOOK_DPI)
+        return buffer.getvalue()
+
+
 def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str = "") -> Figure:
     """Draw the texts of one image side by side: as computed, renormalised per modality, and attention relevance if any.
 
@@ -195,7 +209,7 @@ def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str 
     height = 2 * TOP + rows * band + 0.25
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(width, height))
+        figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
         for column, (panel, layers, row_boxes) in enumerate(zip(panels, columns, boxes, strict=True)):
@@ -254,20 +268,26 @@ def draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells
     high, wide = image.shape[:2]
     scale = min(IMAGE / high, WIDTH / wide)
     panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
-    grey = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
-    if layer.patches.ndim == 2:
-        rows, columns = (
-            np.arange(side) * parts // side for side, parts in zip((high, wide), layer.patches.shape, strict=True)
-        )
-        strength = layer.patches[rows][:, columns]
-    else:
-        strength = np.append(layer.patches, 0.0)[cells]
-    panel.imshow(_blend_colours(layer, strength) * (0.5 + 0.5 * grey), extent=(0, wide, high, 0), aspect="auto")
+    panel.imshow(colour_image(image, cells, layer), extent=(0, wide, high, 0), aspect="auto")
     panel.set(xlim=(0, wide), ylim=(high, 0))
     if layer.patches.ndim == 1:
         for patch, label in enumerate(layer.patch_labels):
             _draw_patch(panel, cells == patch, label, len(layer.patches))
     return float(wide * scale)
+
+
+def colour_image(image: np.ndarray, cells: np.ndarray, layer: Layer) -> np.ndarray:
+    """Return the image in grey with each patch in its colour, RGB in [0, 1] of shape (height, width, 3)."""
+    grey = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
+    if layer.patches.ndim == 2:
+        rows, columns = (
+            np.arange(side) * parts // side for side, parts in zip(image.shape[:2], layer.patches.shape, strict=True)
+        )
+        strength = layer.patches[rows][:, columns]
+    else:
+        strength = np.append(layer.patches, 0.0)[cells]
+    colours: np.ndarray = _blend_colours(layer, strength) * (0.5 + 0.5 * grey)
+    return colours
 
 
 def _draw_patch(panel: Axes, inside: np.ndarray, label: str, patches: int) -> None:

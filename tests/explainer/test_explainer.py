@@ -1,0 +1,362 @@
+"""`waltz.Explainer` on tiny networks: values of the workflow, loaded models, players of one's own, wrong arguments."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import waltz
+from stand_ins.models import tiny_clip, tiny_decoders, tiny_encoders
+from waltz import Explainer
+from waltz.attribution.mm_shap import attribute_texts
+from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
+from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.core.devices import Device
+from waltz.models.encoders import load_encoder
+from waltz.models.resolve_name import resolve_encoder
+
+CPU = Device("cpu", 1, "")
+TEXT, FOIL = "a dog sees the red ball", "a cat sees the red ball"
+TEMPLATE = (
+    "{% for message in messages %}{{ message['role'].upper() }} : {% if message['content'] is string %}"
+    "{{ message['content'] }}{% else %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image> "
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %} {% endfor %}ASSISTANT : "
+)
+
+
+@pytest.fixture(scope="module")
+def pixels():
+    return np.random.default_rng(5).integers(0, 256, (47, 61, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def picture(pixels):
+    return Image.fromarray(pixels)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return tiny_clip.save_clip(tmp_path_factory.mktemp("models") / "clip")
+
+
+@pytest.fixture(scope="module")
+def explainer(clip):
+    return Explainer(clip)
+
+
+@pytest.fixture(scope="module")
+def llava():
+    decoder = tiny_decoders.llava()
+    decoder.processor.chat_template = TEMPLATE
+    return Explainer(decoder.network.model, decoder.processor)
+
+
+def load_clip(folder):
+    processor = transformers.CLIPProcessor(
+        transformers.CLIPImageProcessorPil.from_pretrained(folder),
+        transformers.CLIPTokenizerFast.from_pretrained(folder),
+    )
+    return transformers.CLIPModel.from_pretrained(folder).eval(), processor
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_default_players_have_the_values_of_the_workflow(profile, clip, picture):
+    explanation = Explainer(str(clip), profile=profile, seed=3).explain(picture, TEXT)
+    encoder = load_encoder(resolve_encoder(str(clip)), CPU)
+    (expected,) = attribute_texts(encoder, picture, [TEXT], AttributionSettings(profile, seed=3))
+    np.testing.assert_array_equal(np.concatenate([explanation.text, explanation.image]), expected.phi[:, 0])
+    assert explanation.t_shap == expected.t_shap
+    assert explanation.score == expected.score
+
+
+def test_a_loaded_model_has_the_values_of_its_folder_and_stays_as_it_is(clip, explainer, picture):
+    network, processor = load_clip(clip)
+    modules = [type(module) for module in network.modules()]
+    loaded = Explainer(network, processor)
+    explanation = loaded.explain(picture, TEXT)
+    np.testing.assert_array_equal(explanation.text, explainer.explain(picture, TEXT).text)
+    assert [type(module) for module in network.modules()] == modules
+    assert next(network.parameters()) is next(loaded.model.network.parameters())
+    assert explanation.model.kind == "clip"
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "align", "flava", "blip-2", "vilt"])
+def test_loaded_encoders_of_every_kind(kind, picture):
+    network, tokenizer, images = tiny_encoders.build(kind)
+    explainer = Explainer(network.eval(), SimpleNamespace(tokenizer=tokenizer, image_processor=images))
+    explanation = explainer.explain(picture, "a red dog", budget=2000)
+    assert explainer.spec.kind == kind
+    assert explanation.text.tokens == ("a", "red", "dog")
+    total = float(explanation.text.sum() + explanation.image.sum())
+    value, base = explanation.attribution.value[0], explanation.attribution.base_value[0]
+    assert total == pytest.approx(value - base, abs=1e-5)
+    assert np.abs(explanation.text).max() > 0
+
+
+def test_every_type_of_image_is_the_same_image(explainer, picture, pixels, tmp_path):
+    picture.save(tmp_path / "x.png")
+    expected = explainer.explain(picture, "dog").text
+    for image in (
+        str(tmp_path / "x.png"),
+        tmp_path / "x.png",
+        pixels,
+        pixels.transpose(2, 0, 1),
+        pixels / 255,
+        torch.from_numpy(pixels),
+        torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255,
+    ):
+        np.testing.assert_array_equal(explainer.explain(image, "dog").text, expected)
+
+
+def test_lists_are_every_image_with_every_text(explainer, picture):
+    other = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    explanations = explainer.explain([picture, other], [TEXT, FOIL])
+    assert [explanation.caption for explanation in explanations] == [TEXT, FOIL, TEXT, FOIL]
+    for explanation, image in zip(explanations, (picture, picture, other, other), strict=True):
+        np.testing.assert_allclose(explanation.text, explainer.explain(image, explanation.caption).text, atol=1e-5)
+
+
+def test_texts_of_one_image_share_its_masked_inputs(clip, picture):
+    explainer = Explainer(clip)
+    counts = []
+    encode = explainer.model.encode_image
+    object.__setattr__(explainer.model, "encode_image", lambda images: counts.append(len(images)) or encode(images))
+    explainer.explain(picture, TEXT)
+    alone = sum(counts)
+    counts.clear()
+    explainer.explain(picture, [TEXT, FOIL])
+    assert sum(counts) == alone
+
+
+def enumerate_values(explainer, picture, text_groups, cells, count):
+    """Shapley values of groups of token positions and of regions, from the network's own logits of all coalitions."""
+    encoder = explainer.model
+    image = encoder.prepare_image(picture)
+    ids = torch.tensor([encoder.tokenize(TEXT).ids])
+    players = len(text_groups) + count
+    scores = {}
+    for present in itertools.product((0, 1), repeat=players):
+        masked, seen = ids.clone(), image[None].clone()
+        for positions, visible in zip(text_groups, present, strict=False):
+            if not visible:
+                masked[0, positions] = encoder.masked_id
+        for region in range(count):
+            if not present[len(text_groups) + region]:
+                seen[:, :, cells == region] = 0
+        with torch.no_grad():
+            scores[present] = encoder.network(input_ids=masked, pixel_values=seen).logits_per_image.item()
+    phi = np.zeros(players)
+    for present, score in scores.items():
+        size = sum(present)
+        for player in range(players):
+            if present[player]:
+                weight = math.factorial(size - 1) * math.factorial(players - size) / math.factorial(players)
+                phi[player] += weight * (score - scores[(*present[:player], 0, *present[player + 1 :])])
+    return phi
+
+
+SPANS = {"pieces": ["a dog", "red ball"], "characters": [(0, 5), (15, 23)]}
+
+
+@pytest.mark.parametrize("spans", SPANS)
+def test_spans_and_masks_of_regions_are_players(spans, explainer, picture):
+    masks = np.zeros((2, 47, 61), dtype=bool)
+    masks[0, :20], masks[1, 25:, 10:40] = True, True
+    explanation = explainer.explain(picture, TEXT, players=SPANS[spans], grid=masks)
+    # the image is resized to 45 or 46 x 35 pixels, and its middle is what the network sees
+    expected = enumerate_values(explainer, picture, [[1, 2], [5, 6]], torch.from_numpy(explanation.cells), 2)
+    assert np.abs(expected).max() > 0.05
+    np.testing.assert_allclose(np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5)
+    assert explanation.text.tokens == ("a dog", "red ball")
+    assert explanation.text.spans == ((0, 5), (15, 23))
+    top, bottom = explanation.image.boxes
+    assert tuple(top[[0, 1, 2]]) == (0, 0, 35)
+    assert top[3] == pytest.approx(20 * 35 / 47, abs=1)
+    assert bottom[1] == pytest.approx(25 * 35 / 47, abs=1)
+
+
+def test_a_grid_of_rows_and_columns(explainer, picture):
+    explanation = explainer.explain(picture, TEXT, players=["dog"], grid=(2, 3))
+    assert explanation.image.boxes.tolist() == [
+        [0, 0, 12, 18], [12, 0, 23, 18], [23, 0, 35, 18], [0, 18, 12, 35], [12, 18, 23, 35], [23, 18, 35, 35]
+    ]  # fmt: skip
+    expected = enumerate_values(explainer, picture, [[2]], torch.from_numpy(explanation.cells), 6)
+    np.testing.assert_allclose(np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5)
+
+
+def test_words_join_their_tokens(explainer, picture):
+    text = "a dogs sees"
+    tokens = explainer.explain(picture, text)
+    words = explainer.explain(picture, text, players="word")
+    assert len(tokens.text) > 3
+    assert words.text.tokens == ("a", "dogs", "sees")
+    assert len(words.image) == len(tokens.image)  # the grid stays that of the tokens
+    single = explainer.explain(picture, TEXT, players="word")
+    np.testing.assert_array_equal(single.text, explainer.explain(picture, TEXT).text)
+
+
+def test_published_players_can_be_grouped(clip, picture):
+    explanation = Explainer(clip, profile="published").explain(picture, "a dogs sees", players="word")
+    assert explanation.text.tokens == ("<|startoftext|>", "a", "dogs", "sees", "<|endoftext|>")
+    assert explanation.text[0] == explanation.text[-1] == 0
+    assert (np.abs(explanation.text[1:-1]) > 0).all()
+
+
+def test_interactions_come_with_their_share(explainer, picture):
+    explanation = explainer.explain(picture, TEXT, grid=(2, 2), interactions=True)
+    assert explanation.interactions.shape == (6, 4)
+    assert 0 < explanation.joint_share < 1
+    assert math.isnan(explainer.explain(picture, "dog").joint_share)
+    assert "together" in "".join(explanation.lines())
+
+
+def test_a_notebook_shows_image_heat_map_and_tokens(explainer, picture):
+    explanation = explainer.explain(picture, TEXT, foil=FOIL)
+    shown = explanation._repr_html_()
+    assert shown.count('src="data:image/png;base64,') == 4
+    assert shown.count("<span") == 12
+    assert len(repr(explanation).splitlines()) <= 5
+    assert explanation.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_table_has_a_row_for_each_player(explainer, picture):
+    explanation = explainer.explain(picture, TEXT, foil=FOIL)
+    frame = explanation.to_frame()
+    assert len(frame) == 2 * (6 + 9)
+    caption = frame[(frame.role == "caption") & (frame.modality == "text")]
+    np.testing.assert_array_equal(caption.phi, explanation.text)
+    assert caption.player.tolist() == TEXT.split()
+    assert frame[frame.modality == "image"][["left", "top", "right", "bottom"]].notna().all(axis=None)
+
+
+def test_a_loaded_decoder_answers_with_the_values_of_the_engine(llava, picture):
+    explanation = llava.explain(picture, question="what is this ? ( A ) dog ( B ) cat", labels=["A", "B"], budget=190)
+    decoder = llava.model
+    attribution = explanation.answer.attribution
+    game = PromptGame(attribution.game.text, "", attribution.game.targets)
+    settings = PromptSettings("equations", evaluations=190)
+    (expected,) = attribute_prompts(decoder, decoder.prepare_image(picture), [game], settings)
+    np.testing.assert_array_equal(attribution.estimate.phi, expected.estimate.phi)
+    assert explanation.label in ("A", "B")
+    assert explanation.t_shap == expected.t_shap.value
+    assert explanation.cc_shap is None
+    assert explanation.text.shape == (len(explanation.text.tokens), 1)
+    assert explanation.image.boxes.shape == (len(explanation.image), 4)
+
+
+@pytest.mark.parametrize("kind", ["post-hoc", "cot"])
+def test_an_explanation_gives_cc_shap(kind, llava, picture):
+    explanation = llava.explain(
+        picture, question="what is this ?", labels=["A", "B"], explanation=kind, budget=60, max_new_tokens=3
+    )
+    assert -1 <= explanation.cc_shap <= 1
+    assert len(repr(explanation).splitlines()) <= 5
+    assert set(explanation.to_frame().side) == {"answer", "explanation"}
+    assert explanation._repr_html_().count("<img") == 4
+    assert explanation.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_messages_are_rendered_by_the_model_s_template(llava, picture):
+    content = [{"type": "image", "image": picture}, {"type": "text", "text": "what is this ?"}]
+    explanation = llava.explain(messages=[{"role": "user", "content": content}], budget=60, max_new_tokens=2)
+    assert explanation.answer.attribution.game.text == "USER : <image> what is this ? ASSISTANT : "
+    assert len(explanation.image) > 0
+
+
+def test_words_and_regions_of_a_decoder(llava, picture):
+    halves = np.zeros((2, 47, 61), dtype=bool)
+    halves[0, :, :30], halves[1, :, 30:] = True, True
+    explanation = llava.explain(
+        picture, question="what is this ? a dog", players=["a dog", (0, 4)], grid=halves, interactions=True
+    )
+    assert explanation.text.tokens == ("what", "a dog")
+    assert explanation.text.shape[0] == explanation.image.shape[0] == 2
+    estimate = explanation.answer.attribution.estimate
+    assert estimate.exact
+    np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
+    assert explanation.interactions.shape == (2, 2, len(estimate.value))
+
+
+def test_regions_of_an_image_in_tiles(picture):
+    decoder = tiny_decoders.llava_next()
+    decoder.processor.chat_template = TEMPLATE
+    explainer = Explainer(decoder.network.model, decoder.processor)
+    explanation = explainer.explain(picture, question="what is this ?", players=["this"], grid=(1, 2))
+    assert explanation.image.boxes.tolist() == [[0, 0, 30, 47], [30, 0, 61, 47]]
+    assert (np.abs(explanation.image).max(axis=1) > 0).all()
+
+
+def test_a_language_model_explains_without_an_image():
+    words = tiny_decoders.tokenizer()
+    words.chat_template = TEMPLATE
+    network = tiny_decoders.causal("llama", words).network.model
+    explanation = Explainer(network, words).explain(question="what is this ?", labels=["A", "B"], players="word")
+    assert explanation.t_shap == 1
+    assert explanation.view is None
+    assert "<img" not in explanation._repr_html_()
+
+
+WRONG = {
+    "image": ({"image": 3}, TypeError, "image: no image (got int, expected a path"),
+    "shape": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "got shape (2, 4, 4, 3)"),
+    "range": ({"image": np.full((4, 4, 3), -2.0)}, ValueError, "values out of range (got -2 to -2, expected 0 to 1)"),
+    "no image": ({"image": None}, TypeError, "image: missing"),
+    "text": ({"text": 5}, TypeError, "text: no text (got int"),
+    "empty": ({"text": " "}, waltz.UserError, "text: empty"),
+    "question": ({"question": "who ?"}, TypeError, "question: "),
+    "players": ({"players": "words"}, ValueError, "players: unknown (got 'words', expected 'token', 'word'"),
+    "players' type": ({"players": 3}, TypeError, "players: got int"),
+    "span": ({"players": ["zebra"]}, ValueError, "'zebra' occurs 0 times"),
+    "span's end": ({"players": [(0, 99)]}, ValueError, "no characters of the text (got (0, 99)"),
+    "shared token": ({"players": [(0, 4), (4, 5)]}, ValueError, "share a token"),
+    "grid": ({"grid": "2x2"}, TypeError, "grid: got str"),
+    "grid's size": ({"grid": (0, 3)}, ValueError, "grid: got 0 x 3 patches"),
+    "masks": ({"grid": np.ones((1, 3, 3), dtype=bool)}, ValueError, "expected (regions, 47, 61)"),
+    "masks' type": ({"grid": np.ones((1, 47, 61))}, TypeError, "masks of type float64"),
+    "overlap": ({"grid": np.ones((2, 47, 61), dtype=bool)}, ValueError, "masks share pixels"),
+    "budget": ({"budget": 0}, ValueError, "budget: got 0"),
+    "budget's type": ({"budget": "9"}, TypeError, "budget: got str"),
+    "standard error": ({"standard_error": 2.0}, ValueError, "standard_error: got 2.0"),
+    "unknown": ({"colour": 1}, TypeError, "colour"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_arguments_say_what_is_expected(wrong, explainer, picture):
+    changes, error, message = WRONG[wrong]
+    with pytest.raises(error) as caught:
+        explainer.explain(**{"image": picture, "text": TEXT} | changes)
+    assert message in str(caught.value)
+
+
+def test_wrong_models_say_what_is_expected(clip):
+    network, processor = load_clip(clip)
+    with pytest.raises(TypeError, match="processor: missing"):
+        Explainer(network)
+    with pytest.raises(TypeError, match=r"no transformers model \(got Linear\)"):
+        Explainer(torch.nn.Linear(1, 1), processor)
+    with pytest.raises(TypeError, match="processor: has no tokenizer"):
+        Explainer(network, processor.tokenizer)
+    with pytest.raises(ValueError, match="training mode"):
+        Explainer(network.train(), processor)
+    with pytest.raises(ValueError, match="dtype: a loaded model keeps its own"):
+        Explainer(network.eval(), processor, dtype="float16")
+    with pytest.raises(ValueError, match="dtype: got int8"):
+        Explainer(clip, dtype="int8")
+    flava = tiny_encoders.build("flava")[0].eval().flava
+    with pytest.raises(waltz.UserError, match=r"FlavaModel gives no score .* \(expected FlavaForPreTraining\)"):
+        Explainer(flava, processor)
+
+
+def test_a_decoder_refuses_what_is_an_encoder_s(llava, picture):
+    with pytest.raises(TypeError, match="needs one of text, question and messages"):
+        llava.explain(picture)
+    with pytest.raises(TypeError, match="labels: got 'AB'"):
+        llava.explain(picture, question="what ?", labels="AB")
+    with pytest.raises(waltz.UserError, match="unknown kind of explanation"):
+        llava.explain(picture, question="what ?", explanation="because")

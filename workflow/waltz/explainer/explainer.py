@@ -1,0 +1,488 @@
+"""`waltz.Explainer`: MM-SHAP and CC-SHAP of any model, loaded once, for scripts and notebooks."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from waltz.attribution.own_players import (
+    TOKEN,
+    ImagePlayers,
+    TextPlayers,
+    count_regions,
+    group_text_players,
+    number_encoder_pixels,
+    replace_image_players,
+)
+from waltz.attribution.prompt_attribution import PROBABILITY, PromptSettings
+from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS
+from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
+from waltz.core.devices import Device, lease_device
+from waltz.core.errors import UserError, build_name_error
+from waltz.explainer.arguments import (
+    ImageInput,
+    check_regions,
+    check_text,
+    check_text_players,
+    read_image,
+    split_messages,
+)
+from waltz.explainer.decoder import (
+    Conversation,
+    DecoderExplanation,
+    DecoderQuestion,
+    OwnPlayers,
+    ReadyPrompts,
+    build_image_question,
+    build_own_question,
+    explain_output,
+)
+from waltz.explainer.encoder import Explanation, explain_texts, pair_with_foil
+from waltz.fidelity import PROFILES, Profile, get_fidelity
+from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
+from waltz.models.decoders import load_decoder
+from waltz.models.decoders.continuations import OUTCOMES
+from waltz.models.decoders.decoder import Decoder
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import Players
+from waltz.models.encoders.encoder import Encoder
+from waltz.models.pretrained import LoadedSpec
+from waltz.models.regions import StoredRegions
+from waltz.models.resolve_name import describe_loaded, resolve_decoder, resolve_encoder
+
+NEW_TOKENS = 40
+"""Most tokens of an explanation or reply where the caller names no number."""
+PROGRESS_DELAY = 2.0
+"""Seconds before a progress bar is shown."""
+
+
+Explained = Explanation | DecoderExplanation
+"""What one image and text, or one question, gives."""
+T = TypeVar("T")
+Several = list[T] | tuple[T, ...]
+
+
+class ExplainOptions(TypedDict, total=False):
+    """Keyword arguments of `Explainer.explain`."""
+
+    foil: str | None
+    question: str | None
+    labels: Sequence[str]
+    messages: Sequence[Mapping[str, Any]] | None
+    explanation: str | None
+    players: TextPlayers
+    grid: Any
+    interactions: bool
+    budget: int | None
+    standard_error: float | None
+    value: str
+    family: str | None
+    prompts: str | Path | None
+    max_new_tokens: int
+
+
+class Explainer:
+    """A model, loaded once, whose scores or answers are explained.
+
+    Attributes:
+        spec: Its entry in the registry, or what is known of it.
+        model: The adapter of the model: an encoder, or a decoder.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any = None,
+        *,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+        profile: str = "equations",
+        estimator: str = "auto",
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            model: A transformers model that is loaded; or the name of one: a registered model (`waltz models`), a
+                folder in transformers format, or a hub id, `owner/name` or `owner/name@revision`; or an entry of the
+                registry (`ModelSpec`).
+            processor: The processor of a loaded model; for a language model, its tokenizer.
+            device: A torch device; None leases a free GPU, or takes the CPU. A loaded model stays where it is.
+            dtype: `float32`, `float16` or `bfloat16`; None takes that of the registry, else float32. A loaded model
+                keeps its own.
+            profile: `equations`, the thesis's definitions; or `published`, the released code to the letter.
+            estimator: Estimator of the Shapley values; `auto` takes exact values where the budget allows.
+            seed: Seed of what is drawn, the same for each text.
+            progress: Whether long work shows a bar; None shows it on terminals and in notebooks.
+        Raises:
+            UserError: There is no such model, it cannot be loaded, or a name is unknown.
+            TypeError: A loaded model or its processor is of another type.
+            ValueError: A loaded model is in training mode, or `device` or `dtype` is given for it.
+        """
+        if profile not in PROFILES:
+            raise build_name_error("profile", "profile", profile, PROFILES)
+        if estimator not in ESTIMATORS:
+            raise build_name_error("estimator", "estimator", estimator, ESTIMATORS)
+        allowed = get_fidelity(profile).estimators
+        if allowed and estimator not in allowed:
+            raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
+        if not 0 <= seed < 2**32:
+            raise UserError(f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
+        self.profile: Profile = "published" if profile == "published" else "equations"
+        self.estimator, self.seed = estimator, seed
+        self._shows_progress = progress
+        self._lease = ExitStack()
+        self.spec = _describe_model(model, processor, dtype)
+        own_device = _choose_device(self.spec, device)
+        if own_device is None:
+            own_device = self._lease.enter_context(lease_device(self.spec.gpus, torch.get_num_threads()))
+        self.model: Encoder | Decoder = _load(self.spec, own_device)
+
+    def __repr__(self) -> str:
+        """Return the model's name, kind, device and profile."""
+        return f"Explainer({self.spec.name!r}, {self.spec.kind}, {self.model.device}, {self.profile})"
+
+    @overload
+    def explain(
+        self, image: ImageInput | None = None, text: str | None = None, **options: Unpack[ExplainOptions]
+    ) -> Explained: ...
+
+    @overload
+    def explain(
+        self, image: ImageInput | Several[ImageInput], text: Several[str], **options: Unpack[ExplainOptions]
+    ) -> list[Explained]: ...
+
+    @overload
+    def explain(
+        self, image: Several[ImageInput], text: str | None = None, **options: Unpack[ExplainOptions]
+    ) -> list[Explained]: ...
+
+    def explain(
+        self,
+        image: Any = None,
+        text: Any = None,
+        *,
+        foil: str | None = None,
+        question: str | None = None,
+        labels: Sequence[str] = (),
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        explanation: str | None = None,
+        players: TextPlayers = TOKEN,
+        grid: Any = None,
+        interactions: bool = False,
+        budget: int | None = None,
+        standard_error: float | None = None,
+        value: str = PROBABILITY,
+        family: str | None = None,
+        prompts: str | Path | None = None,
+        max_new_tokens: int = NEW_TOKENS,
+    ) -> Any:
+        """Explain the score of an image with a text, or a decoder's answer.
+
+        Args:
+            image: An image: a path, a PIL image, an array or a tensor; or a list of images, each with each text.
+            text: For an encoder, a text of the image, or a list of texts. For a decoder, a text of the image that it
+                judges.
+            foil: A second text: explained next to the first; a decoder chooses between both.
+            question: For a decoder, a question of the user's own.
+            labels: Its answers to choose from.
+            messages: For a decoder, a conversation as chat templates take it; the reply is explained.
+            explanation: For a decoder, `post-hoc` or `cot`: its explanation of the answer is explained too, with
+                CC-SHAP.
+            players: Text players: `token`, `word`, or spans (pieces of the text, or (start, end) characters); tokens
+                outside the spans stay visible. A decoder's spans are counted from the question.
+            grid: Image players: None for ceil(sqrt(tokens)) patches a side, (rows, columns), or masks of regions, bool
+                of shape (regions, height, width) of the image; pixels outside the regions stay visible.
+            interactions: Whether interactions of text with image players are computed too (`equations`).
+            budget: Most evaluations for each text or prompt.
+            standard_error: Standard error of T-SHAP, a share, at which sampling stops.
+            value: For a decoder, what is explained of a token: `probability`, `log-probability`, `logit`, `log-odds`.
+            family: For a decoder in `published`, the family of its prompts.
+            prompts: For a decoder, a file of other prompts.
+            max_new_tokens: For a decoder, most tokens of the explanation or reply.
+        Returns:
+            An `Explanation` of an encoder or a `DecoderExplanation`; for a list, a list: all texts of the first image,
+            then of the next.
+        Raises:
+            TypeError: An argument is of another type, or does not fit the model.
+            ValueError: A value is out of range, or players do not fit the text or image.
+            UserError: An image cannot be read, a text is too long, or the budget is too small.
+        """
+        _check_numbers(budget, standard_error, max_new_tokens)
+        text_players = check_text_players(players)
+        if isinstance(self.model, Decoder):
+            query, images = self._build_query(
+                image, text, foil, question, labels, messages, explanation, family, prompts
+            )
+            settings = self._build_prompt_settings(budget, standard_error, value)
+            explained = [
+                self.explain_query(
+                    own, settings, image=one, most=max_new_tokens, players=text_players, grid=grid,
+                    interactions=interactions,
+                )
+                for one in images
+                for own in query
+            ]  # fmt: skip
+            return explained if _is_list(image) or _is_list(text) else explained[0]
+        decoder_only = {"question": question, "messages": messages, "explanation": explanation, "family": family,
+                        "prompts": prompts, "labels": labels or None}  # fmt: skip
+        if given := [name for name, argument in decoder_only.items() if argument is not None]:
+            raise TypeError(
+                f"{given[0]}: {self.spec.name} is an encoder, which answers no questions; give image and text"
+            )
+        if image is None or text is None:
+            raise TypeError(f"{'image' if image is None else 'text'}: missing; an encoder scores a text with an image")
+        texts = [check_text(one, "text") for one in (text if _is_list(text) else [text])]
+        if foil is not None:
+            if _is_list(text):
+                raise TypeError("foil: belongs to one text (got a list of texts); put it into the list")
+            texts.append(check_text(foil, "foil"))
+        settings_of_texts = AttributionSettings(self.profile, self.estimator, budget, self.seed, standard_error)
+        results: list[Explanation] = []
+        for one in image if _is_list(image) else [image]:
+            own_results = self._explain_texts(one, texts, settings_of_texts, text_players, grid, interactions)
+            results += own_results if foil is None else [pair_with_foil(own_results)]
+        return results if _is_list(image) or _is_list(text) else results[0]
+
+    def explain_query(
+        self,
+        query: DecoderQuestion | ReadyPrompts | Conversation,
+        settings: PromptSettings,
+        *,
+        image: ImageInput | None = None,
+        most: int = NEW_TOKENS,
+        players: TextPlayers = TOKEN,
+        grid: Any = None,
+        interactions: bool = False,
+    ) -> DecoderExplanation:
+        """Explain a decoder's answer with all settings of prompts; `explain` builds them from fewer arguments.
+
+        Args:
+            query: A question, ready prompts, or a conversation.
+            settings: Settings of the attribution, whose profile and seed count.
+            image: See `explain`.
+            most: Most tokens of the explanation or reply.
+            players: See `explain`.
+            grid: See `explain`.
+            interactions: See `explain`.
+        Raises:
+            TypeError: The model is an encoder.
+            UserError: Model, image, prompts or settings do not fit each other.
+        """
+        if not isinstance(self.model, Decoder):
+            raise TypeError(f"query: {self.spec.name} is an encoder, which answers no questions; give image and text")
+        if image is not None and not self.model.reads_images:
+            raise UserError(
+                f"{self.spec.name}: a language model sees no images; leave the image out, or name a model that sees"
+            )
+        picture = None if image is None else read_image(image)
+        regions = None if picture is None else check_regions(grid, picture.size)
+        if picture is None and grid is not None:
+            raise TypeError("grid: there is no image whose regions could be players; leave it out")
+        own_players = None if players == TOKEN and regions is None else OwnPlayers(players, regions)
+        total = settings.evaluations and settings.evaluations * (1 if _answers_alone(query) else 2)
+        with self._show_progress(total) as bar:
+            return explain_output(
+                self.model,
+                query,
+                settings,
+                image=picture,
+                most=most,
+                own_players=own_players,
+                interactions=interactions,
+                progress=bar.update,
+            )
+
+    def _explain_texts(
+        self,
+        image: ImageInput,
+        texts: Sequence[str],
+        settings: AttributionSettings,
+        players: TextPlayers,
+        grid: Any,
+        interactions: bool,
+    ) -> list[Explanation]:
+        assert not isinstance(self.model, Decoder)
+        picture = read_image(image)
+        regions = check_regions(grid, picture.size)
+        regroup = (
+            None if players == TOKEN and regions is None else _build_regroup(self.model, picture, players, regions)
+        )
+        total = settings.evaluations and settings.evaluations * len(texts)
+        with self._show_progress(total) as bar:
+            return explain_texts(
+                self.model, picture, texts, settings, regroup=regroup, interactions=interactions, progress=bar.update
+            )
+
+    def _build_query(
+        self,
+        image: Any,
+        text: Any,
+        foil: str | None,
+        question: str | None,
+        labels: Sequence[str],
+        messages: Sequence[Mapping[str, Any]] | None,
+        kind: str | None,
+        family: str | None,
+        prompts: str | Path | None,
+    ) -> tuple[list[DecoderQuestion | Conversation], Iterable[ImageInput | None]]:
+        """Return what a decoder is asked, and the images that it is asked about."""
+        given = [
+            name for name, one in (("text", text), ("question", question), ("messages", messages)) if one is not None
+        ]
+        if len(given) != 1:
+            raise TypeError(
+                f"question: {self.spec.name} is a decoder, which needs one of text, question and messages"
+                f" (got {' and '.join(given) or 'none'})"
+            )
+        if kind is not None and kind not in EXPLANATION_KINDS:
+            raise build_name_error("explanation", "kind of explanation", kind, EXPLANATION_KINDS)
+        if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+            raise TypeError(f"labels: got {labels!r}, expected a list of texts, such as ['A', 'B']")
+        if foil is not None and given != ["text"]:
+            raise TypeError("foil: belongs to a text; leave it out")
+        if labels and given != ["question"]:
+            raise TypeError("labels: belong to a question; leave them out")
+        images = list(image) if _is_list(image) else [image]
+        if messages is not None:
+            if kind is not None:
+                raise TypeError("explanation: messages have one reply, which is explained; ask a question for both")
+            bare, shown = split_messages(messages)
+            return [Conversation(bare)], [shown] if image is None else images
+        path = None if prompts is None else Path(prompts)
+        if question is not None:
+            own = [build_own_question(check_text(question, "question"), labels)]
+        else:
+            if foil is not None:
+                check_text(foil, "foil")
+            own = [build_image_question(check_text(one, "text"), foil) for one in (text if _is_list(text) else [text])]
+            if image is None:
+                raise TypeError("image: missing; a text is judged with an image; ask a question without one")
+        return [DecoderQuestion(one, kind, family, path) for one in own], images
+
+    def _build_prompt_settings(self, budget: int | None, standard_error: float | None, value: str) -> PromptSettings:
+        if value not in OUTCOMES:
+            raise build_name_error("value", "value", value, OUTCOMES)
+        if self.estimator not in ("auto", *COALITION_ESTIMATORS):
+            raise build_name_error(
+                "estimator", "estimator of decoders", self.estimator, ("auto", *COALITION_ESTIMATORS)
+            )
+        if budget is not None and self.profile == "published":
+            return PromptSettings(self.profile, self.seed, budgets=(budget,))
+        return PromptSettings(
+            self.profile,
+            self.seed,
+            estimator=self.estimator,
+            evaluations=budget,
+            standard_error=standard_error,
+            value=value,
+        )
+
+    @contextmanager
+    def _show_progress(self, total: int | None) -> Iterator["tqdm[Any]"]:
+        """Yield a bar that counts evaluations and is shown once the work takes long."""
+        shown = self._shows_progress
+        if shown is None:
+            shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+        with tqdm(
+            total=total, unit=" evaluations", desc=self.spec.name, disable=not shown, leave=False, delay=PROGRESS_DELAY
+        ) as bar:
+            yield bar
+
+
+def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) -> ModelSpec:
+    """Return the entry of a model by name, or of one that is loaded."""
+    if isinstance(model, ModelSpec):
+        return model
+    if not isinstance(model, str | Path):
+        if processor is None:
+            raise TypeError("processor: missing; a loaded model comes with its processor, as AutoProcessor loads it")
+        if dtype is not None:
+            raise ValueError(f"dtype: a loaded model keeps its own (got {dtype}); convert it first, model.to(dtype)")
+        return describe_loaded(model, processor)
+    if processor is not None:
+        raise TypeError("processor: belongs to a loaded model; a name loads its own, leave it out")
+    spec = resolve_decoder(str(model)) or resolve_encoder(str(model))
+    if dtype is None:
+        return spec
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPE_BYTES:
+        raise ValueError(f"dtype: got {dtype}, expected {', '.join(DTYPE_BYTES)}")
+    return replace(spec, dtype=name)
+
+
+def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device | None:
+    """Return the device that the user names, or where a loaded model is; None for one that has to be leased."""
+    threads = torch.get_num_threads()
+    if isinstance(spec, LoadedSpec):
+        if device is not None and torch.device(device) != spec.network.device:
+            raise ValueError(
+                f"device: a loaded model stays where it is (got {device}, expected {spec.network.device}); move it"
+                " first, model.to(device)"
+            )
+        return Device(str(spec.network.device), threads, "where the model is")
+    if device is None:
+        return None
+    try:
+        return Device(str(torch.device(device)), threads, "named by the user")
+    except RuntimeError as error:
+        raise ValueError(f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'") from error
+
+
+def _load(spec: ModelSpec, device: Device) -> Encoder | Decoder:
+    """Load a model; whatever its files make transformers raise is one line.
+
+    Raises:
+        UserError: It cannot be loaded.
+    """
+    try:
+        return load_decoder(spec, device) if spec.kind in DECODER_KINDS else load_encoder(spec, device)
+    except UserError:
+        raise
+    except Exception as error:
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
+
+
+def _build_regroup(
+    encoder: Encoder, image: Any, players: TextPlayers, regions: ImagePlayers | None
+) -> Callable[[Players, str], Players]:
+    """Return the function from the players of a profile to the user's own."""
+    if regions is not None and isinstance(getattr(encoder, "provider", None), StoredRegions):
+        raise UserError(f"{encoder.spec.name}: grid: its stored regions are the players; leave it out")
+    cells = None if regions is None else number_encoder_pixels(encoder, image, regions)
+
+    def regroup(game: Players, text: str) -> Players:
+        game = group_text_players(game, text, game.text_input.spans, players)
+        return game if cells is None or regions is None else replace_image_players(game, cells, count_regions(regions))
+
+    return regroup
+
+
+def _answers_alone(query: DecoderQuestion | ReadyPrompts | Conversation) -> bool:
+    return isinstance(query, Conversation) or (isinstance(query, DecoderQuestion) and query.kind is None)
+
+
+def _is_list(argument: Any) -> bool:
+    """Return whether an argument is several images or texts."""
+    return isinstance(argument, list | tuple)
+
+
+def _check_numbers(budget: Any, standard_error: Any, max_new_tokens: Any) -> None:
+    for name, number in (("budget", budget), ("max_new_tokens", max_new_tokens)):
+        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool)):
+            raise TypeError(f"{name}: got {type(number).__name__}, expected a whole number")
+        if number is not None and number < 1:
+            raise ValueError(f"{name}: got {number}, expected at least 1")
+    if standard_error is not None and not isinstance(standard_error, float | int | np.floating):
+        raise TypeError(f"standard_error: got {type(standard_error).__name__}, expected a share, such as 0.01")
+    if standard_error is not None and not 0 < standard_error < 1:
+        raise ValueError(f"standard_error: got {standard_error}, expected a share between 0 and 1, such as 0.01")
