@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import find_changed_spans, slice_span
+from waltz.core.text_diff import WORD, find_changed_spans, slice_span
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,25 @@ from waltz.core.text_diff import find_changed_spans, slice_span
 def test_the_span_between_common_first_and_last_words(caption, foil, changed):
     caption_span, foil_span = find_changed_spans(caption, foil)
     assert (slice_span(caption, caption_span), slice_span(foil, foil_span)) == changed
+
+
+PART = st.text("ab '’-.\u3000é", max_size=12)
+
+
+@given(PART, PART, PART, PART)
+def test_spans_are_those_of_words_compared_one_by_one(first, second, before, after):
+    caption, foil = before + first + after, before + second + after
+    words, others = list(WORD.finditer(caption)), list(WORD.finditer(foil))
+    fewer = min(len(words), len(others))
+    begin = next((i for i in range(fewer) if words[i].group() != others[i].group()), fewer)
+    left = fewer - begin
+    end = next((i for i in range(left) if words[-1 - i].group() != others[-1 - i].group()), left)
+    for text, span, its in zip((caption, foil), find_changed_spans(caption, foil), (words, others), strict=True):
+        changed = its[begin : len(its) - end]
+        position = its[begin - 1].end() if begin else 0
+        assert (span["start"], span["end"]) == (
+            (changed[0].start(), changed[-1].end()) if changed else (position, position)
+        ), text
 
 
 @given(st.text(max_size=40), st.text(max_size=40))

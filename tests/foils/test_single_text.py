@@ -1,6 +1,7 @@
 """Candidates of a single text, and the command `waltz foil` that prints them."""
 
 import json
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -43,18 +44,36 @@ def objects(*arguments, given=None):
     ],
 )
 def test_instruments_that_need_but_a_text(instrument, text, pair):
-    ((given, results),) = build_from_texts(instrument, [text])
+    ((given, candidates),) = build_from_texts(instrument, [text])
+    results = list(candidates)
     assert given == text.strip()
     assert pair in [(candidate.caption, candidate.foil) for candidate in results]
 
 
 def test_texts_stay_in_order_whatever_they_give():
     texts = ["How many dogs are there? 3", "no question", "How many cats are there? 1"]
-    results = list(build_from_texts("existence", texts))
+    results = [(given, list(candidates)) for given, candidates in build_from_texts("existence", texts)]
     assert [given for given, _ in results] == texts
     assert [isinstance(candidate, Refusal) for _, (candidate,) in results] == [False, True, False]
-    ((_, (refused,)),) = build_from_texts("coreference-clean", ["a dog on a bed"])
-    assert refused == Refusal('the text is not of the form "caption. question? answer."')
+    ((_, refused),) = build_from_texts("coreference-clean", ["a dog on a bed"])
+    assert next(refused) == Refusal('the text is not of the form "caption. question? answer."')
+
+
+@pytest.mark.parametrize("instrument", ["plurality", "existence", "coreference-clean"])
+def test_a_text_has_its_candidates_before_the_next_is_read(instrument):
+    def write_texts():
+        yield "A dog. How many are there? 3"
+        pytest.fail("a second text was read")
+
+    _, candidates = next(build_from_texts(instrument, write_texts()))
+    assert list(candidates)
+
+
+def test_a_long_text_takes_no_longer_than_its_candidates_are_long():
+    (_, _), (_, candidates) = build_from_texts("plurality", ["a dog", "a dog " * 500])
+    began = time.process_time()
+    assert len(list(candidates)) == 2000
+    assert time.process_time() - began < 5  # it took 15 s where each candidate walked through all words
 
 
 def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read():
@@ -103,6 +122,13 @@ def test_a_dash_reads_one_text_a_line():
         ("How many cats are there? 0", "There are cats."),
     ]
     assert objects("--instrument", "existence", "-", given="") == []
+
+
+def test_a_line_that_is_no_utf_8_is_named_after_those_before_it():
+    done = foil("-", given=b"a dog\na \xff dog\n")
+    assert done.exit_code == 1
+    assert "[Exactly one dog]" in done.stdout
+    assert done.stderr == "waltz: standard input: line 2: no UTF-8 (got 0xff at byte 2); write it in UTF-8\n"
 
 
 def test_a_text_without_candidates_is_named_on_standard_error():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from waltz.cli.output import report_errors, show_error
+from waltz.core.errors import UserError
+from waltz.core.memory import check_address_space
 from waltz.core.text_diff import Span, slice_span
 
 if TYPE_CHECKING:
@@ -26,11 +29,12 @@ def foil_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per candidate and line.")] = False,
 ) -> None:
     """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
-    from waltz.foils.candidates import Refusal
-    from waltz.foils.single_text import build_from_texts
-
-    texts = (line.rstrip("\n") for line in sys.stdin if line.strip()) if text == "-" else [text]
+    texts = _read_lines(sys.stdin.buffer) if text == "-" else [text]
     with report_errors():
+        check_address_space()
+        from waltz.foils.candidates import Refusal  # spaCy takes seconds to import
+        from waltz.foils.single_text import build_from_texts
+
         for source_text, candidates in build_from_texts(instrument, texts):
             for candidate in candidates:
                 if isinstance(candidate, Refusal):
@@ -40,6 +44,20 @@ def foil_command(
                 else:
                     caption = _mark(candidate.caption, candidate.caption_span)
                     typer.echo(f"{caption}\n{_mark(candidate.foil, candidate.foil_span)}\n")
+
+
+def _read_lines(file: BinaryIO) -> Iterator[str]:
+    """Yield the lines of a file that are not empty."""
+    for number, line in enumerate(file, 1):
+        try:
+            text = line.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"standard input: line {number}: no UTF-8 (got 0x{line[error.start]:02x} at byte"
+                f" {error.start}); write it in UTF-8"
+            ) from None
+        if text:
+            yield text
 
 
 def _get_fields(candidate: Candidate) -> dict[str, Any]:

@@ -20,23 +20,47 @@ def find_changed_spans(caption: str, foil: str) -> tuple[Span, Span]:
     Returns:
         Character ranges in caption and foil; empty spans (start = end) if the texts have the same words.
     """
-    caption_words, foil_words = list(WORD.finditer(caption)), list(WORD.finditer(foil))
-    shorter = min(len(caption_words), len(foil_words))
+    # Characters are compared before words, up to the spaces around the first and last difference, so that few words of
+    # a long text are read. If the first difference is one of spaces, words behind it may still be common first words.
+    shorter = min(len(caption), len(foil))
+    alike = _count_common(caption, foil, shorter)
+    differ_in_spaces = any(text[alike : alike + 1].isspace() for text in (caption, foil))
+    alike_at_end = 0 if differ_in_spaces else _count_common(caption[::-1], foil[::-1], shorter - alike)
+    start = next((index + 1 for index in range(alike - 1, -1, -1) if caption[index].isspace()), 0)
+    first_end = len(caption) - alike_at_end
+    caption_end = next((index for index in range(first_end, len(caption)) if caption[index].isspace()), len(caption))
+    foil_end = caption_end - len(caption) + len(foil)
+    caption_words = list(WORD.finditer(caption, start, caption_end))
+    foil_words = list(WORD.finditer(foil, start, foil_end))
+    fewer = min(len(caption_words), len(foil_words))
     begin = 0
-    while begin < shorter and caption_words[begin].group() == foil_words[begin].group():
+    while begin < fewer and caption_words[begin].group() == foil_words[begin].group():
         begin += 1
     end = 0
-    while end < shorter - begin and caption_words[-1 - end].group() == foil_words[-1 - end].group():
+    while end < fewer - begin and caption_words[-1 - end].group() == foil_words[-1 - end].group():
         end += 1
-    return _span(caption_words[begin : len(caption_words) - end], caption, caption_words[:begin]), _span(
-        foil_words[begin : len(foil_words) - end], foil, foil_words[:begin]
-    )
+    common_end = len(caption[:start].rstrip())
+    return _span(caption_words, begin, end, common_end), _span(foil_words, begin, end, common_end)
 
 
-def _span(changed: list[re.Match[str]], text: str, before: list[re.Match[str]]) -> Span:
-    if changed:
-        return Span(start=changed[0].start(), end=changed[-1].end())
-    position = before[-1].end() if before else 0
+def _count_common(first: str, second: str, most: int) -> int:
+    """Return the number of characters, at most `most`, that two texts have in common at their starts."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if first[low:middle] == second[low:middle] else (low, middle - 1)
+    return low
+
+
+def _span(words: list[re.Match[str]], begin: int, end: int, common_end: int) -> Span:
+    """Return the span of words but `begin` first and `end` last ones; an empty one behind those if none is left.
+
+    Args:
+        common_end: End of the text before `words`.
+    """
+    if begin + end < len(words):
+        return Span(start=words[begin].start(), end=words[-1 - end].end())
+    position = words[begin - 1].end() if begin else common_end
     return Span(start=position, end=position)
 
 

@@ -1,6 +1,6 @@
 """Plurality: a noun phrase of a COCO caption that names one thing, or more than one (thesis 3.3, A.1)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -13,6 +13,7 @@ from waltz.foils.english.noun_phrases import (
     explain_rejection,
     find_agreeing_verbs,
     find_anaphors,
+    find_antecedents,
     find_existential_verb,
     find_noun_phrases,
     inflect_verb,
@@ -50,24 +51,28 @@ def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
     phrases = list(find_noun_phrases(doc))
     if not phrases:
         yield Refusal("no noun phrase")
-    heads = [phrase.head for phrase in phrases]
+    antecedents = find_antecedents(doc, [phrase.head for phrase in phrases])
+    words = [token.text_with_ws for token in doc]
     for phrase in phrases:
         for number in list_numbers(phrase.head):
-            yield from _change_number(doc, phrase, number, heads)
+            yield from _change_number(words, phrase, number, antecedents)
 
 
-def _change_number(doc: Doc, phrase: NounPhrase, old: Number, heads: Sequence[Token]) -> Iterator[Candidate]:
+def _change_number(
+    words: Sequence[str], phrase: NounPhrase, old: Number, antecedents: Mapping[Token, Token]
+) -> Iterator[Candidate]:
+    """Yield the candidates of a phrase; `words` are those of the caption with the spaces behind them."""
     new: Number = "pl" if old == "sg" else "sg"
-    forms = _inflect_words(phrase, old, new, heads)
+    forms = _inflect_words(phrase, old, new, antecedents)
     rejected = explain_rejection(phrase)
-    captions = [_write_text(doc, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
-    foils = [_write_text(doc, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
+    captions = [_write_text(words, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
+    foils = [_write_text(words, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
     for caption, foil in product(captions, foils):
         candidate = build_candidate(caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}")
         yield replace(candidate, rejected=rejected)
 
 
-def _inflect_words(phrase: NounPhrase, old: Number, new: Number, heads: Sequence[Token]) -> dict[int, str]:
+def _inflect_words(phrase: NounPhrase, old: Number, new: Number, antecedents: Mapping[Token, Token]) -> dict[int, str]:
     """Return the new form of every word that changes number with the phrase, by token index."""
     inflect_noun = pluralise if new == "pl" else singularise
     forms = {phrase.head.i: inflect_noun(phrase.head.text)}
@@ -75,7 +80,7 @@ def _inflect_words(phrase: NounPhrase, old: Number, new: Number, heads: Sequence
     for verb in (phrase.verb, find_existential_verb(phrase.head.doc[phrase.start])):
         if verb is not None:
             forms[verb.i] = inflect_verb(verb, new) or verb.text
-    for pronoun, form in find_anaphors(phrase.head, new, heads):
+    for pronoun, form in find_anaphors(phrase.head, new, antecedents):
         forms[pronoun.i] = form
         if pronoun.dep_ in SUBJECTS:
             forms |= {verb.i: form for verb, form in find_agreeing_verbs(pronoun, new)}
@@ -92,15 +97,13 @@ def _find_possession(pronoun: Token) -> Token | None:
     return None if possession == pronoun else possession
 
 
-def _write_text(doc: Doc, phrase: NounPhrase, quantifier: str, forms: dict[int, str]) -> str:
+def _write_text(words: Sequence[str], phrase: NounPhrase, quantifier: str, forms: dict[int, str]) -> str:
     """Return the caption with a quantifier instead of the phrase's determiners, and other forms of some words."""
-    pieces: list[str] = []
-    for token in doc:
-        if token.i == phrase.stem:
-            pieces.append(f"{quantifier} ")
-        if not phrase.start <= token.i < phrase.stem:
-            word = forms.get(token.i, token.text)
-            loses_capital = token.i == phrase.stem == 0 and token.tag_ not in {"NNP", "NNPS"}
-            pieces.append(f"{word.lower() if loses_capital else word}{token.whitespace_}")
+    doc, stem = phrase.head.doc, phrase.stem
+    pieces = list(words)
+    for index, form in forms.items():
+        pieces[index] = f"{form}{doc[index].whitespace_}"
+    loses_capital = stem == 0 and doc[stem].tag_ not in {"NNP", "NNPS"}
+    pieces[phrase.start : stem + 1] = [quantifier, " ", pieces[stem].lower() if loses_capital else pieces[stem]]
     text = "".join(pieces).strip()
     return text[:1].upper() + text[1:]

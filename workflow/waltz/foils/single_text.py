@@ -1,6 +1,6 @@
 """Candidates of a single text, for those instruments that need nothing but the text."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from waltz.core.errors import UserError, build_name_error
 from waltz.foils.candidates import Outcome, Refusal
@@ -15,8 +15,10 @@ FOIL_NUMBERS = range(21)
 """Numbers that foils of a single count may show."""
 
 
-def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, list[Outcome]]]:
+def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, Iterator[Outcome]]]:
     """Yield each text with its candidates, or the reason why it gives none, for one of `BUILDERS`.
+
+    Each text is parsed alone, as soon as it is there: its candidates depend on no other text.
 
     Args:
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
@@ -28,35 +30,33 @@ def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[st
         raise UserError(
             f"instrument {instrument!r} needs more than one text; name one of {', '.join(BUILDERS)}, or run a study"
         )
-    stripped = [text.strip() for text in texts]
-    yield from zip(stripped, BUILDERS[instrument](instrument, stripped), strict=True)
+    for text in map(str.strip, texts):
+        yield text, BUILDERS[instrument](instrument, text)
 
 
-def _build_plurality(_: str, texts: Sequence[str]) -> Iterator[list[Outcome]]:
-    for doc in parse_captions(texts):
-        yield list(build_plurality_foils(doc))
+def _build_plurality(_: str, text: str) -> Iterator[Outcome]:
+    (doc,) = parse_captions([text])
+    return build_plurality_foils(doc)
 
 
-def _build_numbers(instrument: str, texts: Sequence[str]) -> Iterator[list[Outcome]]:
-    parts = [text.partition("?") for text in texts]
-    for (_, _, answer), doc in zip(parts, parse(f"{question}?" for question, _, _ in parts), strict=True):
-        if instrument == "existence":
-            yield list(build_existence_foils(doc, answer.strip()))
-        else:
-            yield list(build_counting_foils(doc, answer.strip(), NUMBER_RANGES[instrument], FOIL_NUMBERS))
+def _build_numbers(instrument: str, text: str) -> Iterator[Outcome]:
+    question, _, answer = text.partition("?")
+    (doc,) = parse([f"{question}?"])
+    if instrument == "existence":
+        return build_existence_foils(doc, answer.strip())
+    return build_counting_foils(doc, answer.strip(), NUMBER_RANGES[instrument], FOIL_NUMBERS)
 
 
-def _build_coreference(_: str, texts: Sequence[str]) -> Iterator[list[Outcome]]:
-    for text in texts:
-        before, question_mark, answer = text.rpartition("?")
-        caption, full_stop, question = before.rpartition(".")
-        if question_mark and full_stop:
-            yield [build_coreference_foil(caption.strip(), question.strip(), answer.strip(" ."), 1)]
-        else:
-            yield [Refusal('the text is not of the form "caption. question? answer."')]
+def _build_coreference(_: str, text: str) -> Iterator[Outcome]:
+    before, question_mark, answer = text.rpartition("?")
+    caption, full_stop, question = before.rpartition(".")
+    if question_mark and full_stop:
+        yield build_coreference_foil(caption.strip(), question.strip(), answer.strip(" ."), 1)
+    else:
+        yield Refusal('the text is not of the form "caption. question? answer."')
 
 
-BUILDERS: dict[str, Callable[[str, Sequence[str]], Iterator[list[Outcome]]]] = {
+BUILDERS: dict[str, Callable[[str, str], Iterator[Outcome]]] = {
     "plurality": _build_plurality,
     "existence": _build_numbers,
     **dict.fromkeys(NUMBER_RANGES, _build_numbers),

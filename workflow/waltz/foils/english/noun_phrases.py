@@ -3,7 +3,7 @@
 The parser's known mistakes on captions are corrected.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lemminflect import getAllLemmas, getInflection, getLemma
@@ -275,16 +275,23 @@ def _has_relative_subject(clause: Token) -> bool:
     return any(child.dep_ in SUBJECTS and child.lower_ in RELATIVE_PRONOUNS for child in clause.children)
 
 
-def find_anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tuple[Token, str]]:
-    """Yield the pronouns that refer to a noun, each with its form in the other number.
+def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
+    """Return the noun that each pronoun refers to; pronouns without one are absent.
 
-    They are later pronouns of which the noun is the first of all `nouns` that fits: of their number and gender, not the
-    subject of the verb that they are the object of, and not the noun whose modifier they stand in.
+    It is the first of all earlier `nouns` that fits: of the pronoun's number and gender, not the subject of the verb
+    that the pronoun is the object of, and not the noun whose modifier it stands in.
     """
+    pronouns = [token for token in doc if token.pos_ == "PRON" and token.lower_ in (PLURAL_FORMS | SINGULAR_FORMS)]
+    antecedents = {pronoun: _find_antecedent(pronoun, nouns) for pronoun in pronouns}
+    return {pronoun: noun for pronoun, noun in antecedents.items() if noun is not None}
+
+
+def find_anaphors(noun: Token, number: Number, antecedents: Mapping[Token, Token]) -> Iterator[tuple[Token, str]]:
+    """Yield the pronouns that refer to a noun, each with its form in the other number."""
     forms = PLURAL_FORMS if number == "pl" else SINGULAR_FORMS
-    for token in noun.doc[noun.i + 1 :]:
-        if token.lower_ in forms and token.pos_ == "PRON" and _find_antecedent(token, nouns) == noun:
-            yield token, _pluralise(token) if number == "pl" else _singularise(token, noun)
+    for pronoun, antecedent in antecedents.items():
+        if antecedent == noun and pronoun.lower_ in forms:
+            yield pronoun, _pluralise(pronoun) if number == "pl" else _singularise(pronoun, noun)
 
 
 def _pluralise(pronoun: Token) -> str:
