@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -70,6 +71,33 @@ def test_unknown_command_names_the_closest():
 def test_unknown_option_is_one_line():
     result = CliRunner().invoke(app, ["--nope"], prog_name="waltz")
     assert (result.exit_code, result.output) == (2, "waltz: No such option: --nope; see: waltz --help\n")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["models"], ["foil", "--help"]])
+def test_a_full_standard_output_is_one_line(arguments):
+    command = [sys.executable, "-c", "from waltz.cli.app import app; app()", *arguments]
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 1
+    assert run.stderr == (
+        "waltz: standard output: cannot be written: No space left on device; write to another place\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (["foil", "a \udcff dog"], "'text': 'a \\xff dog'"),
+        (["explain", "--model", "clip", "--text", "\udcff"], "'--text': '\\xff'"),
+        (["eval", "--model", "gpt2", "--model", "\udcff", "--on", "valse"], "'--model': '\\xff'"),
+    ],
+)
+def test_an_argument_that_is_no_utf_8_is_one_line(arguments, where):
+    result = CliRunner().invoke(app, arguments, prog_name="waltz")
+    assert (result.exit_code, result.output) == (
+        2,
+        f"waltz: Invalid value for {where} is no UTF-8; write it in UTF-8; see: waltz {arguments[0]} --help\n",
+    )
 
 
 @pytest.mark.parametrize("path", [[], ["people"]])

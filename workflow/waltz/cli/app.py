@@ -1,6 +1,8 @@
 """The command `waltz`; the module of a subcommand is imported when the subcommand is called."""
 
+import errno
 import importlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -27,6 +29,8 @@ COMMANDS = {
 }
 """Subcommands with their line in the help of `waltz`; each in the module of its name, as its Typer app `app`."""
 
+UNDECODED = re.compile("[\udc80-\udcff]")
+"""Byte of an argument that is no UTF-8, as Python keeps it."""
 UsageError: Any = typer.BadParameter.__base__
 """Error about an option or argument, of the click that typer uses."""
 
@@ -35,10 +39,21 @@ class LazyCommand(TyperCommand):
     """Subcommand whose module is imported when it is called, and not for the help of `waltz`."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Import the subcommand and return its context."""
+        """Import the subcommand and return its context.
+
+        Raises:
+            typer.BadParameter: An argument that is no path is no UTF-8.
+        """
         command = get_command(importlib.import_module(f"waltz.cli.{self.name}").app)
         command.name = self.name
-        return command.make_context(info_name, args, parent, **extra)
+        context = command.make_context(info_name, args, parent, **extra)
+        for parameter in context.command.params:
+            value = context.params.get(parameter.name)
+            for text in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(text, str) and UNDECODED.search(text):
+                    escaped = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+                    raise typer.BadParameter(f"'{escaped}' is no UTF-8; write it in UTF-8", context, parameter)
+        return context
 
 
 class LazyGroup(TyperGroup):
@@ -51,18 +66,21 @@ class LazyGroup(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of `waltz` itself."""
-        with show_usage_errors():
+        with show_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand."""
-        with show_usage_errors():
+        with show_errors():
             return super().invoke(ctx)
 
 
 @contextmanager
-def show_usage_errors() -> Iterator[None]:
-    """Show a wrong option or argument in one line, and exit with status 2."""
+def show_errors() -> Iterator[None]:
+    """Show a wrong option or argument, or that standard output cannot be written, in one line; exit with status 2 or 1.
+
+    The errors of other files are shown by the commands that write them.
+    """
     try:
         yield
     except UsageError as error:
@@ -72,6 +90,11 @@ def show_usage_errors() -> Iterator[None]:
         command = error.ctx.command_path if error.ctx else "waltz"
         typer.echo(f"waltz: {message.rstrip('.')}; see: {command} --help", err=True)
         raise typer.Exit(2) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader has ended, as `head` does; click ends without a word
+            raise
+        typer.echo(f"waltz: standard output: cannot be written: {error.strerror}; write to another place", err=True)
+        raise typer.Exit(1) from None
 
 
 app = typer.Typer(

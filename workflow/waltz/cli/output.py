@@ -1,6 +1,7 @@
 """Output of the commands: errors in one line, consoles, CSV files."""
 
 import csv
+import errno
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ WIDTH = 240
 
 
 @contextmanager
-def report_errors(output: str | Path = "output") -> Iterator[None]:
+def report_errors(output: str | Path = "standard output") -> Iterator[None]:
     """Show a UserError, or an error while a file is written, in one line and exit with status 1.
 
     Args:
@@ -35,6 +36,8 @@ def report_errors(output: str | Path = "output") -> Iterator[None]:
         show_error(error)
         raise typer.Exit(1) from None
     except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader has ended, as `head` does; click ends without a word
+            raise
         show_error(f"{error.filename or output}: cannot be written: {error.strerror}")
         raise typer.Exit(1) from None
 
