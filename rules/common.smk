@@ -12,6 +12,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.resources import find_in_checkout, locate_in_package
+from waltz.core.memory import check_address_space
 from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
 from waltz.plan import costs
@@ -38,6 +39,7 @@ def list_loaded_files():
 def build_plans():
     """Return the plan of the named or default study, or of the one that --configfile gave, and the part that `only` names."""
     try:
+        check_address_space()
         whole = Plan.from_study(
             read_study(merge_study_files(list_loaded_files(), config))
         )

@@ -210,6 +210,8 @@ def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
 ERRORS = {
     "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
     "broken image": (["--image", "BROKEN"], "image 'broken.png': cannot be decoded"),
+    "a device": (["--image", "/dev/zero"], "/dev/zero: is no file but a folder or device; name an image"),
+    "empty model": (["--model", ""], "model: empty (got '', expected a registered name, folder or hub id)"),
     "no such model": (["--model", "rulr-50"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
     "no such hub id": (
         ["--model", "nobody/nothing"],
@@ -262,6 +264,12 @@ def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
     (line,) = result.stderr.strip().splitlines()
     assert line.startswith("waltz: ")
     assert expected in line
+
+
+def test_no_evaluations_are_refused():
+    result = waltz("--model", SCENES, "--evaluations", 0)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "'--evaluations': Input should be greater than or equal to 1" in result.stderr
 
 
 def test_transformers_says_nothing_about_a_text_that_is_too_long(picture, caplog, monkeypatch):

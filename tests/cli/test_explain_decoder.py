@@ -228,6 +228,7 @@ def test_a_model_that_ignores_its_input_is_reported_as_such(folders, tmp_path):
 
 
 ERRORS = {
+    "an empty question": (["--question", " "], "--question: empty (got ' ', expected words); write a text"),
     "no question": ([], "a decoder needs one question; give a --question"),
     "a text without an image": (["--text", "a cat"], "a language model sees no images, so --text describes none"),
     "an image": (["--question", "a cat", "--image", "PHOTO"], "a language model sees no images; leave out --image"),

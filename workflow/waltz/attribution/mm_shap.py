@@ -184,7 +184,8 @@ def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Play
         return settings.estimator
     if settings.standard_error is not None:
         return "permutation"
-    return choose_estimator(encoder, game, settings.evaluations or count_published_evaluations(len(game)))
+    budget = settings.evaluations
+    return choose_estimator(encoder, game, count_published_evaluations(len(game)) if budget is None else budget)
 
 
 def _select_interactions_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
@@ -241,7 +242,9 @@ def _estimate_factorised(
     """Return the estimate of each game within the budget."""
     budget = None
     if name == "factorised-permutation":
-        budget = settings.evaluations or count_published_evaluations(max(map(len, games)))
+        budget = settings.evaluations
+        if budget is None:
+            budget = count_published_evaluations(max(map(len, games)))
     estimates = compute_factorised(encoder, prepared, games, budget, settings.seed, interactions, progress)
     least = max(factorised.estimate.requested for factorised in estimates)
     if budget is not None and least > budget:

@@ -47,7 +47,8 @@ class LazyCommand(TyperCommand):
         command = get_command(importlib.import_module(f"waltz.cli.{self.name}").app)
         command.name = self.name
         context = command.make_context(info_name, args, parent, **extra)
-        for parameter in context.command.params:
+        parameters: list[Any] = list(command.params)
+        for parameter in parameters:
             value = context.params.get(parameter.name)
             for text in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(text, str) and UNDECODED.search(text):

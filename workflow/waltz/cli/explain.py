@@ -10,6 +10,7 @@ import typer
 from waltz.cli.output import check_outputs, report_errors
 from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
+from waltz.core.memory import check_address_space
 
 if TYPE_CHECKING:
     from waltz.attribution.prompt_attribution import PromptSettings
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 PROMPTS = ("prompt_answer", "suffix_answer", "prompt_explanation", "suffix_explanation")
 """Options of ready prompts, all of which are needed."""
 DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value"})
+TEXTS = ("question", "text", "foil", "prompt_answer", "prompt_explanation")
+"""Options of texts that a decoder reads, which contain words."""
 READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids", "family"}
 QUESTION = DECODER | {"question", "labels", "text", "foil", "family", "prompts", "explanation", "max_evals"}
 EQUATIONS = frozenset({"estimator", "evaluations", "permutations", "value"})
@@ -48,7 +51,7 @@ def explain_command(
         ),
     ] = None,
     estimator: Annotated[str | None, typer.Option(help="Estimator of the Shapley values; auto chooses.")] = None,
-    evaluations: Annotated[int | None, typer.Option(help="Most coalitions per text or prompt.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Most coalitions per text or prompt.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn, the same for each text or prompt.")] = 0,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write all values here.")] = None,
     figure: Annotated[
@@ -129,14 +132,18 @@ def explain_command(
         name: option for name, option in context.params.items() if option is not None and name not in COMMON_OPTIONS
     }
     with report_errors():
+        check_address_space()
         figure_files = _get_figure_files(figure)
         check_outputs(json=as_json, figure=next(iter(figure_files), None))
-        from waltz.models.resolve_name import resolve_decoder  # torch and transformers take seconds to import
+        from waltz.models.resolve_name import (  # torch and transformers take seconds to import
+            resolve_decoder,
+            resolve_encoder,
+        )
 
         decoder = resolve_decoder(model)
         result: Explanation | DecoderExplanation
         if decoder is None:
-            result = _explain_encoder(model, profile or "published", seed, options)
+            result = _explain_encoder(resolve_encoder(model), profile or "published", seed, options)
         else:
             result = _explain_decoder(decoder, profile, seed, options)
         for line in result.lines():  # before files, so that a full disk does not lose them
@@ -144,20 +151,17 @@ def explain_command(
         _write_files(result, as_json, figure_files)
 
 
-def _explain_encoder(model: str, profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":
+def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":
     _check_allowed(options, ENCODER_OPTIONS, "an encoder needs --image and --text")
     _check_needed(options, ("image", "text"), "an encoder scores a text with an image")
     from waltz.explainer.arguments import check_text, read_image
     from waltz.explainer.encoder import Explanation
     from waltz.explainer.explainer import Explainer
-    from waltz.models.resolve_name import resolve_encoder
 
     for name in {"text", "foil"} & set(options):
         check_text(options[name], name)
     image = read_image(options["image"])  # before the model, whose loading takes longer
-    explainer = Explainer(
-        resolve_encoder(model), profile=profile, estimator=options.get("estimator", "auto"), seed=seed
-    )
+    explainer = Explainer(spec, profile=profile, estimator=options.get("estimator", "auto"), seed=seed)
     explanation = explainer.explain(image, options["text"], foil=options.get("foil"), budget=options.get("evaluations"))
     assert isinstance(explanation, Explanation)
     return explanation
@@ -179,6 +183,9 @@ def _explain_decoder(
     _check_allowed(options, frozenset(options) - other, f"profile {chosen} has its own way")
     from waltz.explainer.explainer import NEW_TOKENS, Explainer
 
+    for name in TEXTS:
+        if name in options and not _read_text(options[name], name).strip():
+            raise UserError(f"--{name.replace('_', '-')}: empty (got {options[name]!r}, expected words); write a text")
     most = options.get("max_new_tokens", NEW_TOKENS)
     if most < 1:
         raise UserError(f"--max-new-tokens: too few (got {most}, expected at least 1); raise it")

@@ -11,6 +11,7 @@ import typer
 
 from waltz.cli.output import report_errors, show_error
 from waltz.core.errors import UserError
+from waltz.core.memory import check_address_space
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, VILBERT_DETECTOR_KIND
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def regions_command(
 ) -> None:
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
     with report_errors():
+        check_address_space()
         if kind not in DETECTOR_CONFIGS:
             raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}")
         complete = _detect_regions(model, kind, config, _plan_outputs(image, out))

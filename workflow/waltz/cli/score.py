@@ -11,6 +11,7 @@ import typer
 from waltz.cli.output import check_outputs, report_errors
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
+from waltz.core.memory import check_address_space
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,7 @@ def score_command(
     import numpy as np
 
     with report_errors(out):
+        check_address_space()
         if kind not in KINDS:
             raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
         check_outputs(out=out)

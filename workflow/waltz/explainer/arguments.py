@@ -63,7 +63,8 @@ def read_image_file(path: Path) -> Image.Image:
         UserError: There is no such file, or it is no image that can be read.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file; name an image")
+        fault = "is no file but a folder or device" if path.exists() else "no such file"
+        raise UserError(f"{path}: {fault}; name an image")
     source = ImageSource(
         path.parent, {path.stem: (path.name,)}, lambda _: path.stat().st_size, lambda _: path.read_bytes()
     )

@@ -27,6 +27,7 @@ def resolve_encoder(name: str) -> ModelSpec:
     Raises:
         UserError: There is no encoder of that name.
     """
+    _check_not_empty(name)
     encoders = {spec.name: spec for spec in load_registry().values() if spec.kind in list_encoder_kinds()}
     if name in encoders:
         return encoders[name]
@@ -60,6 +61,7 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     Raises:
         UserError: The name is that of a folder or hub id without a config that can be read.
     """
+    _check_not_empty(name)
     registry = load_registry()
     if name in registry:
         return registry[name] if registry[name].kind in DECODER_KINDS else None
@@ -75,6 +77,13 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     if kind is None:
         return None
     return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
+
+
+def _check_not_empty(name: str) -> None:
+    if not name.strip():
+        raise UserError(
+            f"model: empty (got {name!r}, expected a registered name, folder or hub id); see `waltz models`"
+        )
 
 
 def _detect_decoder_kind(config: Any, architectures: set[str]) -> str | None:
