@@ -39,6 +39,8 @@ ENCODER_MODULES = {
     "flava-contrastive": "flava",
     "lxmert": "lxmert",
     "lxmert-answering": "lxmert",
+    "metaclip-2": "two_towers",
+    "open-clip": "open_clip",
     "ruler": "ruler",
     "siglip": "two_towers",
     "vilbert": "vilbert",

@@ -6,7 +6,7 @@ import torch
 import transformers
 from PIL import Image
 
-from stand_ins.models.tiny_encoders import ANSWERS, BUILDERS, TEXTS
+from stand_ins.models.tiny_encoders import ANSWERS, BUILDERS, TEXTS, gemma_tokenizer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
@@ -58,7 +58,7 @@ def forward(kind, network, ids, image, tokenizer):
     """The logit of one pair by transformers' own forward pass, all inputs named as its processor names them."""
     here = torch.ones_like(ids)
     pixels = {"pixel_values": image[None]}
-    if kind in ("clip", "align"):
+    if kind in ("clip", "align", "metaclip-2"):
         return network(input_ids=ids, attention_mask=here, **pixels).logits_per_image[0]
     if kind == "siglip":
         text = tokenizer.decode(ids[0, :-1])
@@ -145,7 +145,7 @@ def test_a_network_that_prefers_a_match_scores_high(load, pictures, kind):
     assert encoder.fuse(*pair).tolist() == pytest.approx([4.0])
 
 
-@pytest.mark.parametrize("kind", ["clip", "siglip", "align", "flava-contrastive"])
+@pytest.mark.parametrize("kind", ["clip", "metaclip-2", "siglip", "align", "flava-contrastive"])
 @torch.inference_mode()
 def test_late_fusion_is_a_scaled_product_of_unit_vectors_plus_a_bias(load, pictures, kind):
     encoder = load(kind)
@@ -167,6 +167,25 @@ def test_siglips_padding_is_no_token(load):
     assert text.special == (False, False, True)
     assert encoder.probability
     assert encoder.padded_length == 14
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@torch.inference_mode()
+def test_siglip_2_reads_gemmas_tokens_padded_to_its_full_length(pictures, tmp_path, side):
+    network, _, processor = BUILDERS["siglip"]()
+    tokenizer = gemma_tokenizer(side)
+    for part in (network, tokenizer, processor):
+        part.save_pretrained(tmp_path)
+    encoder = load_encoder(ModelSpec("siglip2", kind="siglip", weights=str(tmp_path), revision="local"), CPU)
+    text = encoder.tokenize("a dog a")
+    assert text.tokens == ("a", "▁dog", "▁a", "<eos>")
+    assert text.special == (False, False, False, True)
+    assert encoder.masked_id == tokenizer.convert_tokens_to_ids("<mask>")
+    padded = tokenizer("a dog a", padding="max_length", max_length=14, return_tensors="pt")["input_ids"]
+    image = shown(encoder, pictures)[0]
+    logit = encoder.fuse(encoder.encode_text(ids_of(encoder, "a dog a")), encoder.encode_image(image[None]))
+    expected = encoder.network(input_ids=padded, pixel_values=image[None]).logits_per_image[0]
+    assert logit.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", SEEING_PIXELS)

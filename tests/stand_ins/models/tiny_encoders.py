@@ -68,6 +68,26 @@ def _siglip() -> Any:
     return transformers.SiglipModel(config), ended_tokenizer(), processor
 
 
+def _metaclip_2() -> Any:
+    text = {"vocab_size": VOCABULARY, "max_position_embeddings": 20, "eos_token_id": 1, "bos_token_id": 3, **BERT}
+    vision = {"image_size": 32, "patch_size": 8, **BERT}
+    config = transformers.MetaClip2Config(text_config=text, vision_config=vision, projection_dim=10)
+    return transformers.MetaClip2Model(config), ended_tokenizer("<s>"), _square(transformers.CLIPImageProcessor)
+
+
+def gemma_tokenizer(padding_side: str) -> Any:
+    """Gemma's tokenizer, with which SigLIP 2 reads: an end token, no start token, a mask token."""
+    pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", "a", "d", "o", "g"]
+    vocabulary = {piece: index for index, piece in enumerate([*pieces, "do", "dog", "▁a", "▁dog"])}
+    merges = [("d", "o"), ("do", "g"), ("▁", "a"), ("▁", "dog")]
+    tokenizer = transformers.GemmaTokenizer(vocab=vocabulary, merges=merges, add_bos_token=False, add_eos_token=True)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer,
+        padding_side=padding_side,
+        **{name: tokenizer.special_tokens_map[name] for name in ("pad_token", "eos_token", "unk_token", "mask_token")},
+    )
+
+
 def _align() -> Any:
     text = {"vocab_size": VOCABULARY, "max_position_embeddings": 20, **BERT}
     vision = {
@@ -166,6 +186,7 @@ def _visual_bert() -> Any:
 
 BUILDERS: dict[str, Callable[[], Any]] = {
     "clip": _clip,
+    "metaclip-2": _metaclip_2,
     "siglip": _siglip,
     "align": _align,
     "flava": _flava,

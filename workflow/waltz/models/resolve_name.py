@@ -14,7 +14,7 @@ from transformers.models.auto.modeling_auto import (
 from waltz.core.errors import UserError, get_first_line, suggest_name
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
-from waltz.models.pretrained import LoadedSpec
+from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -46,8 +46,9 @@ def resolve_encoder(name: str) -> ModelSpec:
         )
     weights, _, requested = name.partition("@")
     kind = detect_encoder_kind(weights, requested or "main")
-    config = transformers.AutoConfig.from_pretrained(weights, revision=requested or "main", trust_remote_code=False)
-    revision = config._commit_hash or requested or "main"
+    file = OPEN_CLIP_CONFIG if kind == "open-clip" else transformers.utils.CONFIG_NAME
+    path = transformers.utils.cached_file(weights, file, revision=requested or "main")
+    revision = transformers.utils.hub.extract_commit_hash(path, None) or requested or "main"
     return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
 
 
@@ -165,7 +166,12 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
     Raises:
         UserError: There is no config, or no adapter for what it says.
     """
-    config = _read_config(weights, revision)
+    try:
+        config = _read_config(weights, revision)
+    except UserError:
+        if _is_open_clip(weights, revision):
+            return "open-clip"
+        raise
     return _detect_encoder_kind(config, set(config.architectures or []), weights)
 
 
@@ -177,6 +183,15 @@ def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str
             " see docs/how-to/adding-a-model.md"
         )
     return kind
+
+
+def _is_open_clip(weights: str, revision: str) -> bool:
+    """Return whether a hub id or folder has the settings of a checkpoint of open_clip."""
+    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
+    try:
+        return bool(transformers.utils.cached_file(weights, OPEN_CLIP_CONFIG, **options))
+    except OSError:
+        return False
 
 
 def _read_config(weights: str, revision: str) -> Any:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import torch
 import transformers
 from PIL import Image
@@ -31,7 +30,7 @@ from waltz.models.networks.mplug_owl3 import (
     load_mplug_owl3,
     spell_image,
 )
-from waltz.models.pretrained import LoadedSpec
+from waltz.models.pretrained import LoadedSpec, fetch_folder
 
 MODEL_TYPE = "mplugowl3"
 """What `config.json` says."""
@@ -206,7 +205,7 @@ def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
     """
     if spec.four_bit or spec.device_map:
         raise UserError(f"models.{spec.name}: four_bit and device_map are not for mPLUG-Owl3; remove them")
-    folder = _find_folder(spec)
+    folder = fetch_folder(spec, FILES)
     file = find_checkpoint_file(replace(spec, weights=str(folder)))
     try:
         tokenizer = transformers.Qwen2Tokenizer.from_pretrained(folder)
@@ -258,16 +257,3 @@ def _append(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return keys and values of positions and of those behind them."""
     return torch.cat([before[0], after[0]], dim=2), torch.cat([before[1], after[1]], dim=2)
-
-
-def _find_folder(spec: ModelSpec) -> Path:
-    """Return the folder with the files of a model, fetched from the hub if need be."""
-    if Path(spec.weights).is_dir():
-        return Path(spec.weights)
-    try:
-        return Path(huggingface_hub.snapshot_download(spec.weights, revision=spec.revision, allow_patterns=list(FILES)))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; check the"
-            " network, or put the files into the hub cache"
-        ) from error

@@ -113,8 +113,9 @@ class LateFusionEncoder(PixelEncoder):
     def encode_text(self, ids: torch.Tensor) -> States:
         """Return text vectors of unit length."""
         if self.padded_length:
-            pad_id = self.tokenizer.pad_token_id
-            ids = torch.nn.functional.pad(ids, (0, self.padded_length - ids.shape[1]), value=pad_id)
+            count = self.padded_length - ids.shape[1]
+            sides = (count, 0) if self.tokenizer.padding_side == "left" else (0, count)
+            ids = torch.nn.functional.pad(ids, sides, value=self.tokenizer.pad_token_id)
         return (torch.nn.functional.normalize(self.compute_text_vectors(ids).float(), dim=-1),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
@@ -178,7 +179,7 @@ def load_pixel_encoder(
         tokenizer, processor = spec.processor.tokenizer, spec.processor.image_processor
     else:
         network, (tokenizer, processor) = pretrained.load_pretrained(spec, network_class, head, Processors, device.name)
-    return {**_build_common_fields(spec, device, network, tokenizer), "processor": processor}
+    return {**build_common_fields(spec, device, network, tokenizer), "processor": processor}
 
 
 def load_region_encoder(
@@ -199,7 +200,7 @@ def load_region_encoder(
     if has_no_vocabulary(tokenizer):
         tokenizer = load_bert_tokenizer(spec)
     provider = load_region_provider(spec, getattr(network.config, width_key), device.name)
-    return {**_build_common_fields(spec, device, network, tokenizer), **build_provider_fields(provider)}
+    return {**build_common_fields(spec, device, network, tokenizer), **build_provider_fields(provider)}
 
 
 def build_provider_fields(provider: RegionProvider) -> dict[str, Any]:
@@ -242,7 +243,12 @@ def has_no_vocabulary(tokenizer: Any) -> bool:
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
-def _build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
+def build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
+    """Return the fields of a `BaseEncoder`.
+
+    Raises:
+        UserError: The tokenizer has no vocabulary.
+    """
     if has_no_vocabulary(tokenizer):
         raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
     return {

@@ -1,4 +1,4 @@
-"""CLIP, SigLIP and ALIGN, two encoders whose vectors meet in one scaled dot product."""
+"""CLIP, MetaCLIP 2, SigLIP and ALIGN, two encoders whose vectors meet in one scaled dot product."""
 
 from dataclasses import dataclass
 
@@ -44,8 +44,14 @@ def load_clip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     return Clip(**fields, fallback_mask=EXCLAMATION_MARK, scale=read_scalar(network.logit_scale.exp()))
 
 
+def load_metaclip_2(spec: ModelSpec, device: Device) -> LateFusionEncoder:
+    """Load a MetaCLIP 2 by hub id or folder: CLIP's architecture with a tokenizer of many languages."""
+    fields = load_pixel_encoder(spec, device, transformers.MetaClip2Model)
+    return LateFusionEncoder(**fields, scale=read_scalar(fields["network"].logit_scale.exp()))
+
+
 def load_siglip(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a SigLIP by hub id or folder; the sigmoid of its logit is a probability.
+    """Load a SigLIP, or a SigLIP 2 of one resolution, by hub id or folder; the sigmoid of its logit is a probability.
 
     It was trained on texts padded to its full length and pools at the last position, so texts are padded; padding
     tokens are no players.
