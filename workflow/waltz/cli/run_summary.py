@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from waltz.cli.tables import choose_profile, print_headline, read_tables
+from waltz.cli.tables import choose_profile, find_tables, print_headline
 
 SHOWN_REASONS = 3
 """Skipped parts that are named with their reasons; of others the number is shown."""
@@ -20,7 +20,7 @@ def print_run_summary(study: str, skipped: Mapping[str, str], results: Path = Pa
         results: Folder of results.
     """
     folder = results / study / "reporting"
-    tables = read_tables(results, study) if any((folder / "tables").glob("*.csv")) else {}
+    tables = find_tables(results, study)
     if not any(tables.values()):
         return
     console = Console(stderr=True, highlight=False, soft_wrap=True)

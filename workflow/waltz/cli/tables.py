@@ -41,7 +41,10 @@ def tables_command(
     """List the tables that a study built and print its headline table, or print the tables that are named."""
     with report_errors():
         study = study or find_newest_study(results)
-        tables = read_tables(results, study)
+        tables = find_tables(results, study)
+        if not tables:
+            folder = results / study / "reporting" / "tables"
+            raise UserError(f"{folder} holds no tables{suggest_run(study, results)}")
         chosen = [_choose_table(name, list(tables)) for name in ids or ()]
         profile = choose_profile(profile, tables, study)
     if chosen:
@@ -51,16 +54,13 @@ def tables_command(
         print_headline(tables, profile, create_console())
 
 
-def read_tables(results: Path, study: str) -> dict[str, list[Cell]]:
-    """Return the cells of each table of a study, in the order in which tables are declared."""
+def find_tables(results: Path, study: str) -> dict[str, list[Cell]]:
+    """Return the cells of each table that a study has built, in the order in which tables are declared."""
     from waltz.reporting.tables.cells import read_cells
     from waltz.reporting.tables.declarations import TABLES
 
     folder = results / study / "reporting" / "tables"
-    tables = {name: read_cells([file]) for name in TABLES if (file := folder / f"{name}.csv").is_file()}
-    if not tables:
-        raise UserError(f"{folder} holds no tables{suggest_run(study, results)}")
-    return tables
+    return {name: read_cells([file]) for name in TABLES if (file := folder / f"{name}.csv").is_file()}
 
 
 def _choose_table(name: str, tables: Sequence[str]) -> str:
