@@ -133,6 +133,18 @@ def test_texts_of_one_image_share_its_masked_inputs(clip, picture):
     assert sum(counts) == alone
 
 
+def test_images_of_one_text_share_its_masked_texts(clip, picture):
+    explainer = Explainer(clip)
+    counts = []
+    encode = explainer.model.encode_text
+    object.__setattr__(explainer.model, "encode_text", lambda ids: counts.append(len(ids)) or encode(ids))
+    explainer.explain(picture, TEXT)
+    alone = sum(counts)
+    counts.clear()
+    explainer.explain([picture, picture.rotate(90)], TEXT)
+    assert sum(counts) <= alone
+
+
 def enumerate_values(explainer, picture, text_groups, cells, count):
     """Shapley values of groups of token positions and of regions, from the network's own logits of all coalitions."""
     encoder = explainer.model
@@ -213,6 +225,9 @@ def test_interactions_come_with_their_share(explainer, picture):
     assert 0 < explanation.joint_share < 1
     assert math.isnan(explainer.explain(picture, "dog").joint_share)
     assert "together" in "".join(explanation.lines())
+    assert explanation.plot_interactions()._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="explain with interactions=True"):
+        explainer.explain(picture, "dog").plot_interactions()
 
 
 def test_a_notebook_shows_image_heat_map_and_tokens(explainer, picture):
@@ -280,6 +295,8 @@ def test_words_and_regions_of_a_decoder(llava, picture):
     assert estimate.exact
     np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
     assert explanation.interactions.shape == (2, 2, len(estimate.value))
+    assert 0 < explanation.joint_share <= 1
+    assert len(explanation.plot_interactions().axes) == 1 + 2
 
 
 def test_regions_of_an_image_in_tiles(picture):

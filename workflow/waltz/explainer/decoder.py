@@ -72,7 +72,7 @@ from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.visible_image import render_decoder_view
 from waltz.reporting.figures import explanations
 from waltz.reporting.figures.explanations import draw_answer_and_explanation
-from waltz.reporting.figures.heatmaps import HeatmapPanel
+from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_interactions
 
 START = "(start)"
 """A start token among the pieces of a text, which has no characters."""
@@ -221,7 +221,6 @@ class DecoderExplanation:
 
     def plot(self) -> Figure:
         """Draw tokens and patches of the answer above those of the explanation, as they are and by modality."""
-        name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
         sides = [
             explanations.ExplainedText(
                 name=side_name,
@@ -236,10 +235,25 @@ class DecoderExplanation:
             )
             for side_name, side in self.outputs.items()
         ]
-        title = f"{name}, {self.settings.profile}"
+        title = self._build_title()
         if self.cc_shap_result is not None:
             title += f": {_describe_cc_shap(self.cc_shap_result)}"
         return draw_answer_and_explanation(sides, title, self.view)
+
+    def plot_interactions(self) -> Figure:
+        """Draw the image once for each text player, coloured by its interactions for the answer's first token.
+
+        Raises:
+            ValueError: Interactions were not requested, or there is no image.
+        """
+        if self.interactions is None or self.view is None or self.answer.cells is None:
+            raise ValueError("interactions: not computed; explain an image with interactions=True")
+        pairs = self.interactions[..., 0]
+        return draw_interactions(self.view, self.answer.cells, self.text.tokens or (), pairs, self._build_title())
+
+    def _build_title(self) -> str:
+        name = Path(self.model.name).name if self.model.revision in ("local", "loaded") else self.model.name
+        return f"{name}, {self.settings.profile}"
 
     def lines(self) -> Iterator[str]:
         """Yield a summary: texts, T-SHAP, and the mean ratio of each token in percent; then CC-SHAP."""

@@ -31,7 +31,7 @@ from waltz.models.encoders.coalitions import Players
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import get_players_function
 from waltz.models.visible_image import render_encoder_view
-from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps
+from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps, draw_interactions
 
 SIDES = ("caption", "foil")
 
@@ -114,8 +114,17 @@ class Explanation:
 
     def plot(self) -> Figure:
         """Draw the caption next to the foil, with values as they are and renormalised per modality."""
-        name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
-        return draw_heatmaps(self.view, self._build_panels(), f"{name}, {self.settings.profile}")
+        return draw_heatmaps(self.view, self._build_panels(), self._build_title())
+
+    def plot_interactions(self) -> Figure:
+        """Draw the image once for each text player, coloured by the interactions of its regions with that player.
+
+        Raises:
+            ValueError: Interactions were not requested.
+        """
+        if self.interactions is None:
+            raise ValueError("interactions: not computed; explain with interactions=True")
+        return draw_interactions(self.view, self.cells, self.text.tokens or (), self.interactions, self._build_title())
 
     def lines(self) -> Iterator[str]:
         """Yield a summary of each text: score, T-SHAP, and the value of each token."""
@@ -143,6 +152,10 @@ class Explanation:
 
     def _parts(self) -> list["Explanation"]:
         return [self, self.foil] if self.foil else [self]
+
+    def _build_title(self) -> str:
+        name = Path(self.model.name).name if self.model.revision in ("local", "loaded") else self.model.name
+        return f"{name}, {self.settings.profile}"
 
     def _build_panels(self) -> list[HeatmapPanel]:
         return [

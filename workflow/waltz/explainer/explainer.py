@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ from waltz.explainer.decoder import (
     explain_output,
 )
 from waltz.explainer.encoder import Explanation, explain_texts, pair_with_foil
+from waltz.explainer.text_states import TextStatesCache
 from waltz.fidelity import PROFILES, Profile, get_fidelity
 from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
 from waltz.models.decoders import load_decoder
@@ -247,8 +248,9 @@ class Explainer:
             texts.append(check_text(foil, "foil"))
         settings_of_texts = AttributionSettings(self.profile, self.estimator, budget, self.seed, standard_error)
         results: list[Explanation] = []
+        encoder = cast(Encoder, TextStatesCache(self.model)) if _is_list(image) else self.model
         for one in image if _is_list(image) else [image]:
-            own_results = self._explain_texts(one, texts, settings_of_texts, text_players, grid, interactions)
+            own_results = self._explain_texts(encoder, one, texts, settings_of_texts, text_players, grid, interactions)
             results += own_results if foil is None else [pair_with_foil(own_results)]
         return results if _is_list(image) or _is_list(text) else results[0]
 
@@ -303,6 +305,7 @@ class Explainer:
 
     def _explain_texts(
         self,
+        encoder: Encoder,
         image: ImageInput,
         texts: Sequence[str],
         settings: AttributionSettings,
@@ -310,16 +313,13 @@ class Explainer:
         grid: Any,
         interactions: bool,
     ) -> list[Explanation]:
-        assert not isinstance(self.model, Decoder)
         picture = read_image(image)
         regions = check_regions(grid, picture.size)
-        regroup = (
-            None if players == TOKEN and regions is None else _build_regroup(self.model, picture, players, regions)
-        )
+        regroup = None if players == TOKEN and regions is None else _build_regroup(encoder, picture, players, regions)
         total = settings.evaluations and settings.evaluations * len(texts)
         with self._show_progress(total) as bar:
             return explain_texts(
-                self.model, picture, texts, settings, regroup=regroup, interactions=interactions, progress=bar.update
+                encoder, picture, texts, settings, regroup=regroup, interactions=interactions, progress=bar.update
             )
 
     def _build_query(

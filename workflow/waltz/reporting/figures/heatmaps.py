@@ -119,6 +119,8 @@ SMALLEST_ORIGINAL = 0.6
 HATCH = "/////"
 COLOUR_RANGE = 0.34
 """Distance of a value of 1 from the middle of the colour map, whose ends are too dark for black letters."""
+INTERACTION_COLUMNS, MAX_INTERACTING = 4, 12
+"""Images in a row, and most images, of a figure of interactions."""
 NOTEBOOK_DPI = 110
 """Dots per inch of a figure in a notebook."""
 MAX_LABELLED_SIDE = 8
@@ -228,6 +230,43 @@ def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str 
     return figure
 
 
+def draw_interactions(
+    image: np.ndarray, cells: np.ndarray, labels: Sequence[str], pairs: np.ndarray, title: str = ""
+) -> Figure:
+    """Draw the image once for each text player, its regions coloured by their interactions with that player.
+
+    Args:
+        image: The image as the model sees it: RGB in [0, 1], of shape (height, width, 3).
+        cells: Number of the region that each pixel lies in, of shape (height, width); the number of regions where none.
+        labels: Text players; the `MAX_INTERACTING` with the largest interactions are shown, in their order.
+        pairs: Interactions, of shape (text players, regions).
+    """
+    strengths = np.abs(np.nan_to_num(pairs)).sum(axis=1)
+    shown = sorted(np.argsort(-strengths, kind="stable")[:MAX_INTERACTING].tolist())
+    peak = float(np.nan_to_num(np.abs(pairs)).max(initial=0))
+    cell = IMAGE * image.shape[1] / image.shape[0] if image.shape[1] < image.shape[0] else IMAGE
+    columns = max(1, min(INTERACTION_COLUMNS, len(shown)))
+    rows = max(1, math.ceil(len(shown) / columns))
+    width, height = columns * (cell + GAP) + GAP, TOP + rows * (IMAGE + TOP) + 0.25
+    width = max(width, WIDTH)
+    with style.context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = NotebookFigure(figsize=(width, height))
+        page = add_panel(figure, 0, 0, width, height)
+        values, factor = _format_values(pairs.ravel(), peak)
+        heading = f"{title}, interactions{factor}" if title else f"interactions{factor}"
+        write_text_at(page, GAP, height - 0.16, heading, fontsize=fit_title(heading, width), va="top")
+        for place, player in enumerate(shown):
+            row, column = divmod(place, columns)
+            left, top = GAP + column * (cell + GAP), height - TOP - row * (IMAGE + TOP) - 0.3
+            own_labels = values[player * pairs.shape[1] : (player + 1) * pairs.shape[1]]
+            layer = Layer("", True, np.zeros(0), pairs[player] / (peak or 1), [], own_labels)
+            write_text_at(page, left, top + 0.04, _fit_label(labels[player], cell)[0], va="bottom", fontsize=FONT_SIZE)
+            draw_image(figure, left, top, image, cells, layer, cell)
+        draw_legend(page, GAP, 0.12)
+    return figure
+
+
 def fit_title(title: str, width: float) -> float:
     """Return the font size at which a title fits a page of this width in inches, at most 11 points."""
     return min(11.0, 11.0 * (width - 2 * GAP) / max(1e-9, len(title) * TITLE_LETTER))
@@ -263,10 +302,18 @@ def draw_original(figure: Figure, left: float, top: float, room: float, image: n
         panel.set(xlim=(0, wide), ylim=(high, 0))
 
 
-def draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells: np.ndarray, layer: Layer) -> float:
-    """Draw the image in grey with each patch in its colour, and return its width in inches."""
+def draw_image(
+    figure: Figure,
+    left: float,
+    top: float,
+    image: np.ndarray,
+    cells: np.ndarray,
+    layer: Layer,
+    room: float = WIDTH,
+) -> float:
+    """Draw the image in grey with each patch in its colour, at most `room` inches wide, and return its width."""
     high, wide = image.shape[:2]
-    scale = min(IMAGE / high, WIDTH / wide)
+    scale = min(IMAGE / high, room / wide)
     panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
     panel.imshow(colour_image(image, cells, layer), extent=(0, wide, high, 0), aspect="auto")
     panel.set(xlim=(0, wide), ylim=(high, 0))
