@@ -64,6 +64,7 @@ from waltz.explainer.values import (
     describe_share,
     list_rows,
     name_image_players,
+    shorten_model_name,
 )
 from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, ignore_progress
@@ -252,8 +253,7 @@ class DecoderExplanation:
         return draw_interactions(self.view, self.answer.cells, self.text.tokens or (), pairs, self._build_title())
 
     def _build_title(self) -> str:
-        name = Path(self.model.name).name if self.model.revision in ("local", "loaded") else self.model.name
-        return f"{name}, {self.settings.profile}"
+        return f"{shorten_model_name(self.model)}, {self.settings.profile}"
 
     def lines(self) -> Iterator[str]:
         """Yield a summary: texts, T-SHAP, and the mean ratio of each token in percent; then CC-SHAP."""
@@ -274,7 +274,7 @@ class DecoderExplanation:
 
     def __repr__(self) -> str:
         """Return at most five lines: the model, then answer and explanation with T-SHAP, then CC-SHAP."""
-        lines = [f"Explanation by {self.model.name}, {self.settings.profile}"]
+        lines = [f"Explanation by {self._build_title()}"]
         for name, side in self.outputs.items():
             text = " ".join(side.generated_text.split())
             lines.append(f"  {name}: {text[:80]}; {_describe_t_shap(side.attribution.t_shap)}")

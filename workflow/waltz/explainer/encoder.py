@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from waltz.explainer.values import (
     describe_share,
     list_rows,
     name_image_players,
+    shorten_model_name,
 )
 from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, ignore_progress
@@ -141,7 +141,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         """Return at most five lines: the model, then each text with its score and T-SHAP."""
-        lines = [f"Explanation by {self.model.name}, {self.settings.profile}"]
+        lines = [f"Explanation by {self._build_title()}"]
         for part in self._parts():
             lines += [f"  {_shorten(part.caption)}", f"    {part._describe_score()}"]
         return "\n".join(lines)
@@ -154,8 +154,7 @@ class Explanation:
         return [self, self.foil] if self.foil else [self]
 
     def _build_title(self) -> str:
-        name = Path(self.model.name).name if self.model.revision in ("local", "loaded") else self.model.name
-        return f"{name}, {self.settings.profile}"
+        return f"{shorten_model_name(self.model)}, {self.settings.profile}"
 
     def _build_panels(self) -> list[HeatmapPanel]:
         return [

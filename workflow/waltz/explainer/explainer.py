@@ -46,6 +46,7 @@ from waltz.explainer.decoder import (
 )
 from waltz.explainer.encoder import Explanation, explain_texts, pair_with_foil
 from waltz.explainer.text_states import TextStatesCache
+from waltz.explainer.values import shorten_model_name
 from waltz.fidelity import PROFILES, Profile, get_fidelity
 from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
 from waltz.models.decoders import load_decoder
@@ -393,7 +394,12 @@ class Explainer:
         if shown is None:
             shown = sys.stderr.isatty() or "ipykernel" in sys.modules
         with tqdm(
-            total=total, unit=" evaluations", desc=self.spec.name, disable=not shown, leave=False, delay=PROGRESS_DELAY
+            total=total,
+            unit=" evaluations",
+            desc=shorten_model_name(self.spec),
+            disable=not shown,
+            leave=False,
+            delay=PROGRESS_DELAY,
         ) as bar:
             yield bar
 

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from waltz.core.text_diff import Span
+from waltz.model_registry import ModelSpec
 
 
 class PlayerValues(np.ndarray):
@@ -84,6 +86,11 @@ def list_rows(text: PlayerValues, image: PlayerValues, names: Sequence[str], **c
         numbered = common | ({"output": output} if text.ndim > 1 else {})
         for (modality, player, place), value in zip(places, values[:, output], strict=True):
             yield {**numbered, "modality": modality, "player": player, "phi": float(value), **place}
+
+
+def shorten_model_name(spec: ModelSpec) -> str:
+    """Return the name of a model, of a folder its last part."""
+    return Path(spec.name).name if spec.revision in ("local", "loaded") else spec.name
 
 
 def describe_share(name: str, value: float, error: float = math.nan, reason: str | None = None) -> str:

@@ -121,7 +121,7 @@ COLOUR_RANGE = 0.34
 """Distance of a value of 1 from the middle of the colour map, whose ends are too dark for black letters."""
 INTERACTION_COLUMNS, MAX_INTERACTING = 4, 12
 """Images in a row, and most images, of a figure of interactions."""
-NOTEBOOK_DPI = 110
+NOTEBOOK_DPI = 80
 """Dots per inch of a figure in a notebook."""
 MAX_LABELLED_SIDE = 8
 """Largest number of patches a side whose values are written into them."""
