@@ -147,7 +147,7 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        headings = [f"{_shorten(part.caption)}: {part._describe_score()}" for part in self._parts()]
+        headings = [f"{_shorten(part.caption)} ({part._describe_score()})" for part in self._parts()]
         return render_panels(self.view, self._build_panels(), headings)
 
     def _parts(self) -> list["Explanation"]:
