@@ -1,5 +1,6 @@
 """Loaded and refused checkpoints in transformers format."""
 
+import json
 import logging
 
 import pytest
@@ -10,6 +11,7 @@ import transformers
 from stand_ins.models.tiny_encoders import BERT, VOCABULARY, bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
+from waltz.models import implied_size
 from waltz.models.pretrained import is_network_weight, load_pretrained
 
 CONFIG = transformers.BertConfig(vocab_size=VOCABULARY, max_position_embeddings=20, **BERT)
@@ -98,6 +100,110 @@ def test_a_truncated_checkpoint_is_refused_in_one_line(folder, name):
         (folder / name).write_bytes(content[:size])
         with pytest.raises(UserError, match=r"models\.mine: cannot load [^\n]*$"):
             loaded(folder)
+
+
+def change_settings(folder, name, **changes):
+    settings = json.loads((folder / name).read_text(encoding="utf-8")) | changes
+    (folder / name).write_text(json.dumps(settings), encoding="utf-8")
+
+
+DAMAGE = {
+    "no JSON": (lambda folder: (folder / "tokenizer.json").write_text('{"a":'), r"tokenizer\.json: no JSON: Expecting"),
+    "bytes": (
+        lambda folder: (folder / "tokenizer.json").write_bytes(b"\xb5\xff"),
+        r"tokenizer\.json: no JSON: 'utf-8'",
+    ),
+    "a list": (
+        lambda folder: (folder / "tokenizer_config.json").write_text("[]"),
+        r"tokenizer_config\.json: no JSON object \(got list\)",
+    ),
+    "deep": (lambda folder: (folder / "config.json").write_text("[" * 9000 + "]" * 9000), r"config\.json: no JSON: "),
+    "another tokenizer": (
+        lambda folder: (folder / "tokenizer.json").write_text('{"a": 1}'),
+        "tokenizer or processor: ",
+    ),
+    "heads": (lambda folder: change_settings(folder, "config.json", num_attention_heads=0), r"config\.json: "),
+    "width": (
+        lambda folder: change_settings(folder, "config.json", hidden_size="many"),
+        r"config\.json: StrictDataclassFieldValidationError: .*hidden_size.* expected int, got str",
+    ),
+    "activation": (lambda folder: change_settings(folder, "config.json", hidden_act="no"), r"config\.json: KeyError: "),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_settings_are_one_line_with_folder_and_file(folder, damage):
+    change, expected = DAMAGE[damage]
+    change(folder)
+    message = rf"^models\.mine: cannot load {folder} at local: {expected}[^\n]*; check the files, or copy [^\n]*$"
+    with pytest.raises(UserError, match=message):
+        loaded(folder)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"num_hidden_layers": 10_000}, {"vocab_size": 10**12}, {"intermediate_size": 10**11}], ids=str
+)
+def test_a_config_of_more_parameters_than_the_weights_hold_is_refused_before_they_are_loaded(
+    folder, changes, monkeypatch
+):
+    change_settings(folder, "config.json", **changes)
+    monkeypatch.setattr(transformers.BertForMaskedLM, "from_pretrained", pytest.fail)
+    with pytest.raises(UserError, match=r"config\.json describes [\d,]+ parameters, more than its weights can hold"):
+        loaded(folder)
+
+
+def test_a_config_that_needs_more_memory_than_there_is_is_refused(folder, monkeypatch):
+    count = sum(parameter.numel() for parameter in transformers.BertForMaskedLM(CONFIG).parameters())
+    monkeypatch.setattr(implied_size, "count_usable_bytes", lambda: 4 * count - 1)
+    with pytest.raises(UserError, match=rf"config\.json describes {count:,} parameters, which need 0\.0 GB"):
+        loaded(folder)
+    monkeypatch.setattr(implied_size, "count_usable_bytes", lambda: 4 * count)
+    loaded(folder)
+
+
+FALCON_40B = transformers.FalconConfig(
+    hidden_size=8192,
+    num_hidden_layers=60,
+    num_attention_heads=128,
+    num_kv_heads=8,
+    new_decoder_architecture=True,
+    vocab_size=65024,
+)
+
+
+@pytest.mark.parametrize(
+    ("network_class", "config"),
+    [
+        (transformers.BertForMaskedLM, CONFIG),
+        (transformers.CLIPModel, transformers.CLIPConfig()),
+        (transformers.LxmertForPreTraining, transformers.LxmertConfig()),
+        (transformers.AutoModelForImageTextToText, transformers.LlavaConfig()),
+        (transformers.AutoModelForSequenceClassification, transformers.AlbertConfig()),
+        (transformers.AutoModelForCausalLM, FALCON_40B),
+    ],
+    ids=["bert", "clip", "lxmert", "llava", "albert", "falcon"],
+)
+def test_parameters_are_counted_without_building_all_layers(network_class, config):
+    with torch.device("meta"):
+        network = getattr(network_class, "from_config", network_class)(config)
+    assert implied_size.count_parameters(network_class, config) == sum(p.numel() for p in network.parameters())
+
+
+def test_falcon_40b_fits_a_large_machine(tmp_path, monkeypatch):
+    FALCON_40B.save_pretrained(tmp_path)
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(83_000_000_000)  # sparse
+    spec = ModelSpec("falcon", weights=str(tmp_path), revision="local", dtype="bfloat16")
+
+    def check(memory, gpus):
+        monkeypatch.setattr(implied_size, "count_usable_bytes", lambda: memory)
+        monkeypatch.setattr(implied_size, "_count_gpu_bytes", lambda: gpus)
+        implied_size.check_implied_size(spec, transformers.AutoModelForCausalLM, str(tmp_path), {})
+
+    check(memory=256_000_000_000, gpus=0)
+    check(memory=64_000_000_000, gpus=160_000_000_000)
+    with pytest.raises(UserError, match=r"which need 82\.6 GB \(got 64\.0 GB of memory\)"):
+        check(memory=64_000_000_000, gpus=0)
 
 
 def test_a_file_is_no_folder_in_transformers_format(folder):

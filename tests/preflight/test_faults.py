@@ -206,7 +206,7 @@ def test_a_checkpoint_of_other_keys_or_shapes_is_named(tmp_path, change, finding
     [
         ("config.json", b"{", "config.json"),
         ("config.json", b'{"model_type": "gpt7"}', "gpt7"),
-        ("tokenizer.json", b"[]", "cannot be loaded"),
+        ("tokenizer.json", b"[]", "tokenizer.json: no JSON object"),
         ("model.safetensors", struct.pack("<Q", 9) + b"no header", "model.safetensors: is no checkpoint"),
     ],
 )

@@ -146,7 +146,8 @@ class Explainer:
         own_device = _choose_device(self.spec, device)
         if own_device is None:
             own_device = self._lease.enter_context(lease_device(self.spec.gpus, torch.get_num_threads()))
-        self.model: Encoder | Decoder = _load(self.spec, own_device)
+        load = load_decoder if self.spec.kind in DECODER_KINDS else load_encoder
+        self.model: Encoder | Decoder = load(self.spec, own_device)
 
     def __repr__(self) -> str:
         """Return the model's name, kind, device and profile."""
@@ -441,21 +442,6 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
         return Device(str(torch.device(device)), threads, "named by the user")
     except RuntimeError as error:
         raise ValueError(f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'") from error
-
-
-def _load(spec: ModelSpec, device: Device) -> Encoder | Decoder:
-    """Load a model; whatever its files make transformers raise is one line.
-
-    Raises:
-        UserError: It cannot be loaded.
-    """
-    try:
-        return load_decoder(spec, device) if spec.kind in DECODER_KINDS else load_encoder(spec, device)
-    except UserError:
-        raise
-    except Exception as error:
-        first_line = (str(error).strip().splitlines() or [""])[0]
-        raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
 
 
 def _build_regroup(

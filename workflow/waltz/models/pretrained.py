@@ -3,10 +3,11 @@
 import contextlib
 import copy
 import io
+import json
 import logging
 import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.packages import fetch_package_weights
 from waltz.model_registry import PACKAGE_PREFIX, ModelSpec, get_package_folder, is_packaged
 from waltz.models.checkpoint_file import format_keys, is_allowed
+from waltz.models.implied_size import check_implied_size
 
 META = "meta"
 """The device of tensors that have a shape and no values."""
@@ -37,14 +39,14 @@ TOKENIZER_FILE = "tokenizer.json"
 COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
-"""Errors for files that are absent or no complete checkpoints."""
+"""Errors for files that are absent or no complete checkpoints, whose messages need no type."""
 TORCHVISION = "torchvision"
 """The package that processors of videos need, also for models that are given images only."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
 REMOTE_CODE = "trust_remote_code"
 """Text of the ValueError for a repository whose own code would have to run."""
-ZIP_READER = "PytorchStreamReader"
-"""Text of a RuntimeError for a broken checkpoint."""
+SETTINGS_FILES = ("config.json", TOKENIZER_FILE)
+"""Endings of the names of files that hold a JSON object."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,39 +101,81 @@ def load_pretrained(
             " could change; name one under revision"
         )
     options["trust_remote_code"] = spec.trust_remote_code  # transformers asks on standard input where it is not said
+    if not (device == META or spec.trust_remote_code or "gguf_file" in options):  # code and GGUF files know their own
+        with report_faults(spec, MODEL_CONFIG):
+            check_implied_size(spec, network_class, source, options)
+    # redirected: progress bars of GGUF loading, which no setting disables
+    with report_faults(spec, "tokenizer or processor"), contextlib.redirect_stderr(io.StringIO()):
+        processor = _restore_llama_spaces(processor_class.from_pretrained(source, **options), source, options)
+    with report_faults(spec, "weights"), contextlib.redirect_stderr(io.StringIO()):
+        network, report = network_class.from_pretrained(
+            source,
+            dtype=getattr(torch, spec.dtype),
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # reported, and refused below
+            **options,
+            **network_options,
+        )
+    _check_loading_report(spec, network, report, head)
+    return network, processor
+
+
+@contextlib.contextmanager
+def report_faults(spec: ModelSpec, part: str = "") -> Iterator[None]:
+    """Turn whatever a model's files make its loader raise into one line; the traceback goes to the job's log.
+
+    Args:
+        part: What is loaded, if it is known.
+    Raises:
+        UserError: The block raised an exception, other than for memory that is full.
+    """
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # progress bars of GGUF loading, which no setting disables
-            processor = _restore_llama_spaces(processor_class.from_pretrained(source, **options), source, options)
-            network, report = network_class.from_pretrained(
-                source,
-                dtype=getattr(torch, spec.dtype),
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # reported, and refused below
-                **options,
-                **network_options,
-            )
+        yield
+    except (UserError, MemoryError, torch.OutOfMemoryError):
+        raise
     except ImportError as error:
         advice = "run: pip install 'waltz[vision]'" if TORCHVISION in str(error).lower() else "install it"
         fault = get_first_line(error).partition(". ")[0]  # instructions follow, in several lines
         raise UserError(f"models.{spec.name}: cannot load {spec.weights}: {fault}; {advice}") from error
-    except (*LOADING_ERRORS, RuntimeError) as error:
-        if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
-            raise
+    except Exception as error:  # damaged settings can raise anything
         if REMOTE_CODE in str(error):
             raise UserError(
                 f"models.{spec.name}: {spec.weights} comes with Python code of its own, which was not run; read it, and"
                 f" set models.{spec.name}.trust_remote_code to true if you trust it at {spec.revision}"
             ) from error
+        log.info("%s cannot be loaded", spec.weights, exc_info=True)
         advice = (
             "check the files, or copy the folder again"
             if Path(spec.weights).exists()
             else "check the network, or put the files into the hub cache"
         )
+        fault = describe_fault(error, spec.weights, part)
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; {advice}"
+            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {fault}; {advice}"
         ) from error
-    _check_loading_report(spec, network, report, head)
-    return network, processor
+
+
+def describe_fault(error: Exception, folder: str, part: str = "") -> str:
+    """Return in one line why a model cannot be loaded, after the damaged file where one is found.
+
+    Args:
+        folder: Its folder; the files of a hub id are not looked at.
+        part: What was loaded, for the case that no file is found.
+    """
+    for file in sorted(Path(folder).glob("*.json")):
+        if file.name.endswith(SETTINGS_FILES):
+            try:
+                content = json.loads(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError, RecursionError) as fault:
+                return f"{file.name}: no JSON: {get_first_line(fault)}"
+            if not isinstance(content, dict):
+                return f"{file.name}: no JSON object (got {type(content).__name__})"
+    reason = get_first_line(error)
+    if reason.endswith(":"):
+        reason = " ".join(str(error).split())
+    if not isinstance(error, LOADING_ERRORS):
+        reason = f"{type(error).__name__}: {reason}"
+    return f"{part}: {reason}" if part else reason
 
 
 def share_weights(network: Any) -> Any:

@@ -11,10 +11,11 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from waltz.core.errors import UserError, get_first_line, suggest_name
+from waltz.core.errors import UserError, suggest_name
+from waltz.core.files.archives import MODEL_CONFIG
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
-from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec
+from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -146,7 +147,7 @@ def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
     """
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(weights, trust_remote_code=False, **options)
-    except (OSError, ValueError):
+    except Exception:  # a damaged tokenizer can raise anything
         return ""
     return _choose_masked_token(tokenizer)
 
@@ -204,7 +205,7 @@ def _read_config(weights: str, revision: str) -> Any:
     options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
     try:
         return transformers.AutoConfig.from_pretrained(weights, trust_remote_code=False, **options)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a damaged config can raise anything
         hint = suggest_name(weights, load_registry())
-        fault = f"{weights}: no config of a model can be read{hint}: {get_first_line(error)}"
+        fault = f"{weights}: no config of a model can be read{hint}: {describe_fault(error, weights, MODEL_CONFIG)}"
         raise UserError(f"{fault}; check the name, see `waltz models`") from None

@@ -17,13 +17,15 @@ def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
         UserError: The model is no decoder, its weights cannot be had, or its family is not known.
     """
     from waltz.models.decoders import language_model, mplug_owl3, vision_loading
+    from waltz.models.pretrained import report_faults
 
     if spec.kind not in DECODER_KINDS:
         raise UserError(
             f"models.{spec.name}: kind {spec.kind!r} is no decoder; decoders are {', '.join(DECODER_KINDS)}"
         )
-    if spec.kind == "text":
-        return language_model.load(spec, device)
-    if mplug_owl3.is_mplug_owl3(spec):
-        return mplug_owl3.load(spec, device)
-    return vision_loading.load(spec, device)
+    with report_faults(spec):
+        if spec.kind == "text":
+            return language_model.load(spec, device)
+        if mplug_owl3.is_mplug_owl3(spec):
+            return mplug_owl3.load(spec, device)
+        return vision_loading.load(spec, device)

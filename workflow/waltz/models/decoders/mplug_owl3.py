@@ -192,9 +192,9 @@ def is_mplug_owl3(spec: ModelSpec) -> bool:
     options = {} if Path(spec.weights).is_dir() else {"revision": spec.revision}
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(spec.weights, **options)
-    except (OSError, ValueError):
+    except Exception:  # a damaged config can raise anything
         return False
-    return bool(config.get("model_type") == MODEL_TYPE)
+    return isinstance(config, dict) and config.get("model_type") == MODEL_TYPE
 
 
 def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
@@ -209,7 +209,7 @@ def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
     file = find_checkpoint_file(replace(spec, weights=str(folder)))
     try:
         tokenizer = transformers.Qwen2Tokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # damaged files can raise anything
         raise UserError(
             f"models.{spec.name}: {folder}: no tokenizer: {get_first_line(error)}; copy it again"
         ) from error

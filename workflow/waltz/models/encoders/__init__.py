@@ -6,6 +6,7 @@ from typing import cast
 from waltz.core.devices import Device
 from waltz.model_registry import ModelSpec, get_encoder_module
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.pretrained import report_faults
 
 
 def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
@@ -15,4 +16,5 @@ def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
     load = getattr(importlib.import_module(get_encoder_module(spec.kind)), f"load_{spec.kind.replace('-', '_')}")
-    return cast(Encoder, load(spec, device))
+    with report_faults(spec):
+        return cast(Encoder, load(spec, device))

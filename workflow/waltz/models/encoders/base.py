@@ -19,6 +19,8 @@ from waltz.models.regions import DetectedRegions, ImageOrRegions, RegionProvider
 
 BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
 """Tokenizer for checkpoints without one, such as the published ones of ALBEF, ViLBERT and VisualBERT."""
+TRIAL_IMAGE = Image.new("RGB", (64, 48))
+"""Image by which damaged values of a processor are found before weights are read."""
 PACKING_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
 """Operations of PyTorch that `PackedLinear` needs."""
 
@@ -167,6 +169,7 @@ def load_pixel_encoder(
         @staticmethod
         def from_pretrained(source: str, **options: Any) -> tuple[Any, Any]:
             images = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options)
+            images(images=[TRIAL_IMAGE], return_tensors="pt")  # a damaged value is found here
             return tokenizer_class.from_pretrained(source, **options), images
 
     if isinstance(spec, pretrained.LoadedSpec):
@@ -228,7 +231,7 @@ def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
     tokenizer_class = transformers.BertTokenizer if own_files == ["vocab.txt"] else transformers.AutoTokenizer
     try:
         tokenizer = tokenizer_class.from_pretrained(source, trust_remote_code=False, **options)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # damaged files can raise anything
         raise UserError(
             f"models.{spec.name}: cannot load the tokenizer {source}: {get_first_line(error)}; check the network,"
             f" or copy the files of {BERT_TOKENIZER} next to the weights"

@@ -24,7 +24,7 @@ from waltz.core.errors import get_first_line
 from waltz.core.files import result_cache
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import Tokens, run_in_halves
-from waltz.models.pretrained import TextModel, get_causal_window, load_pretrained
+from waltz.models.pretrained import TextModel, get_causal_window, load_pretrained, report_faults
 
 log = logging.getLogger(__name__)
 PROBE_SEQUENCES = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
@@ -149,7 +149,8 @@ def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
     network, tokenizer = load_pretrained(spec, transformers.AutoModelForCausalLM)
-    return wrap_causal_model(spec, network, tokenizer, device.name)
+    with report_faults(spec):
+        return wrap_causal_model(spec, network, tokenizer, device.name)
 
 
 def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> CausalModel:

@@ -15,7 +15,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import ProgressCallback, Tokens, compute_in_batches, ignore_progress
-from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained
+from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained, report_faults
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,8 @@ def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
     network, tokenizer = load_pretrained(
         spec, transformers.AutoModelForSequenceClassification, "classification head", device=device.name
     )
-    return wrap_classifier(spec, network, tokenizer, device.name)
+    with report_faults(spec):
+        return wrap_classifier(spec, network, tokenizer, device.name)
 
 
 def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> Classifier:

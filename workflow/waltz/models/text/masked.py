@@ -19,7 +19,7 @@ from waltz.core.files.archives import MODEL_CONFIG, extract_member
 from waltz.core.files.atomic import replace_folder
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import ProgressCallback, Tokens, compute_in_batches, ignore_progress
-from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained
+from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained, report_faults
 
 Scale = Literal["logit", "log_softmax"]
 """A token's score: the logit as the network gives it, or its logarithmic probability in nats."""
@@ -70,7 +70,8 @@ def load_masked_model(spec: ModelSpec, device: Device) -> MaskedModel:
         UserError: The weights cannot be had, or lack parameters, such as those of the masked-LM head.
     """
     network, tokenizer = load_pretrained(spec, transformers.AutoModelForMaskedLM, "masked-LM head", device=device.name)
-    return wrap_masked_model(spec, network, tokenizer, device.name)
+    with report_faults(spec):
+        return wrap_masked_model(spec, network, tokenizer, device.name)
 
 
 def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> MaskedModel:

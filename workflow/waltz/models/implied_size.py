@@ -1,0 +1,92 @@
+"""Number of parameters that a config implies, compared with memory and weights before anything is allocated."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.core.errors import UserError
+from waltz.core.memory import GB, count_usable_bytes
+from waltz.model_registry import DTYPE_BYTES, ModelSpec
+from waltz.models.checkpoint_file import SUFFIXES
+
+DEPTH = "num_hidden_layers"
+FOUR_BIT_BYTES = 0.5
+BITS_PER_BYTE = 8
+
+
+def check_implied_size(spec: ModelSpec, network_class: Any, source: str, options: dict[str, Any]) -> None:
+    """Refuse a config whose parameters fit neither the memory of this machine nor the weights of its folder.
+
+    The bound of the weights is one bit for each parameter, below any quantisation; how well keys and shapes fit is
+    compared when they are loaded.
+
+    Args:
+        network_class: A transformers class, or one of its `AutoModelFor...` classes.
+        source: Folder or hub id.
+        options: Arguments of `from_pretrained`.
+    Raises:
+        UserError: Memory or weights are too small.
+    """
+    config_class = getattr(network_class, "config_class", None) or transformers.AutoConfig
+    parameters = count_parameters(network_class, config_class.from_pretrained(source, **options))
+    needed = parameters * (FOUR_BIT_BYTES if spec.four_bit else DTYPE_BYTES[spec.dtype])
+    described = f"models.{spec.name}: cannot load {spec.weights}: config.json describes {parameters:,} parameters"
+    stored = sum(file.stat().st_size for file in Path(source).glob("*") if file.suffix in SUFFIXES)
+    if stored and parameters > BITS_PER_BYTE * stored:
+        raise UserError(
+            f"{described}, more than its weights can hold (got {stored:,} bytes); correct config.json, or copy the"
+            " folder again"
+        )
+    usable = count_usable_bytes()
+    if needed > usable and needed > usable + _count_gpu_bytes():
+        raise UserError(
+            f"{described}, which need {needed / GB:.1f} GB (got {usable / GB:.1f} GB of memory); correct config.json,"
+            " or run it on a larger machine"
+        )
+
+
+def count_parameters(network_class: Any, config: Any) -> int:
+    """Return the number of parameters of a network of this config, of which no layer is built more than twice.
+
+    The layers of a text or image encoder are taken to be alike. Nothing is allocated.
+    """
+    depths = [getattr(part, DEPTH) for part in _list_deep_parts(config)]
+    lowest = [min(depth, 1) for depth in depths]
+    least = _count_with_depths(network_class, config, lowest)
+    total = least
+    for index, depth in enumerate(depths):
+        if depth > 1:
+            deeper = [*lowest[:index], 2, *lowest[index + 1 :]]
+            total += (depth - 1) * (_count_with_depths(network_class, config, deeper) - least)
+    return total
+
+
+def _count_with_depths(network_class: Any, config: Any, depths: list[int]) -> int:
+    """Return the number of parameters with other numbers of layers."""
+    shallow = copy.deepcopy(config)
+    for part, depth in zip(_list_deep_parts(shallow), depths, strict=True):
+        setattr(part, DEPTH, depth)
+    with torch.device("meta"):
+        if hasattr(network_class, "from_config"):
+            network = network_class.from_config(shallow, trust_remote_code=False)
+        else:
+            network = network_class(shallow)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def _list_deep_parts(config: Any) -> list[Any]:
+    """Return those of a config and the configs inside it that have a number of layers."""
+    names = getattr(config, "sub_configs", {})
+    inside = [part for name in names if (part := getattr(config, name, None)) is not None]
+    own = [config] if isinstance(getattr(config, DEPTH, None), int) else []
+    return own + [deep for part in inside for deep in _list_deep_parts(part)]
+
+
+def _count_gpu_bytes() -> int:
+    """Return the memory of all GPUs that this process sees."""
+    if not torch.cuda.is_available():
+        return 0
+    return sum(torch.cuda.get_device_properties(index).total_memory for index in range(torch.cuda.device_count()))
