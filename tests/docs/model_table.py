@@ -45,6 +45,8 @@ OUTPUTS = {
     "detector": ("own: `models/networks/detector`", "regions"),
     "vilbert-detector": ("own: `models/networks/vilbert_detector`", "regions"),
     "clip": ("`CLIPModel`", "scaled cosine"),
+    "metaclip-2": ("`MetaClip2Model`", "scaled cosine"),
+    "open-clip": ("`CLIPModel`", "scaled cosine"),
     "align": ("`AlignModel`", "scaled cosine"),
     "siglip": ("`SiglipModel`", "p(match), sigmoid"),
     "flava": ("`FlavaForPreTraining`", MATCH_PROBABILITY),
