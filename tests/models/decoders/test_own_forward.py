@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+import waltz
 from stand_ins.models import tiny_families
 from stand_ins.models.tiny_decoders import spec
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
@@ -87,6 +88,14 @@ def test_a_family_is_read_with_embeddings_of_the_image_if_they_suffice(family, d
     lines = [record.getMessage() for record in caplog.records if "own forward pass" in record.getMessage()]
     assert len(lines) == is_own
     assert ("own forward pass" in decoders[family].forward_pass) == is_own
+
+
+def test_an_explanation_of_a_loaded_model_says_how_it_was_read():
+    network, processor = tiny_families.build("mllama")
+    processor.chat_template = tiny_families.build_chat_template(processor.image_token)
+    explanation = waltz.Explainer(network, processor).explain(photo(), question="is it a dog ?", labels=["A", "B"])
+    assert explanation.record()["forward_pass"] == "the model's own forward pass for each row"
+    assert 0 < explanation.t_shap < 1
 
 
 @pytest.mark.parametrize("decoder", FAMILIES, indirect=True)

@@ -311,3 +311,12 @@ def build(family: str) -> tuple[Any, Any]:
     """The network of a family, with random weights, and its processor."""
     network, processor = FAMILIES[family]()
     return random(network), processor
+
+
+def build_chat_template(placeholder: str) -> str:
+    """A chat template of parts, as processors have it."""
+    return (
+        "{% for message in messages %}{{ message.role.upper() }} : {% for part in message.content %}"
+        f"{{% if part.type == 'image' %}}{placeholder} {{% else %}}{{{{ part.text }}}}{{% endif %}}"
+        "{% endfor %} {% endfor %}{% if add_generation_prompt %}ASSISTANT :{% endif %}"
+    )

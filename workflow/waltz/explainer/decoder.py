@@ -143,6 +143,7 @@ class DecoderExplanation:
         explanation: The explanation, or None.
         cc_shap_result: CC-SHAP with its error and companions; None without an explanation.
         view: The image as the model sees it, RGB in [0, 1] of shape (height, width, 3); None without an image.
+        forward_pass: How the network was read, as `Decoder.forward_pass`.
     """
 
     model: ModelSpec
@@ -153,6 +154,7 @@ class DecoderExplanation:
     explanation: ExplainedOutput | None
     cc_shap_result: CCShap | None
     view: np.ndarray | None
+    forward_pass: str
 
     @property
     def outputs(self) -> dict[str, ExplainedOutput]:
@@ -205,6 +207,7 @@ class DecoderExplanation:
             "model": self.model.name,
             "revision": self.model.revision,
             "profile": self.settings.profile,
+            "forward_pass": self.forward_pass,
             "seed": self.settings.seed,
             "question": self.question,
             "label": self.label,
@@ -517,7 +520,9 @@ def explain_output(
         text = decoder.decode_text(attribution.game.targets)
         outputs.append(ExplainedOutput(text, attribution, own_shared, cells))
     explanation = outputs[1] if len(outputs) == 2 else None
-    return DecoderExplanation(decoder.spec, settings, question, label, outputs[0], explanation, cc_shap, view)
+    return DecoderExplanation(
+        decoder.spec, settings, question, label, outputs[0], explanation, cc_shap, view, decoder.forward_pass
+    )
 
 
 def _build_regroup(
