@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +12,15 @@ import transformers
 from PIL import Image
 
 import waltz
-from stand_ins.models import tiny_clip, tiny_decoders, tiny_encoders
+from stand_ins.models import tiny_clip, tiny_decoders, tiny_encoders, tiny_families
 from waltz import Explainer
 from waltz.attribution.mm_shap import attribute_texts
+from waltz.attribution.own_players import group_text_players
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.resolve_name import resolve_encoder
 
 CPU = Device("cpu", 1, "")
@@ -217,6 +220,55 @@ def test_published_players_can_be_grouped(clip, picture):
     assert explanation.text.tokens == ("<|startoftext|>", "a", "dogs", "sees", "<|endoftext|>")
     assert explanation.text[0] == explanation.text[-1] == 0
     assert (np.abs(explanation.text[1:-1]) > 0).all()
+
+
+def test_a_token_that_is_never_masked_takes_no_part_in_a_word(explainer, picture):
+    encoder = explainer.model
+    text = encoder.tokenize("a dogs sees")
+    players = build_equations_players(encoder, text, encoder.prepare_image(picture))
+    fixed = players.always_visible.copy()
+    fixed[2] = True  # the second token of dogs
+    grouped = group_text_players(replace(players, always_visible=fixed), "a dogs sees", text.spans, "word")
+    assert [len(positions) for positions in players.list_positions()][:4] == [1] * 4
+    assert grouped.words == 3
+    masked = grouped.mask_text(np.zeros((1, 3), dtype=bool))[0].tolist()
+    assert [token == encoder.masked_id for token in masked] == [
+        False,
+        True,
+        True,
+        False,
+        *[True] * (len(masked) - 5),
+        False,
+    ]
+
+
+FAMILIES = {"qwen2.5-vl": False, "internvl": False, "mllama": True}
+"""Whether a family is read by its own forward pass for each coalition."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loaded_decoders_of_other_families(family, picture):
+    network, processor = tiny_families.build(family)
+    processor.chat_template = TEMPLATE.replace("<image>", processor.image_token)
+    halves = np.zeros((2, 47, 61), dtype=bool)
+    halves[0, :, :30], halves[1, :, 30:] = True, True
+    explainer = Explainer(network.eval(), processor)
+    explanation = explainer.explain(
+        picture, question="what is this ? a dog", players=["a dog", "this"], grid=halves, interactions=True
+    )
+    estimate = explanation.answer.attribution.estimate
+    assert estimate.exact
+    np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
+    assert (np.abs(explanation.image).max(axis=1) > 0).all()
+    assert 0 < explanation.joint_share < 1
+
+
+def test_long_work_shows_a_bar(clip, picture, monkeypatch, capsys):
+    monkeypatch.setattr("waltz.explainer.explainer.PROGRESS_DELAY", 0.0)
+    Explainer(clip, progress=True).explain(picture, TEXT, budget=300)
+    assert "evaluations/s" in capsys.readouterr().err
+    Explainer(clip).explain(picture, TEXT, budget=300)
+    assert not capsys.readouterr().err
 
 
 def test_interactions_come_with_their_share(explainer, picture):

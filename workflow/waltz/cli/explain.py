@@ -154,6 +154,9 @@ def explain_command(
 def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":
     _check_allowed(options, ENCODER_OPTIONS, "an encoder needs --image and --text")
     _check_needed(options, ("image", "text"), "an encoder scores a text with an image")
+    import torch
+
+    from waltz.core.devices import lease_device
     from waltz.explainer.arguments import check_text, read_image
     from waltz.explainer.encoder import Explanation
     from waltz.explainer.explainer import Explainer
@@ -161,8 +164,13 @@ def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mappin
     for name in {"text", "foil"} & set(options):
         check_text(options[name], name)
     image = read_image(options["image"])  # before the model, whose loading takes longer
-    explainer = Explainer(spec, profile=profile, estimator=options.get("estimator", "auto"), seed=seed)
-    explanation = explainer.explain(image, options["text"], foil=options.get("foil"), budget=options.get("evaluations"))
+    with lease_device(spec.gpus, torch.get_num_threads()) as device:
+        explainer = Explainer(
+            spec, device=device.name, profile=profile, estimator=options.get("estimator", "auto"), seed=seed
+        )
+        explanation = explainer.explain(
+            image, options["text"], foil=options.get("foil"), budget=options.get("evaluations")
+        )
     assert isinstance(explanation, Explanation)
     return explanation
 
@@ -181,6 +189,9 @@ def _explain_decoder(
     chosen = _check_profile(profile or ("equations" if not ready and "family" not in options else "published"))
     other = PUBLISHED if chosen == "equations" else EQUATIONS
     _check_allowed(options, frozenset(options) - other, f"profile {chosen} has its own way")
+    import torch
+
+    from waltz.core.devices import lease_device
     from waltz.explainer.explainer import NEW_TOKENS, Explainer
 
     for name in TEXTS:
@@ -191,7 +202,8 @@ def _explain_decoder(
         raise UserError(f"--max-new-tokens: too few (got {most}, expected at least 1); raise it")
     asked = _build_ready_prompts(options) if ready else _build_question(spec, options)
     settings = _build_settings(chosen, seed, options)
-    return Explainer(spec).explain_query(asked, settings, image=options.get("image"), most=most)
+    with lease_device(spec.gpus, torch.get_num_threads()) as device:
+        return Explainer(spec, device=device.name).explain_query(asked, settings, image=options.get("image"), most=most)
 
 
 def _check_profile(name: str) -> "Profile":

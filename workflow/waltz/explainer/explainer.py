@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
@@ -24,7 +24,7 @@ from waltz.attribution.prompt_attribution import PROBABILITY, PromptSettings
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
-from waltz.core.devices import Device, lease_device
+from waltz.core.devices import Device
 from waltz.core.errors import UserError, build_name_error
 from waltz.explainer.arguments import (
     ImageInput,
@@ -117,7 +117,7 @@ class Explainer:
                 folder in transformers format, or a hub id, `owner/name` or `owner/name@revision`; or an entry of the
                 registry (`ModelSpec`).
             processor: The processor of a loaded model; for a language model, its tokenizer.
-            device: A torch device; None leases a free GPU, or takes the CPU. A loaded model stays where it is.
+            device: A torch device; None takes the first GPU, else the CPU. A loaded model stays where it is.
             dtype: `float32`, `float16` or `bfloat16`; None takes that of the registry, else float32. A loaded model
                 keeps its own.
             profile: `equations`, the thesis's definitions; or `published`, the released code to the letter.
@@ -141,13 +141,9 @@ class Explainer:
         self.profile: Profile = "published" if profile == "published" else "equations"
         self.estimator, self.seed = estimator, seed
         self._shows_progress = progress
-        self._lease = ExitStack()
         self.spec = _describe_model(model, processor, dtype)
-        own_device = _choose_device(self.spec, device)
-        if own_device is None:
-            own_device = self._lease.enter_context(lease_device(self.spec.gpus, torch.get_num_threads()))
         load = load_decoder if self.spec.kind in DECODER_KINDS else load_encoder
-        self.model: Encoder | Decoder = load(self.spec, own_device)
+        self.model: Encoder | Decoder = load(self.spec, _choose_device(self.spec, device))
 
     def __repr__(self) -> str:
         """Return the model's name, kind, device and profile."""
@@ -426,8 +422,8 @@ def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None)
     return replace(spec, dtype=name)
 
 
-def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device | None:
-    """Return the device that the user names, or where a loaded model is; None for one that has to be leased."""
+def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device:
+    """Return the device that the user names, that of a loaded model, the first GPU, or the CPU."""
     threads = torch.get_num_threads()
     if isinstance(spec, LoadedSpec):
         if device is not None and torch.device(device) != spec.network.device:
@@ -437,9 +433,9 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
             )
         return Device(str(spec.network.device), threads, "where the model is")
     if device is None:
-        return None
+        device = "cuda:0" if torch.cuda.is_available() else "cpu"
     try:
-        return Device(str(torch.device(device)), threads, "named by the user")
+        return Device(str(torch.device(device)), threads, "named by the user, or the first")
     except RuntimeError as error:
         raise ValueError(f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'") from error
 
