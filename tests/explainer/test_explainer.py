@@ -389,6 +389,11 @@ WRONG = {
     "masks' type": ({"grid": np.ones((1, 47, 61))}, TypeError, "masks of type float64"),
     "overlap": ({"grid": np.ones((2, 47, 61), dtype=bool)}, ValueError, "masks share pixels"),
     "budget": ({"budget": 0}, ValueError, "budget: got 0"),
+    "budget of two players": (
+        {"players": ["dog"], "grid": (1, 1), "budget": 3},
+        waltz.UserError,
+        "(got 3, expected at least 4)",
+    ),
     "budget's type": ({"budget": "9"}, TypeError, "budget: got str"),
     "standard error": ({"standard_error": 2.0}, ValueError, "standard_error: got 2.0"),
     "unknown": ({"colour": 1}, TypeError, "colour"),

@@ -275,7 +275,7 @@ def _split_budget(words: int, patches: int, budget: int) -> tuple[int, int]:
         return 2**words, budget - 2**words
     if 2**patches <= budget // 2:
         return budget - 2**patches, 2**patches
-    pairs = (budget - 4) // (2 * (words + patches - 2))  # as many of either side
+    pairs = (budget - 4) // max(1, 2 * (words + patches - 2))  # as many of either side
     return 2 + 2 * (words - 1) * pairs, 2 + 2 * (patches - 1) * pairs
 
 
