@@ -18,7 +18,12 @@ from waltz.export.plan import ExportPlan
 from waltz.plan import costs
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, share_threads
 from waltz.plan.raw_files import IMAGES
-from waltz.plan.read_study import find_study_files, merge_study_files, read_study
+from waltz.plan.read_study import (
+    find_study_files,
+    load_yaml,
+    merge_study_files,
+    read_study,
+)
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.selection import select_only
 
@@ -40,6 +45,13 @@ def build_plans():
     """Return the plan of the named or default study, or of the one that --configfile gave, and the part that `only` names."""
     try:
         check_address_space()
+        for file in workflow.overwrite_configfiles:
+            load_yaml(Path(file))  # refuses a key that stands twice
+        for folder in ("results", "logs"):
+            if Path(folder).is_file():
+                raise UserError(
+                    f"{folder}: is a file, and a folder of this name is written to; move it"
+                )
         whole = Plan.from_study(
             read_study(merge_study_files(list_loaded_files(), config))
         )

@@ -84,6 +84,9 @@ def _set(config, path, value):
         ("seed", "7", r"seed: wrong value \(got '7', expected a valid integer\)"),
         ("seed", 2**32, r"seed: wrong value \(got 4294967296, expected less than or equal to 4294967295\)"),
         ("study", "valse\n", "study: wrong value"),
+        ("study", "v" * 300, r"study: wrong value \(got 'v{79}\.\.\., expected at most 100 characters\)"),
+        ("reporting.resamples", 10**9, r"reporting.resamples: wrong value .*less than or equal to 100000"),
+        ("groups", {1: ["existence"]}, r"groups.1: wrong value \(got 1, expected a valid string\)"),
         ("export", {"url": "javascript:alert(1)"}, r"export.url: wrong value"),
         ("export", {"published": "2020-99-99"}, r"export.published: .*month must be in 1..12"),
         ("export", {"version": "1.0.0\nx"}, r"export.version: wrong value"),
@@ -157,6 +160,25 @@ def test_a_study_that_extends_another_needs_its_own_name():
 def test_a_misspelt_base_is_named_with_the_nearest():
     with pytest.raises(UserError, match=r"study 'scnes' .*did you mean 'scenes'.*; set extends: scenes"):
         find_study_files({"study": "mine", "extends": "scnes"}, ["mine.yaml"], ROOT / "config")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("seed: 1\nstudy: a\nseed: 2\n", r"is no YAML \(key 'seed' stands twice, in lines 1 and 3\); correct it"),
+        ("a:\n  - {b: 1, b: 2}\n", r"key 'b' stands twice, in lines 2 and 2"),
+        ("groups: &x {a: *x}\n", "values are nested too deeply, or in themselves; correct it"),
+        (f"a: {'[' * 2000}{']' * 2000}\n", "values are nested too deeply"),
+        ("seed: 1 # caf\xe9\n".encode("latin-1"), r"not UTF-8 at byte 13; save the file as UTF-8"),
+        ("seed: 1\n".encode("utf-16"), r"not UTF-8 at byte 0; save the file as UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_study_is_one_line(tmp_path, content, fault):
+    file = tmp_path / "mine.yaml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=fault) as raised:
+        read_study_files([file], ROOT / "config")
+    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_a_study_does_not_extend_itself(tmp_path):

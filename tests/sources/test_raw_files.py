@@ -181,6 +181,32 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: l
     assert [(record["left"], record["right"]) for _, record in read_csv_records(path)] == cells
 
 
+def test_blank_lines_and_long_cells_are_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    path.write_text(f"id,text\n1,{'a' * 200_000}\n\n2,b\n", encoding="utf-8")
+    assert [(line, len(record["text"])) for line, record in read_csv_records(path)] == [(2, 200_000), (4, 1)]
+
+
+TOO_DEEP = r"nested too deeply \(got 200 levels or more\); flatten them$"
+
+
+@pytest.mark.parametrize("depth", [1_000, 100_000])
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a": ', "}")])
+def test_values_that_are_nested_too_deeply_are_one_line(tmp_path: Path, start: str, end: str, depth: int) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text(f'[{{"rows": {start * depth}1{end * depth}}}]\n', encoding="utf-8")
+    for read in (lambda: list(read_list_entries(path, "", dict)), lambda: list(read_json_lines(path))):
+        with pytest.raises(UserError, match=TOO_DEEP):
+            read()
+
+
+def test_a_deep_value_next_to_others_is_a_fault_of_its_entry(tmp_path: Path) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text(f'[{{"rows": {"[1, " * 1_500}1{"]" * 1_500}}}]', encoding="utf-8")
+    (entry,) = read_list_entries(path, "", dict)
+    assert re.search(TOO_DEEP, find_half_pair(entry) or "")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -188,7 +214,9 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: l
         (b"", "column 'text' is missing \\(got nothing, expected"),
         (b"id,text\n1\n", "line 2: 1 cells, not 2"),
         (b'id,text\n1,"open\n', "line 2: malformed CSV"),
-        (b"id,text\n1,\xff\n", "line 2: not UTF-8 at byte 2"),
+        (b"id,text\n1,\xff\n", "line 2: not UTF-8 at byte 2 of the line; save it as UTF-8"),
+        ("id,text\n1,a\n".encode("utf-16"), "line 1: not UTF-8 at byte 0 of the line; save it as UTF-8"),
+        (b"id,text\n1,a,b\n", "line 2: 3 cells, not 2; correct the line, or get the file again"),
     ],
 )
 def test_broken_csv_is_refused(tmp_path: Path, content: bytes, message: str) -> None:

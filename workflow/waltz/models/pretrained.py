@@ -170,6 +170,11 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
                 return f"{file.name}: no JSON: {get_first_line(fault)}"
             if not isinstance(content, dict):
                 return f"{file.name}: no JSON object (got {type(content).__name__})"
+    if isinstance(error, pickle.UnpicklingError):
+        return (
+            "its weights are truncated, or hold Python objects, which are not loaded because that would run code of the"
+            " file (save only tensors, as safetensors)"
+        )
     reason = get_first_line(error)
     if reason.endswith(":"):
         reason = " ".join(str(error).split())

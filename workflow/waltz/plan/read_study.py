@@ -1,5 +1,6 @@
 """Reading and checking of study files; a fault names its key and the nearest known key."""
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from waltz.plan.study import (
 )
 
 DEFAULT = "scenes"
+LONGEST_SHOWN = 80
+"""Most characters of a wrong value in a message."""
 SCHEMA_HEADER = """\
 # Generated from waltz.plan.study by `python -m waltz.plan.write_schema`; edit that module.
 """
@@ -120,19 +123,39 @@ def _update(config: dict[str, Any], changes: Mapping[str, Any]) -> None:
             config[key] = value
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """Loader of plain values that refuses a key that stands twice in a mapping; YAML takes the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping whose keys are distinct."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in lines:
+                    raise yaml.YAMLError(f"key {key.value!r} stands twice, in lines {lines[key.value]} and {line}")
+                lines[key.value] = line
+        return super().construct_mapping(node, deep)
+
+
 def load_yaml(file: Path) -> dict[str, Any]:
     """Return the keys of a YAML file.
 
     Raises:
-        UserError: The file is missing, or holds no YAML, or no keys.
+        UserError: The file is missing, or holds no YAML, no keys, or a key twice.
     """
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.load(file.read_text(encoding="utf-8"), _StrictLoader)
+        json.dumps(content, skipkeys=True, default=str)  # which refuses values that contain themselves
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}; check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    except yaml.YAMLError as error:
         fault = " ".join(str(error).split())
         raise UserError(f"{file}: is no YAML ({fault}); correct it") from None
+    except (RecursionError, ValueError):
+        raise UserError(f"{file}: values are nested too deeply, or in themselves; correct it") from None
     if not isinstance(content, dict):
         raise UserError(f"{file}: holds no keys (got {type(content).__name__}); see config/valse.yaml")
     return content
@@ -324,7 +347,11 @@ def _explain(error: ValidationError, config: Mapping[str, Any]) -> str:
     if fault["type"] == "value_error":
         return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
     expected = re.sub(r"^\w+ should (be )?", "", fault["msg"]).replace("match pattern", "a text of the form")
-    return f"{place}: wrong value (got {fault['input']!r}, expected {expected}); correct it"
+    expected = expected.replace("have at most", "at most")
+    given = repr(fault["input"])
+    if len(given) > LONGEST_SHOWN:
+        given = f"{given[:LONGEST_SHOWN]}..."
+    return f"{place}: wrong value (got {given}, expected {expected}); correct it"
 
 
 def _locate(fault: ErrorDetails, config: Mapping[str, Any]) -> tuple[list[str | int], type[BaseModel]]:

@@ -42,8 +42,8 @@ Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 Text = Annotated[str, Field(min_length=1)]
 Line = Annotated[str, Field(pattern="^[^\\n\\r]+$")]
 Url = Annotated[str, Field(pattern="^https?://[^\\s/]\\S*$")]
-Name = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
-ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.-]*$")]
+Name = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$", max_length=100)]
+ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.-]*$", max_length=100)]
 Names = Annotated[list[str], Field(min_length=1)]
 Cap = Annotated[int, Field(ge=1)] | Literal["even"]
 Value = Literal["log-probability", "probability", "logit", "log-odds"]
@@ -600,7 +600,7 @@ class Reporting(Section):
 
     tables: Literal["all"] | list[Table]
     """Tables to build, by the id of the published one; `all` builds each."""
-    resamples: Annotated[int, Field(ge=100)]
+    resamples: Annotated[int, Field(ge=100, le=100_000)]
     """Bootstrap resamples for an interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Coverage of the intervals, a share (0.95)."""

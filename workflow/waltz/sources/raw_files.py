@@ -39,6 +39,11 @@ HALF_PAIR = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
 )
 """Escape of one half of a surrogate pair without the other."""
+DEEP = re.compile(rb'(?:[\[{]\s*(?:"[^"\\]{0,100}"\s*:\s*)?){200}')
+"""Beginning of a value that is nested in 200 others: the parser's memory grows with the square of their number."""
+TOO_DEEP = "values are nested too deeply (got 200 levels or more); flatten them"
+LARGEST_CELL = 10_000_000
+"""Most letters of a cell of a CSV file."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
 """Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
@@ -101,7 +106,11 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 entry = json.loads(line)
             except UnicodeDecodeError as error:
-                raise UserError(f"{path}: line {number}: not UTF-8 at byte {error.start} of the line") from None
+                raise UserError(
+                    f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
+                ) from None
+            except RecursionError:
+                raise UserError(f"{path}: line {number}: {TOO_DEEP}") from None
             except json.JSONDecodeError as error:
                 raise UserError(
                     f"{path}: line {number}: malformed JSON at column {error.colno}; get the file again"
@@ -114,7 +123,7 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_csv_records(
     path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the number of the line that each record of a CSV file ends on, and its cells by column.
+    """Yield the number of the line that each record of a CSV file ends on, and its cells by column, but blank lines.
 
     Args:
         columns: The columns, where the file has no header.
@@ -122,6 +131,7 @@ def read_csv_records(
     """
     with _open(path) as binary:
         lines = (_decode_line(path, number, line) for number, line in enumerate(binary, 1))
+        csv.field_size_limit(LARGEST_CELL)
         reader = csv.reader(lines, strict=True)
         try:
             header = list(columns) or next(reader, [])
@@ -131,14 +141,17 @@ def read_csv_records(
                     f"{path}: column {missing[0]!r} is missing (got {', '.join(header) or 'nothing'},"
                     f" expected {', '.join(required)}); name it in the first line"
                 )
-            for cells in reader:
+            for cells in filter(None, reader):
                 if len(cells) != len(header):
                     raise UserError(
-                        f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; get the file again"
+                        f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; correct the line, or"
+                        " get the file again"
                     )
                 yield reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
-            raise UserError(f"{path}: line {reader.line_num}: malformed CSV ({error}); get the file again") from None
+            raise UserError(
+                f"{path}: line {reader.line_num}: malformed CSV ({error}); correct the line, or get the file again"
+            ) from None
 
 
 def read_text_lines(path: str | Path) -> Iterator[str]:
@@ -150,13 +163,20 @@ def read_text_lines(path: str | Path) -> Iterator[str]:
 
 def find_half_pair(value: Any) -> str | None:
     """Return why a JSON value holds a text that is no Unicode, which no output can store; None where all texts are."""
+    try:
+        return _find_half_pair(value)
+    except RecursionError:
+        return TOO_DEEP
+
+
+def _find_half_pair(value: Any) -> str | None:
     if isinstance(value, str):
         match = None if value.isascii() else SURROGATE.search(value)
         return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character" if match else None
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     parts = value if isinstance(value, list | tuple) else ()
-    return next((fault for part in parts if (fault := find_half_pair(part))), None)
+    return next((fault for part in parts if (fault := _find_half_pair(part))), None)
 
 
 def describe_type(value: Any) -> str:
@@ -250,6 +270,12 @@ def _open_json(path: str | Path) -> Iterator[BinaryIO]:
             yield file
         except PARSE_ERRORS as error:
             raise _build_json_error(path, error) from None
+        except (RecursionError, _DepthError):
+            raise UserError(f"{path}: {TOO_DEEP}") from None
+
+
+class _DepthError(Exception):
+    """Values of a file are nested too deeply."""
 
 
 def _choose_parser(file: BinaryIO) -> Any:
@@ -258,14 +284,19 @@ def _choose_parser(file: BinaryIO) -> Any:
     if not size:
         return ijson
     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
-        return ijson.get_backend("python") if HALF_PAIR.search(content) else ijson
+        if DEEP.search(content):
+            raise _DepthError
+        escapes = any(content.find(escape) >= 0 for escape in (rb"\ud", rb"\uD"))  # faster than the expression
+        return ijson.get_backend("python") if escapes and HALF_PAIR.search(content) else ijson
 
 
 def _decode_line(path: str | Path, number: int, line: bytes) -> str:
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: line {number}: not UTF-8 at byte {error.start} of the line") from None
+        raise UserError(
+            f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
+        ) from None
 
 
 def _describe_key(key: str) -> str:

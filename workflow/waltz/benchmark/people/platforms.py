@@ -311,7 +311,7 @@ def _parse_task_answers(cell: str, where: str) -> Any:
     try:
         forms = json.loads(cell)
         return forms[0].get("answer", "")
-    except (json.JSONDecodeError, AttributeError, IndexError, KeyError, TypeError):
+    except (json.JSONDecodeError, RecursionError, AttributeError, IndexError, KeyError, TypeError):
         raise UserError(
             f"{where}: Answer.taskAnswers {cell!r} is not a list of one object; download it again"
         ) from None

@@ -225,7 +225,9 @@ def download(
                 else f"the server gave {received} bytes, the study says {size}"
             )
         log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, fault)
-    raise UserError(f"{target.name}: cannot be fetched from {url} ({fault}); {advice}")
+    source = apply_mirror(url)
+    named = url if source == url.partition("#")[0] else f"{source}, the mirror that {MIRROR_VARIABLE} names for {url}"
+    raise UserError(f"{target.name}: cannot be fetched from {named} ({fault}); {advice}")
 
 
 class _RefusedError(Exception):

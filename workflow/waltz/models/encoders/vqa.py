@@ -82,7 +82,7 @@ def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[s
         else:
             file = Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
         answers = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{where}: cannot be read ({get_first_line(error)}); name a JSON list") from None
     is_valid = isinstance(answers, list) and all(isinstance(answer, str) for answer in answers) and len(answers) > 0
     if not is_valid or count not in (None, len(answers)):
