@@ -93,7 +93,9 @@ def test_a_family_is_read_with_embeddings_of_the_image_if_they_suffice(family, d
 def test_an_explanation_of_a_loaded_model_says_how_it_was_read():
     network, processor = tiny_families.build("mllama")
     processor.chat_template = tiny_families.build_chat_template(processor.image_token)
-    explanation = waltz.Explainer(network, processor).explain(photo(), question="is it a dog ?", labels=["A", "B"])
+    explanation = waltz.Explainer(network, processor).explain(
+        photo(), question="is it a dog ?", labels=["A", "B"], budget=40
+    )
     assert explanation.record()["forward_pass"] == "the model's own forward pass for each row"
     assert 0 < explanation.t_shap < 1
 
