@@ -288,19 +288,30 @@ def begin_prompt_estimation(players: Players, settings: PromptSettings) -> tuple
     count, name = len(players), settings.estimator
     if settings.fidelity.estimators:
         check_profile_estimator(name, settings.profile)
-        return "permutation", begin_permutations(count, choose_budget(count, settings.budgets), settings.seed)
+        return "permutation", begin_permutations(count, count_prompt_evaluations(count, settings), settings.seed)
     if name in FACTORISED_ESTIMATORS:
         raise UserError(
             f"attribution.estimator: is for encoders of late fusion (got {name!r} for a decoder); take permutation"
         )
-    evaluations = settings.evaluations
-    if evaluations is None:
-        evaluations = settings.permutations * (2 * count + 1)
+    evaluations = count_prompt_evaluations(count, settings)
     if name == "auto":
         is_small = count <= MAX_EXACT_PLAYERS and 2**count <= evaluations
         name = "exact" if is_small and settings.standard_error is None else "permutation"
     own_settings = AttributionSettings(settings.profile, name, evaluations, settings.seed, settings.standard_error)
     return name, begin_estimation(name, count, players.words, own_settings)
+
+
+def count_prompt_evaluations(count: int, settings: PromptSettings) -> int:
+    """Return the most coalitions of a prompt with this number of players.
+
+    Raises:
+        UserError: No budget of `published` suffices.
+    """
+    if settings.fidelity.estimators:
+        return choose_budget(count, settings.budgets)
+    if settings.evaluations is not None:
+        return settings.evaluations
+    return settings.permutations * (2 * count + 1)
 
 
 def choose_budget(count: int, budgets: Sequence[int] = BUDGETS) -> int:

@@ -477,6 +477,7 @@ def explain_output(
     own_players: OwnPlayers | None = None,
     interactions: bool = False,
     progress: ProgressCallback = ignore_progress,
+    expect: ProgressCallback = ignore_progress,
 ) -> DecoderExplanation:
     """Attribute a decoder's answer and its explanation to the tokens of the prompt and the patches of the image.
 
@@ -486,6 +487,7 @@ def explain_output(
         own_players: Other players than tokens and a square grid; None for those of the profile.
         interactions: See `attribute_prompts`.
         progress: See `attribute_prompts`.
+        expect: Called with the number of players of each prompt, before its coalitions are evaluated.
     Raises:
         UserError: Model, image, prompts or settings do not fit each other.
         ValueError: The user's own players do not fit the prompt or the image.
@@ -499,7 +501,9 @@ def explain_output(
     if decoder.reads_images and picture is None:
         raise UserError(f"{decoder.spec.name}: sees images, and none is named; name one")
     question, label, games = _generate_games(decoder, picture, query, settings, most)
-    regroup, whole = _build_regroup(decoder, picture, own_players, question)
+    regroup, whole = _build_regroup(decoder, picture, own_players, question, expect)
+    if own_players is None and picture is None and settings.fidelity.language_models == "partition":
+        regroup = None  # shap cuts the text itself
     shared: tuple[np.ndarray | None, ...] = (None,)
     cc_shap = None
     if len(games) == 2:
@@ -526,12 +530,15 @@ def explain_output(
 
 
 def _build_regroup(
-    decoder: Decoder, picture: PreparedImage | None, own_players: OwnPlayers | None, question: str | None
+    decoder: Decoder,
+    picture: PreparedImage | None,
+    own_players: OwnPlayers | None,
+    question: str | None,
+    expect: ProgressCallback,
 ) -> tuple[Regroup | None, np.ndarray | None]:
     """Return the function from the profile's players to the user's own, and the region of each pixel of the image."""
-    if own_players is None:
-        return None, None
-    regions, whole = own_players.regions, None
+    own = own_players or OwnPlayers()
+    regions, whole = own.regions, None
     if regions is not None:
         if picture is None:
             raise UserError(
@@ -542,11 +549,12 @@ def _build_regroup(
     def regroup(players: Players) -> Players:
         text = players.prompt.text
         first = 0 if question is None else max(0, text.find(question))
-        players = group_text_players(players, text, players.prompt.spans, own_players.text, first)
-        if picture is None or regions is None:
-            return players
-        cells = number_decoder_pixels(decoder, picture, regions, players.raw)
-        return replace_image_players(players, cells, count_regions(regions))
+        players = group_text_players(players, text, players.prompt.spans, own.text, first)
+        if picture is not None and regions is not None:
+            cells = number_decoder_pixels(decoder, picture, regions, players.raw)
+            players = replace_image_players(players, cells, count_regions(regions))
+        expect(len(players))
+        return players
 
     return regroup, whole
 

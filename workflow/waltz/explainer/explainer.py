@@ -20,9 +20,9 @@ from waltz.attribution.own_players import (
     number_encoder_pixels,
     replace_image_players,
 )
-from waltz.attribution.prompt_attribution import PROBABILITY, PromptSettings
+from waltz.attribution.prompt_attribution import PROBABILITY, PromptSettings, count_prompt_evaluations
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS
+from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS, count_published_evaluations
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, build_name_error
@@ -288,8 +288,11 @@ class Explainer:
         if picture is None and grid is not None:
             raise TypeError("grid: there is no image whose regions could be players; leave it out")
         own_players = None if players == TOKEN and regions is None else OwnPlayers(players, regions)
-        total = settings.evaluations and settings.evaluations * (1 if _answers_alone(query) else 2)
-        with self._show_progress(total) as bar:
+        with self._show_progress() as bar:
+
+            def expect(count: int) -> None:
+                bar.total = (bar.total or 0) + count_prompt_evaluations(count, settings)
+
             return explain_output(
                 self.model,
                 query,
@@ -299,6 +302,7 @@ class Explainer:
                 own_players=own_players,
                 interactions=interactions,
                 progress=bar.update,
+                expect=expect,
             )
 
     def _explain_texts(
@@ -313,11 +317,24 @@ class Explainer:
     ) -> list[Explanation]:
         picture = read_image(image)
         regions = check_regions(grid, picture.size)
-        regroup = None if players == TOKEN and regions is None else _build_regroup(encoder, picture, players, regions)
-        total = settings.evaluations and settings.evaluations * len(texts)
-        with self._show_progress(total) as bar:
+        regroup = _build_regroup(encoder, picture, players, regions)
+        expected: dict[str, int] = {}
+        with self._show_progress() as bar:
+
+            def regroup_and_count(game: Players, text: str) -> Players:
+                game = regroup(game, text)
+                expected[text] = settings.evaluations or count_published_evaluations(len(game))
+                bar.total = sum(expected.values())
+                return game
+
             return explain_texts(
-                encoder, picture, texts, settings, regroup=regroup, interactions=interactions, progress=bar.update
+                encoder,
+                picture,
+                texts,
+                settings,
+                regroup=regroup_and_count,
+                interactions=interactions,
+                progress=bar.update,
             )
 
     def _build_query(
@@ -385,13 +402,12 @@ class Explainer:
         )
 
     @contextmanager
-    def _show_progress(self, total: int | None) -> Iterator["tqdm[Any]"]:
-        """Yield a bar that counts evaluations and is shown once the work takes long."""
+    def _show_progress(self) -> Iterator["tqdm[Any]"]:
+        """Yield a bar of evaluations, out of the most that there can be, which is shown once the work takes long."""
         shown = self._shows_progress
         if shown is None:
             shown = sys.stderr.isatty() or "ipykernel" in sys.modules
         with tqdm(
-            total=total,
             unit=" evaluations",
             desc=shorten_model_name(self.spec),
             disable=not shown,
@@ -453,10 +469,6 @@ def _build_regroup(
         return game if cells is None or regions is None else replace_image_players(game, cells, count_regions(regions))
 
     return regroup
-
-
-def _answers_alone(query: DecoderQuestion | ReadyPrompts | Conversation) -> bool:
-    return isinstance(query, Conversation) or (isinstance(query, DecoderQuestion) and query.kind is None)
 
 
 def _is_list(argument: Any) -> bool:
