@@ -27,8 +27,6 @@ from waltz.plan.read_study import (
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.selection import select_only
 
-NVIDIA_DRIVER = Path("/dev/nvidiactl")
-
 
 def list_loaded_files():
     """Return the files of the study that Snakemake has not loaded: those it extends, or of the named or default study.
@@ -121,7 +119,7 @@ if workflow.is_main_process:
         GPUS or not workflow.local_exec
     ) and not workflow.deployment_settings.deployment_method:
         if LINE := PLAN.describe_missing_quantizer():
-            if NVIDIA_DRIVER.exists():
+            if job_server.has_gpu_driver():
                 sys.exit(f"waltz: {LINE}")
             print(f"waltz: {LINE}", file=sys.stderr)
     if STUDY.only:

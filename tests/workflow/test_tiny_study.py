@@ -31,6 +31,7 @@ ALL = {
     "frequency_figures",
     "charts",
     "report",
+    "reproduction",
 }
 
 
@@ -116,7 +117,7 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/reporting/tables/paper_values.py",
             '"compatible"',
             '"fits"',
-            {"table thesis-A.2", "table thesis-3.4", "charts", "frequency_figures", "report"},
+            {"table thesis-A.2", "table thesis-3.4", "charts", "frequency_figures", "report", "reproduction"},
         ),
         (
             "workflow/waltz/reporting/figures/charts.py",
@@ -136,13 +137,13 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
             "STRIDE = 4",
-            {"perplexity", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report"},
+            {"perplexity", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report", "reproduction"},
         ),
         (
             "workflow/waltz/benchmark/statistics.py",
             "[a-z]+",
             "[a-z]{2,}",
-            {"validation_statistics", "table thesis-A.2", "frequency_figures", "charts", "report"},
+            {"validation_statistics", "table thesis-A.2", "frequency_figures", "charts", "report", "reproduction"},
         ),
         ("workflow/waltz/sources/formats/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
         ("workflow/scripts/fetch.py", "raw_file(file,", "raw_file(dict(file),", set()),
@@ -169,12 +170,13 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
                 "frequency_figures",
                 "charts",
                 "report",
+                "reproduction",
             },
         ),
         (
             "evaluation.tokens_per_batch",
             64,
-            {"perplexity", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report"},
+            {"perplexity", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report", "reproduction"},
         ),
         ("benchmark.valid_votes", 3, ALL - {"fetch"}),
     ],

@@ -40,6 +40,11 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 
 
+def has_gpu_driver() -> bool:
+    """Return whether this machine has the driver of a GPU; nothing is started to find out."""
+    return any(Path(file).exists() for file in GPU_FILES)
+
+
 def start_job_server(script_class: Any) -> threading.Event:
     """Start the server, and run scripts in its forks from when it is ready.
 
@@ -88,7 +93,7 @@ def start_job_server(script_class: Any) -> threading.Event:
 def can_fork(script: Any) -> bool:
     """Return whether a script of Snakemake gives the same in a fork as in a new interpreter."""
     has_environment = script.conda_env or script.container_img or script.env_modules or script.shadow_dir
-    uses_gpu = script.resources.get("gpu", 0) and any(Path(file).exists() for file in GPU_FILES)
+    uses_gpu = script.resources.get("gpu", 0) and has_gpu_driver()
     return not (has_environment or uses_gpu or script.bench_record or script.threads > 1)
 
 
