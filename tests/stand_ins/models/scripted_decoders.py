@@ -27,7 +27,7 @@ class ScriptedNetwork:
     def embed(self, ids):
         return torch.zeros((*ids.shape, 1))
 
-    def compute_logits(self, ids, positions, past=None, last_count=1, embeddings=None, visible=None):
+    def compute_logits(self, ids, positions, past=None, last_count=1, images=(), visible=None):
         logits = torch.zeros((len(ids), last_count, VOCABULARY))
         for row, line in enumerate(ids.tolist()):
             for step in range(last_count):
