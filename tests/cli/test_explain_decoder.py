@@ -271,6 +271,15 @@ ERRORS = {
 }
 
 
+def test_a_folder_of_an_unknown_class_is_named_before_its_options(folders, tmp_path):
+    settings = json.loads((folders / "lm" / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"architectures": ["Nonsense"]}), encoding="utf-8")
+    result = waltz("--model", tmp_path, "--question", "a")
+    assert result.exit_code == 1
+    assert "decoders by their class (got Nonsense as architectures)" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("given", ERRORS)
 def test_wrong_options_are_one_line(given, folders):
     options, expected = ERRORS[given]

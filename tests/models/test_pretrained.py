@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 
 import pytest
 import safetensors.torch
@@ -100,6 +101,26 @@ def test_a_truncated_checkpoint_is_refused_in_one_line(folder, name):
         (folder / name).write_bytes(content[:size])
         with pytest.raises(UserError, match=r"models\.mine: cannot load [^\n]*$"):
             loaded(folder)
+
+
+class Command:
+    """An object whose loading would run a command."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.file),)
+
+
+def test_a_pickle_with_code_in_it_is_refused_without_advice_to_run_it(folder):
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    torch.save(weights | {"command": Command(folder / "ran")}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"cannot load [^\n]* are truncated, or hold Python objects, [^\n]*$") as raised:
+        loaded(folder)
+    assert "weights_only" not in str(raised.value)
+    assert not (folder / "ran").exists()
 
 
 def change_settings(folder, name, **changes):

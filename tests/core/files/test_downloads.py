@@ -336,6 +336,15 @@ def test_files_are_requested_from_the_mirror(server, tmp_path, monkeypatch):
     assert (tmp_path / "d").read_bytes() == CONTENT
 
 
+def test_a_mirror_that_does_not_answer_is_named_with_its_variable(tmp_path, monkeypatch):
+    monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:1")
+    fault = (
+        r"from http://127\.0\.0\.1:1/example\.org/d, the mirror that WALTZ_MIRROR names for https://example\.org/d \("
+    )
+    with pytest.raises(UserError, match=fault):
+        downloads.download("https://example.org/d", tmp_path / "d", SHA, "by hand", wait=lambda _: None)
+
+
 URL = "https://example.org/a.zip"
 
 

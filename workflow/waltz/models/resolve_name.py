@@ -180,8 +180,9 @@ def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str
     kind = "lxmert-answering" if "LxmertForQuestionAnswering" in architectures else config.model_type.replace("_", "-")
     if kind not in list_encoder_kinds():
         raise UserError(
-            f"{name}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())};"
-            " see docs/how-to/adding-a-model.md"
+            f"{name}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())}, and decoders by"
+            f" their class (got {', '.join(sorted(architectures)) or 'none'} as architectures); see"
+            " docs/how-to/adding-a-model.md"
         )
     return kind
 
