@@ -1,6 +1,7 @@
 """Tiny random language models with and without an image tower, of the real classes, built from their configs."""
 
 import types
+from typing import Any
 
 import torch
 import transformers
@@ -193,29 +194,19 @@ def idefics2(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     return vision_loading.wrap_vision_language_model(spec("idefics2"), network, processor, "cpu")
 
 
-class QwenProcessor:
-    """What Qwen2-VL's processor does with one image; the real one needs torchvision, for videos."""
+class WithoutVideos:
+    """A processor whose video processor, and whatever else torchvision provides, is absent or stood in for."""
 
-    def __init__(self, images, words) -> None:
-        self.image_processor, self.tokenizer, self.image_token, self.chat_template = (
-            images,
-            words,
-            "<|image_pad|>",
-            None,
-        )
+    def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> type:
+        return type(argument)
 
-    def __call__(self, text, images, add_special_tokens=True, return_tensors="pt"):
-        seen = self.image_processor(images=images, return_tensors=return_tensors)
-        count = int(seen["image_grid_thw"].prod()) // self.image_processor.merge_size**2
-        spelt = [one.replace(self.image_token, self.image_token * count) for one in text]
-        read = self.tokenizer(spelt, add_special_tokens=add_special_tokens, return_tensors=return_tensors)
-        kinds = (read["input_ids"] == self.tokenizer.convert_tokens_to_ids(self.image_token)).int()
-        ids = {"input_ids": read["input_ids"], "attention_mask": read["attention_mask"], "mm_token_type_ids": kinds}
-        return {**ids, **seen}
+
+class Qwen2VLProcessor(WithoutVideos, transformers.Qwen2VLProcessor):
+    """The real one."""
 
 
 def qwen2_vl(seed: int = 0) -> vision_language_model.VisionLanguageModel:
-    words = tokenizer(start=False, image="<|image_pad|>")
+    words = tokenizer(start=False, image="<|image_pad|>", video_token="<|video_pad|>")
     config = transformers.Qwen2VLConfig(
         vision_config={
             "depth": 2,
@@ -233,13 +224,13 @@ def qwen2_vl(seed: int = 0) -> vision_language_model.VisionLanguageModel:
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]},
         },
         image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
-        video_token_id=words.convert_tokens_to_ids("<fake_token_around_image>"),
+        video_token_id=words.convert_tokens_to_ids("<|video_pad|>"),
     )
     images = transformers.Qwen2VLImageProcessorPil(
         patch_size=4, merge_size=2, temporal_patch_size=2, min_pixels=16 * 16, max_pixels=32 * 32
     )
     network = random(transformers.Qwen2VLForConditionalGeneration(config), seed)
-    return vision_loading.wrap_vision_language_model(spec("qwen2-vl"), network, QwenProcessor(images, words), "cpu")
+    return vision_loading.wrap_vision_language_model(spec("qwen2-vl"), network, Qwen2VLProcessor(images, words), "cpu")
 
 
 SEEING = types.MappingProxyType(

@@ -7,18 +7,7 @@ import numpy as np
 import torch
 import transformers
 
-from stand_ins.models.tiny_decoders import TEXT, TOWER, random, tokenizer
-
-
-class WithoutVideos:
-    """A processor whose video processor, and whatever else torchvision provides, is absent or stood in for."""
-
-    def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> type:
-        return type(argument)
-
-
-class Qwen2VLProcessor(WithoutVideos, transformers.Qwen2VLProcessor):
-    """The real one."""
+from stand_ins.models.tiny_decoders import TEXT, TOWER, WithoutVideos, random, tokenizer
 
 
 class Qwen25VLProcessor(WithoutVideos, transformers.Qwen2_5_VLProcessor):
@@ -74,26 +63,6 @@ def qwen_images() -> Any:
     return transformers.Qwen2VLImageProcessorPil(
         patch_size=4, merge_size=2, temporal_patch_size=2, min_pixels=16 * 16, max_pixels=32 * 32
     )
-
-
-def qwen2_vl() -> tuple[Any, Any]:
-    words = tokenizer(start=False, **QWEN_MARKS)
-    config = transformers.Qwen2VLConfig(
-        vision_config={
-            "depth": 2,
-            "embed_dim": 16,
-            "hidden_size": 32,
-            "num_heads": 2,
-            "mlp_ratio": 2,
-            "patch_size": 4,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-        },
-        text_config={**QWEN_TEXT, "vocab_size": len(words)},
-        **qwen_ids(words),
-    )
-    processor = Qwen2VLProcessor(qwen_images(), words)
-    return transformers.Qwen2VLForConditionalGeneration(config), processor
 
 
 def qwen2_5_vl() -> tuple[Any, Any]:
@@ -293,7 +262,6 @@ def llama4() -> tuple[Any, Any]:
 
 FAMILIES = types.MappingProxyType(
     {
-        "qwen2-vl": qwen2_vl,
         "qwen2.5-vl": qwen2_5_vl,
         "qwen3-vl": qwen3_vl,
         "gemma3": gemma3,
