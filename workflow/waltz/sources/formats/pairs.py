@@ -159,7 +159,8 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
             if name == "id" and isinstance(value, int):
                 continue
             if not isinstance(value, str) or not value.strip():
-                raise UserError(f"{path}: item {position}: {name!r} is no text (got {describe_type(value)}); write one")
+                given = describe_type(value) if isinstance(value, dict | list) else repr(value)
+                raise UserError(f"{path}: item {position}: {name!r} is no text (got {given}); write one")
         _check_texts(record, f"{path}: item {position}")
         item_id = str(record.get("id", position))
         if item_id in seen_ids:
