@@ -240,3 +240,13 @@ def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
     path.write_text('["\\ud83d\\ude00"]')
     assert list(read_list_entries(path, "", str)) == ["😀"]
     assert find_half_pair("😀") is None
+
+
+def test_half_a_surrogate_pair_in_malformed_json_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('["\\ud8"]')
+    with pytest.raises(UserError, match=r"a\.json: malformed JSON at byte \d+: "):
+        list(read_list_entries(path, "", str))
+    path.write_text('["\\ud800", "\\uDefo"]')
+    with pytest.raises(UserError, match=r"a\.json: malformed JSON at byte \d+: "):
+        list(read_list_entries(path, "", str))

@@ -45,7 +45,7 @@ TOO_DEEP = "values are nested too deeply (got 200 levels or more); flatten them"
 LARGEST_CELL = 10_000_000
 """Most letters of a cell of a CSV file."""
 SURROGATE = re.compile("[\ud800-\udfff]")
-PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
+PARSE_ERRORS = (ijson.JSONError, json.JSONDecodeError, UnicodeDecodeError)
 """Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
 
 LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
