@@ -1,7 +1,7 @@
 """Settings of the documentation site: `sphinx-build -W --keep-going -c docs . build/site`, in the repository's root.
 
-The sources are the Markdown pages that GitHub shows, where they lie, so that each link holds on both. What GitHub has no
-word for is added here: the navigation, and formulas as MathML, which needs no script from elsewhere.
+The sources are the Markdown pages that GitHub shows, where they lie, so that each link holds on both. What they lack is
+added here: the navigation, and formulas as MathML, which needs no script from elsewhere.
 """
 
 import shutil
@@ -34,10 +34,13 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # signatures stay short; docstrings describe the arguments
 napoleon_custom_sections = ["Source"]
 napoleon_use_rtype = False
+napoleon_attr_annotations = False
 
 html_theme = "furo"
 html_title = f"waltz {release}"
 html_math_renderer = "mathml"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
 NAVIGATION = """
 ```{toctree}
@@ -57,6 +60,7 @@ docs/how-to/*
 :glob:
 :caption: Reference
 docs/reference/api
+docs/reference/metrics
 docs/reference/metrics/*
 docs/reference/*
 ```

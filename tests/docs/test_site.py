@@ -86,6 +86,7 @@ def test_the_reference_describes_the_explainer(site):
     page = Page(site / "docs" / "reference" / "api.html")
     assert {"waltz.Explainer.explain", "waltz.explainer.encoder.Explanation.t_shap", "waltz.UserError"} <= page.ids
     assert "Most evaluations for each text or prompt" in page.text
+    assert "Type<span" not in page.text  # napoleon takes a property's text before a colon for its type
 
 
 def test_formulas_are_mathml(site):

@@ -101,7 +101,7 @@ class ExplainedOutput:
 
     @property
     def t_shap(self) -> float:
-        """Share of the text, between 0 and 1: 1 without an image, NaN where it is undefined."""
+        """Share of the text, between 0 and 1; 1 without an image, NaN where it is undefined."""
         return self.attribution.t_shap.value
 
     @property
@@ -197,7 +197,7 @@ class DecoderExplanation:
 
     @property
     def cc_shap(self) -> float | None:
-        """CC-SHAP, in [-1, 1]: NaN where it is undefined, None without an explanation."""
+        """CC-SHAP, in [-1, 1]; NaN where it is undefined, None without an explanation."""
         result = self.cc_shap_result
         return None if result is None else math.nan if result.value is None else result.value
 

@@ -62,7 +62,7 @@ class Explanation:
 
     @property
     def score(self) -> float:
-        """The explained value: the logit of late fusion, else the probability of a match where there is one."""
+        """The explained value, the logit of late fusion, else the probability of a match where there is one."""
         return self.attribution.score
 
     @property

@@ -208,8 +208,8 @@ class Explainer:
             prompts: For a decoder, a file of other prompts.
             max_new_tokens: For a decoder, most tokens of the explanation or reply.
         Returns:
-            An `Explanation` of an encoder or a `DecoderExplanation`; for a list, a list: all texts of the first image,
-            then of the next.
+            An `Explanation` of an encoder or a `DecoderExplanation`; for a list, a list with all texts of the first
+            image, then of the next.
         Raises:
             TypeError: An argument is of another type, or does not fit the model.
             ValueError: A value is out of range, or players do not fit the text or image.
