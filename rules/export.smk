@@ -6,7 +6,7 @@ localrules:
 
 
 rule export_benchmark:
-    """A data set folder for the Hugging Face hub with Croissant metadata, and files in VALSE's layout."""
+    """A data set folder for the Hugging Face hub with Croissant metadata and tasks, and files in VALSE's layout."""
     input:
         **EXPORT.summaries,
         benchmark=expand("<results>/benchmark/{name}.parquet", name=EXPORT.parts),
@@ -17,6 +17,7 @@ rule export_benchmark:
             locate_in_package(f"export/{table}.yaml")
             for table in ("licences", "faults")
         ],
+        prompts=locate_in_package("resources/prompts/equations.yaml"),
     output:
         dataset=directory("<results>/export/dataset"),
         valse=directory("<results>/export/valse"),

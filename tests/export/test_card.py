@@ -34,7 +34,10 @@ def test_the_header_is_what_the_hub_asks_for(dataset):
     assert header["annotations_creators"] == ["other"]
     assert header["configs"][0] == {
         "config_name": "existence",
-        "data_files": [{"split": "test", "path": "existence/test-*.parquet"}],
+        "data_files": [
+            {"split": "test", "path": ["existence/valid-*.parquet", "existence/invalid-*.parquet"]},
+            {"split": "valid", "path": ["existence/valid-*.parquet"]},
+        ],
     }
 
 
@@ -60,8 +63,26 @@ def test_items_are_counted_by_their_votes(dataset):
 
 def test_markup_in_the_data_is_escaped(dataset):
     _, text = read(dataset)
-    assert "<script" not in text.split("```json")[0] + text.split("```")[-1]
+    assert "<script" not in "".join(text.split("```")[::2])
     assert r"A paper \| &lt;b&gt;1999&lt;/b&gt;" in text
+
+
+def test_the_data_set_and_its_sources_are_cited_in_bibtex(tmp_path):
+    about = {"url": "https://example.org/a_b", "creators": ["Our group", "R&D"], "published": "2030-01-31"}
+    write_dataset(tmp_path / "x", [part([item()])], facts(about=about | {"version": "1.0.0"}))
+    _, text = read(tmp_path / "x")
+    assert text.split("```bibtex\n")[1].split("```")[0].splitlines() == [
+        "@misc{small,",
+        "  title = {The benchmark of the study small, made with waltz},",
+        r"  author = {{Our group} and {R\&D}},",
+        "  year = {2030},",
+        "  version = {1.0.0},",
+        "  url = {https://example.org/a_b},",
+        "}",
+        "@misc{small-source-1,",
+        "  note = {A paper | <b>1999</b>},",
+        "}",
+    ]
 
 
 def test_a_naughty_example_stays_inside_its_block(tmp_path):
@@ -69,7 +90,7 @@ def test_a_naughty_example_stays_inside_its_block(tmp_path):
     write_dataset(tmp_path / "x", [part([item(caption=naughty, foil=naughty)])], facts())
     _, text = read(tmp_path / "x")
     fences = [line for line in text.splitlines() if line.lstrip().startswith("```")]
-    assert fences == ["```json", "```"]
+    assert fences == ["```json", "```", "```bibtex", "```"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.export.folder import export_benchmark, write_dataset, write_valse_files
 from waltz.export.parts import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS, write_part
 
-ONE = "test-00000-of-00001.parquet"
+VALID, INVALID = (f"{subset}-00000-of-00001.parquet" for subset in ("valid", "invalid"))
 
 
 def contents(folder):
@@ -26,35 +26,51 @@ def test_every_column_is_exported_and_explained():
     assert {*CONDITIONS.schema.names, "image_file"} == set(PROBE_COLUMNS)
 
 
+def read_items(folder):
+    """Return the exported items of a part, valid ones first."""
+    return [row for subset in (VALID, INVALID) for row in pq.read_table(folder / subset).to_pylist()]
+
+
 def test_every_cell_is_exported_unchanged(dataset, rows):
-    exported = pq.read_table(dataset / "relations" / ONE).to_pylist()
-    rows_with_files = [{**row, "image_file": row["image"]} for row in rows]
+    exported = read_items(dataset / "relations")
+    rows_with_files = [{**row, "image_file": row["image"]} for row in (rows[0], rows[1], rows[3], rows[2])]
     assert exported == [{name: row[name] for name in ITEM_COLUMNS if name != "image"} for row in rows_with_files]
-    assert [row["valid"] for row in exported] == [True, None, False, True]
     assert exported[1]["caption"] == NAUGHTY
+
+
+def test_items_voted_invalid_have_files_of_their_own(dataset):
+    for part_name in ("existence", "relations"):
+        assert pq.read_table(dataset / part_name / VALID).column("valid").to_pylist() == [True, None, True]
+        assert pq.read_table(dataset / part_name / INVALID).column("valid").to_pylist() == [False]
+    assert [file.name for file in (dataset / "cv-probes").iterdir()] == [VALID]
+
+
+def test_a_part_without_a_valid_item_has_no_split_of_them(tmp_path):
+    written_part = write_part(part([item(valid=False)]), tmp_path)
+    assert written_part.splits == {"test": ["existence/invalid-*.parquet"]}
 
 
 def test_images_are_embedded_byte_for_byte_and_null_where_broken(dataset, images):
     red, grey = (images / "red.png").read_bytes(), (images / "below/grey.jpg").read_bytes()
-    exported = pq.read_table(dataset / "existence" / ONE)
-    assert exported.schema.field("image").type == IMAGE
-    assert exported.column("image").to_pylist() == [
+    assert pq.read_schema(dataset / "existence" / VALID).field("image").type == IMAGE
+    exported = read_items(dataset / "existence")
+    assert [row["image"] for row in exported] == [
         {"bytes": red, "path": "red.png"},
         {"bytes": grey, "path": "grey.jpg"},
-        None,
         {"bytes": grey, "path": "grey.jpg"},
+        None,
     ]
-    assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "broken.png", "grey.png"]
+    assert [row["image_file"] for row in exported] == ["red.png", "grey.jpg", "grey.png", "broken.png"]
 
 
 def test_images_that_may_not_be_passed_on_are_only_named(dataset):
-    exported = pq.read_table(dataset / "relations" / ONE)
+    exported = pq.read_table(dataset / "relations" / VALID)
     assert "image" not in exported.schema.names
-    assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "broken.png", "grey.png"]
+    assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "grey.png"]
 
 
 def test_the_parquet_metadata_names_the_features(dataset):
-    schema = pq.read_schema(dataset / "existence" / ONE)
+    schema = pq.read_schema(dataset / "existence" / VALID)
     features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
     assert list(features) == schema.names
     assert features["image"] == {"_type": "Image"}
@@ -78,7 +94,7 @@ def test_a_part_is_cut_where_its_images_fill_a_file(images, tmp_path):
     size = (images / "red.png").stat().st_size
     written_part = write_part(part(rows, images=str(images)), tmp_path, shard_bytes=3 * size)
     assert [file.path for file in written_part.files] == [
-        f"existence/test-0000{index}-of-00003.parquet" for index in range(3)
+        f"existence/valid-0000{index}-of-00003.parquet" for index in range(3)
     ]
     ids = [pq.read_table(tmp_path / file.path).column("item_id").to_pylist() for file in written_part.files]
     assert ids == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
@@ -199,6 +215,6 @@ def test_the_benchmark_of_a_study_is_exported_in_both_layouts(tmp_path, images):
         "valse": {"relations.json": 2},
         "images_skipped": ["relations: image broken.png is no image of a known format"],
     }
-    exported = pq.read_table(tmp_path / "dataset" / "relations" / ONE)
+    exported = pq.read_table(tmp_path / "dataset" / "relations" / VALID)
     assert exported.column("image").null_count == 1
     assert json.loads((tmp_path / "valse" / "relations.json").read_text())["a"]["foil_method"] == "a method"

@@ -21,7 +21,12 @@ def test_the_export_is_a_target_of_its_own(after_run):
 
     exported = json.loads((results / "export/valse/relations.json").read_text())
     assert exported == json.loads((after_run.folder / "data/relations.json").read_text())
-    own = pq.read_table(results / "export/dataset/own-counting/test-00000-of-00001.parquet").to_pylist()
-    benchmark = pq.read_table(results / "benchmark/own-counting.parquet").to_pylist()
-    assert [row["valid"] for row in own] == [row["valid"] for row in benchmark]
-    assert own[2]["image"]["bytes"] == (after_run.folder / "pictures/2.png").read_bytes()
+    folder, benchmark = results / "export/dataset/own-counting", results / "benchmark/own-counting.parquet"
+    valid, invalid = (
+        pq.read_table(folder / f"{name}-00000-of-00001.parquet").to_pylist() for name in ("valid", "invalid")
+    )
+    ids = [row["item_id"] for row in pq.read_table(benchmark).to_pylist()]
+    assert [row["item_id"] for row in valid] == [ids[0], ids[1], ids[3]]
+    assert [row["item_id"] for row in invalid] == [ids[2]]
+    assert invalid[0]["image"]["bytes"] == (after_run.folder / "pictures/2.png").read_bytes()
+    assert (results / "export/dataset/lmms_eval/waltz_tiny_own-counting.yaml").exists()

@@ -15,6 +15,9 @@ from waltz.export.statements import Statements, count_validity
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 SIZE_NAMES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M")
 CODE_OR_SPECIAL = re.compile(r"(`[\w.:\[\]-]+`)|([\\`*_\[\]|#~])")
+BIBTEX_ESCAPES = str.maketrans(
+    {**{letter: f"\\{letter}" for letter in "&%_#${}"}, "\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"}
+)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -30,7 +33,7 @@ def render_card(facts: StudyFacts, written_parts: Sequence[WrittenPart], stateme
         _render_provenance(facts, written_parts),
         _render_construction(facts),
         _render_faults(statements),
-        _render_citations(statements),
+        _render_citations(facts, statements, version),
     ]
     header = _build_header(facts, written_parts, statements).to_yaml()
     body = "\n\n".join(section for section in sections if section)
@@ -54,8 +57,11 @@ def _build_header(facts: StudyFacts, written_parts: Sequence[WrittenPart], state
         annotations_creators=sorted(annotators) or ["no-annotation"],
         tags=[*statements.tags, "croissant"],
         configs=[
-            {"config_name": part.name, "data_files": [{"split": "test", "path": f"{part.name}/test-*.parquet"}]}
-            for part in (written_part.part for written_part in written_parts)
+            {
+                "config_name": written_part.part.name,
+                "data_files": [{"split": split, "path": paths} for split, paths in written_part.splits.items()],
+            }
+            for written_part in written_parts
         ],
     )
 
@@ -87,7 +93,8 @@ def _render_parts(written_parts: Sequence[WrittenPart], statements: Statements) 
     reasons = {part.source: part.no_images_reason for part in parts if part.no_images_reason is not None}
     reason_list = "\n".join(f"- `{source}`: {escape_markdown(reason)}." for source, reason in reasons.items())
     excluded = f"\n\nImages that are not included, by source, with the reason:\n\n{reason_list}" if reasons else ""
-    return f"## Configurations\n\nEach has one split, `test`.\n\n{table}\n\n{descriptions}{excluded}"
+    splits = "The split `test` has all items of a configuration, `valid` those that were not voted invalid."
+    return f"## Configurations\n\n{splits}\n\n{table}\n\n{descriptions}{excluded}"
 
 
 def _render_columns(written_parts: Sequence[WrittenPart]) -> str:
@@ -105,9 +112,9 @@ def _render_columns(written_parts: Sequence[WrittenPart]) -> str:
 def _render_labels(facts: StudyFacts) -> str:
     return (
         "## Labels\n\nThere is no label column: `caption` is the right text and `foil` the wrong one. A model is"
-        " right on an item where it scores the caption above the foil. Usually only items with `valid` true are scored:"
-        f" those with at least {facts.valid_votes} votes for the caption and fewer for the foil."
-        " `valid` is null, not false, where nobody voted."
+        " right on an item where it scores the caption above the foil. Usually only the split `valid` is scored: the"
+        f" column `valid` is true with at least {facts.valid_votes} votes for the caption and fewer for the foil."
+        " It is null, not false, where nobody voted; such items are in the split `valid`."
     )
 
 
@@ -202,11 +209,38 @@ def _render_faults(statements: Statements) -> str:
     return "## Known faults\n\n" + "\n".join(lines)
 
 
-def _render_citations(statements: Statements) -> str:
-    if not statements.citations:
-        return ""
+def _render_citations(facts: StudyFacts, statements: Statements, version: str) -> str:
     citations = [f"- {escape_markdown(text)}" for text in statements.citations]
-    return "## Citation\n\nPlease cite the sources:\n\n" + "\n".join(citations)
+    sources = ["Please cite the sources:", "\n".join(citations)] if citations else []
+    return "\n\n".join(["## Citation", *sources, f"```bibtex\n{render_bibtex(facts, statements, version)}```"])
+
+
+def render_bibtex(facts: StudyFacts, statements: Statements, version: str) -> str:
+    """Render BibTeX entries of the data set and of the citations of its sources, which are one line of text each."""
+    about = facts.about
+    entries = {
+        facts.study: {
+            "title": f"The benchmark of the study {facts.study}, made with waltz",
+            "author": " and ".join(f"{{{escape_bibtex(name)}}}" for name in about.get("creators", [])),
+            "year": str(about.get("published", ""))[:4],
+            "version": version,
+            "url": about.get("url", ""),
+        },
+        **{f"{facts.study}-source-{number}": {"note": text} for number, text in enumerate(statements.citations, 1)},
+    }
+    lines = []
+    for key, fields in entries.items():
+        lines.append(f"@misc{{{key},")
+        for name, value in fields.items():
+            text = value if name in ("author", "url") else escape_bibtex(value)
+            lines += [f"  {name} = {{{text}}},"] if value else []
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def escape_bibtex(text: str) -> str:
+    """Return a text on one line that LaTeX shows unchanged."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).translate(BIBTEX_ESCAPES)
 
 
 def _render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -17,6 +17,7 @@ from waltz.export.croissant import render_croissant
 from waltz.export.facts import StudyFacts, build_source_facts
 from waltz.export.parts import SHARD_BYTES, DataFile, Part, WrittenPart, describe_file, read_part, write_part
 from waltz.export.statements import build_statements
+from waltz.export.tasks import write_tasks
 from waltz.export.valse_layout import (
     Row,
     build_pair_records,
@@ -78,7 +79,7 @@ def export_benchmark(
 def write_dataset(
     folder: Path, parts: Sequence[Part], facts: StudyFacts, funnel: str | None = None, shard_bytes: int = SHARD_BYTES
 ) -> list[WrittenPart]:
-    """Write a folder that `datasets.load_dataset` and the hub read: Parquet files, README.md, croissant.json.
+    """Write a folder that `datasets.load_dataset` and the hub read: Parquet files, README.md, croissant.json, tasks.
 
     The same items and facts give the same bytes.
 
@@ -102,6 +103,7 @@ def write_dataset(
     version = str(facts.about.get("version") or compute_version(files))
     write_text(folder / "croissant.json", render_croissant(facts, written_parts, further_files, statements, version))
     write_text(folder / "README.md", render_card(facts, written_parts, statements, version))
+    write_tasks(folder, facts, written_parts, version)
     return written_parts
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
@@ -72,6 +73,9 @@ PROBE_COLUMNS = {
 
 OMITTED_COLUMNS = ("kept", "rejected")
 """Columns of the benchmark layout that are not exported because they have the same value for every item."""
+
+SUBSETS = ("valid", "invalid")
+"""Subsets of a part's items that have files of their own."""
 
 CROISSANT_TYPES = {
     pa.string(): "sc:Text",
@@ -176,6 +180,14 @@ class WrittenPart:
     files: tuple[DataFile, ...]
     faults: tuple[ImageFault, ...]
 
+    @property
+    def splits(self) -> dict[str, list[str]]:
+        """Patterns of the files of each split: `test` has all items, `valid` those that were not voted invalid."""
+        present = {file.path.rpartition("/")[2].partition("-")[0] for file in self.files}
+        patterns = {subset: f"{self.part.name}/{subset}-*.parquet" for subset in SUBSETS if subset in present}
+        valid = {"valid": [patterns["valid"]]} if "valid" in patterns else {}
+        return {"test": list(patterns.values()), **valid}
+
 
 def read_part(name: str, source: str, form: str, file: str, entry: Mapping[str, Any], images: str | None) -> Part:
     """Read a part of a study.
@@ -190,9 +202,10 @@ def read_part(name: str, source: str, form: str, file: str, entry: Mapping[str, 
 
 
 def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
-    """Write a part as Parquet files `<part>/test-00000-of-00001.parquet`.
+    """Write a part as Parquet files: `<part>/valid-00000-of-00001.parquet`, and `invalid-…` for items voted invalid.
 
-    Images are embedded byte for byte as in their source.
+    Items without votes are among the valid ones, as in the evaluation. Images are embedded byte for byte as in their
+    source.
 
     Args:
         shard_bytes: Approximate bytes of images in one file.
@@ -209,12 +222,14 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
             else {}
         )
         sizes = {name: source.size(path) for name, path in paths.items()} if source else {}
-        shards = list(_split_shards([sizes.get(name, 0) for name in names], shard_bytes))
         files = []
-        for index, (start, end) in enumerate(shards):
-            path = f"{part.name}/test-{index:05d}-of-{len(shards):05d}.parquet"
-            _write_file(folder / path, part, part.items.slice(start, end - start), source, paths)
-            files.append(describe_file(folder, path))
+        for subset, items in _split_by_votes(part.items).items():
+            item_sizes = [sizes.get(name, 0) for name in items.column("image").to_pylist()]
+            shards = list(_split_shards(item_sizes, shard_bytes))
+            for index, (start, end) in enumerate(shards):
+                path = f"{part.name}/{subset}-{index:05d}-of-{len(shards):05d}.parquet"
+                _write_file(folder / path, part, items.slice(start, end - start), source, paths)
+                files.append(describe_file(folder, path))
     return WrittenPart(part, tuple(files), tuple(faults))
 
 
@@ -242,6 +257,15 @@ def _embed_images(names: Sequence[str], source: ImageSource, paths: Mapping[str,
         name: {"bytes": source.read(paths[name]), "path": Path(paths[name]).name} for name in set(names) & set(paths)
     }
     return pa.array([images.get(name) for name in names], type=IMAGE)
+
+
+def _split_by_votes(items: pa.Table) -> dict[str, pa.Table]:
+    """Return the items of each subset that has any; those without votes, and all of CV-Probes, are `valid`."""
+    if "valid" not in items.schema.names:
+        return {"valid": items}
+    is_valid = pc.fill_null(items.column("valid"), True)
+    subsets = zip(SUBSETS, (items.filter(is_valid), items.filter(pc.invert(is_valid))), strict=True)
+    return {subset: rows for subset, rows in subsets if rows.num_rows}
 
 
 def _split_shards(sizes: Sequence[int], max_size: int) -> Iterator[tuple[int, int]]:
