@@ -26,6 +26,7 @@ include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**"]
 exclude_patterns = [".*", "build", "logs", "resources", "results", "tests", "workflow"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]  # as GitHub writes formulas
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # the notebook is stored with its outputs; a test runs it
 

@@ -26,6 +26,6 @@ def test_examples_give_what_the_page_says(page):
 def test_a_page_of_a_metric_has_formula_source_and_worked_number(metric):
     page = DOCS / "reference" / "metrics" / f"{metric}.md"
     text = page.read_text(encoding="utf-8")
-    assert text.count("$$") >= 2
+    assert "\n```math\n" in text
     assert "\n**Source.** " in text
     assert run_examples(page).attempted > 0
