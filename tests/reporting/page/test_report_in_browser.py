@@ -296,6 +296,7 @@ def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_p
     tab.wait_for_selector("html[data-ready]")
     tab.get_by_role("button", name="Open all").click()
     shares = "#table-thesis-B\\.1"
+    tab.wait_for_selector(f"{shares} thead th")  # tables are filled when they open
     assert tab.locator(f"{shares} thead th").all_inner_texts() == ["model", "x", "average", "MM skew"]
     assert tab.locator(f"{shares} tr.group").all_inner_texts() == ["acc_r (chance 50)", "T-SHAP_c"]
     rows = f"{shares} tbody tr:not(.group)"
