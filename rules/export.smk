@@ -48,3 +48,29 @@ rule export:
     """The export alone."""
     input:
         rules.export_benchmark.output,
+
+
+rule export_results:
+    """The metrics of all models as JSON of Every Eval Ever."""
+    input:
+        metrics="<results>/evaluation/metrics.parquet",
+        records=REPORT.list_records("evaluation", PLAN.scored),
+    output:
+        results=directory("<results>/export/results"),
+        run="<results>/export/results.run.json",
+    log:
+        "<logs>/export_results.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        **PLAN.resampling,
+        study=STUDY.study,
+        results=PLAN.results,
+        parts=list(EXPORT.parts),
+        weights={name: MODELS[name].weights for name in MODELS},
+        locked=MODELS.locked,
+        lock=STUDY.lock_file,
+        about=STUDY.export.to_dict(),
+        code=code("export_results.py"),
+    script:
+        "../workflow/scripts/export_results.py"

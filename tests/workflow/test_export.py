@@ -17,7 +17,7 @@ def test_the_export_is_a_target_of_its_own(after_run):
         Image.new("RGB", (4, 4), (number, 0, 0)).save(after_run.folder / "pictures" / f"{number}.png")
     after_run.change("sources.own.images", {"path": "pictures"})
     after_run.change("sources.own.licence", "CC BY 4.0")
-    after_run.snakemake("export")
+    after_run.snakemake("export", "export_results")
 
     exported = json.loads((results / "export/valse/relations.json").read_text())
     assert exported == json.loads((after_run.folder / "data/relations.json").read_text())
@@ -30,3 +30,5 @@ def test_the_export_is_a_target_of_its_own(after_run):
     assert [row["item_id"] for row in invalid] == [ids[2]]
     assert invalid[0]["image"]["bytes"] == (after_run.folder / "pictures/2.png").read_bytes()
     assert (results / "export/dataset/lmms_eval/waltz_tiny_own-counting.yaml").exists()
+    (document,) = (results / "export/results/data/tiny").rglob("*.json")
+    assert json.loads(document.read_text())["evaluation_results"]
