@@ -65,7 +65,6 @@ rule export_results:
     params:
         **PLAN.resampling,
         study=STUDY.study,
-        results=PLAN.results,
         parts=list(EXPORT.parts),
         weights={name: MODELS[name].weights for name in MODELS},
         locked=MODELS.locked,

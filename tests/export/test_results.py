@@ -51,10 +51,10 @@ def export(tmp_path):
     def export_rows(rows, runs, **changes):
         folder = tmp_path / "evaluation"
         folder.mkdir()
-        parquet.write_rows(tmp_path / "metrics.parquet", rows, METRICS)
+        parquet.write_rows(folder / "metrics.parquet", rows, METRICS)
         (folder / "a.run.json").write_text(json.dumps(runs))
-        inputs = {"metrics": tmp_path / "metrics.parquet", "records": [folder / "a.run.json"]}
-        facts = export_results(inputs, SETTINGS | changes, str(tmp_path), tmp_path / "out", 1_700_000_000)
+        inputs = {"metrics": folder / "metrics.parquet", "records": [folder / "a.run.json"]}
+        facts = export_results(inputs, SETTINGS | changes, tmp_path / "out", 1_700_000_000)
         files = sorted((tmp_path / "out").rglob("*.json"))
         return facts, {file.relative_to(tmp_path / "out"): json.loads(file.read_text()) for file in files}
 

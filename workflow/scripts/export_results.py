@@ -10,5 +10,5 @@ inputs, params, output = dict(snakemake.input.items()), dict(snakemake.params.it
 
 with log_job(snakemake.log[0]):
     started = time.monotonic()
-    facts = export_results(inputs, params, params["results"], Path(output.results), int(time.time()))
+    facts = export_results(inputs, params, Path(output.results), int(time.time()))
     write_record(output.run, seconds=time.monotonic() - started, **facts)

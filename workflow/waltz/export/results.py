@@ -26,20 +26,20 @@ Json = dict[str, Any]
 
 
 def export_results(
-    inputs: Mapping[str, Any], settings: Mapping[str, Any], results: str, folder: Path, timestamp: int
+    inputs: Mapping[str, Any], settings: Mapping[str, Any], folder: Path, timestamp: int
 ) -> dict[str, Any]:
     """Write the metrics of stage evaluation as `data/<study>/<developer>/<model>/<uuid>.json`.
 
     Args:
         inputs: Files of rule `export_results` by name: metrics and run records.
         settings: Params of rule `export_results`.
-        results: Folder of the study's results.
         folder: New folder.
         timestamp: Seconds since 1970 that the records state as their time of creation; they do not change the names.
     Returns:
         Facts of the run record: numbers read and written, and reasons of those without a value with their numbers.
     """
     rows = parquet.read_rows(inputs["metrics"], METRICS)
+    results = Path(inputs["metrics"]).parents[1]
     records = resolve_revisions(read_records(inputs["records"], results), settings["locked"], Path(settings["lock"]))
     missing: dict[str, int] = {}
     for row in rows:
