@@ -73,16 +73,6 @@ MESSAGES = {
 }
 
 
-def test_preflight_finds_no_fault_before_the_run_and_names_one_that_is_there(stage):
-    """First, while the hub's cache is empty: what lies there needs no hub."""
-    output = stage.preflight()
-    assert " 0 failure" in output.splitlines()[-1]
-    stage.world.misbehave(f"{dress.HUB_MODEL}/resolve", "gated")
-    output = stage.preflight(check=False)
-    assert f"https://huggingface.co/{dress.HUB_MODEL}" in output
-    stage.world.behave()
-
-
 def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_is_well(stage, settings):
     paths = {
         kind: MIRROR + bare(settings["sources"][source]["files"][name]["url"]) for kind, (source, name) in RAW.items()
@@ -108,6 +98,16 @@ def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_i
     stage.world.misbehave(paths["500"], "500", times=2)
     stage.snakemake(*targets)
     assert len(list((stage.results / "sources").glob("*.parquet"))) == len(RAW)
+    stage.world.behave()
+
+
+def test_preflight_finds_no_fault_before_the_run_and_names_one_that_is_there(stage):
+    """Before models of the hub are fetched: what lies in its cache needs no hub."""
+    output = stage.preflight()
+    assert " 0 failure" in output.splitlines()[-1]
+    stage.world.misbehave(f"{dress.HUB_MODEL}/resolve", "gated")
+    output = stage.preflight(check=False)
+    assert f"https://huggingface.co/{dress.HUB_MODEL}" in output
     stage.world.behave()
 
 
