@@ -5,8 +5,8 @@ from functools import cache, partial
 from pathlib import Path
 
 from waltz import __version__
-from waltz.cli import targets
-from waltz.cli.run_summary import print_run_summary
+from waltz.cli.run import targets
+from waltz.cli.run.summary import print_run_summary
 from waltz.core import job_server, run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError

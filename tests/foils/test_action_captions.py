@@ -128,7 +128,7 @@ def test_an_abstract_taken_apart() -> None:
 )  # fmt: skip
 def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
     outcomes = get_filler(noun)
-    assert (outcomes.subject, outcomes.definite, outcomes.place) == (subject, definite, place)
+    assert (outcomes.subject, outcomes.definite, outcomes.adverbial) == (subject, definite, place)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
     def emit(self, record: LogRecord) -> None:
         """Show a record; instead of the traceback of an option, show what is wrong with it."""
         if getattr(record, "event", None) == LogEvent.ERROR:
-            from waltz.cli.targets import build_target_error
+            from waltz.cli.run.targets import build_target_error
             from waltz.core.errors import UserError
 
             try:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.checkout import find_checkout, start_snakemake
 from waltz.cli.output import check_outputs, create_console, report_errors, write_csv
+from waltz.cli.run.checkout import find_checkout, start_snakemake
 from waltz.core.errors import UserError, build_name_error
 from waltz.core.files.atomic import write_text
 

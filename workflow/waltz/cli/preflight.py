@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.checkout import find_checkout, start_snakemake
 from waltz.cli.output import check_outputs, create_console, report_errors
+from waltz.cli.run.checkout import find_checkout, start_snakemake
 
 if TYPE_CHECKING:
     from waltz.plan.plan import Plan

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.checkout import find_checkout, start_snakemake
 from waltz.cli.output import create_console, find_newest_study, report_errors, suggest_run
+from waltz.cli.run.checkout import find_checkout, start_snakemake
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:

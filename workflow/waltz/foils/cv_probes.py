@@ -212,7 +212,7 @@ def fill_roles(frame: Mapping[str, Any]) -> str:
 
 def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
     if position.role == "place" and position.words == "at":
-        return filler.place
+        return filler.adverbial
     return f"{position.words} {render_complement(agent, position, filler)}".strip()
 
 

@@ -77,8 +77,8 @@ class Filler:
         return next((word for word in ("her", "his") if nouns & _read_nouns()[word]), None)
 
     @property
-    def place(self) -> str:
-        """The phrase as a place: "outdoors", "at night", "on a street", "in the snow", "at a casino"."""
+    def adverbial(self) -> str:
+        """The phrase as an adverbial: "outdoors", "at night", "on a street", "in the snow", "at a casino"."""
         if self.noun in _read_nouns()["adverbs"]:
             return self.noun
         if self.noun in _read_nouns()["times"]:

@@ -1,6 +1,6 @@
 """What a run of Snakemake shows at its end."""
 
-from waltz.cli.run_summary import print_run_summary
+from waltz.cli.run.summary import print_run_summary
 from waltz.reporting.tables.cells import Cell, format_csv
 
 AVERAGE = Cell("thesis-4.2", "equations", "acc_r", "clip", "average", "", 58.5, 100, *[None] * 4, "", "")

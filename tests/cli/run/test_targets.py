@@ -2,7 +2,7 @@
 
 import pytest
 
-from waltz.cli import targets
+from waltz.cli.run import targets
 
 
 @pytest.fixture(autouse=True)
