@@ -209,7 +209,8 @@ def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
 
 ERRORS = {
     "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
-    "broken image": (["--image", "BROKEN"], "image 'broken.png': cannot be decoded"),
+    "no image in it": (["--image", __file__], f"{__file__}: is no image of a known format; name an image (BMP, GIF,"),
+    "broken image": (["--image", "BROKEN"], "broken.png: cannot be decoded"),
     "a device": (["--image", "/dev/zero"], "/dev/zero: is no file but a folder or device; name an image"),
     "empty model": (["--model", ""], "model: empty (got '', expected a registered name, folder or hub id)"),
     "no such model": (["--model", "rulr-50"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),

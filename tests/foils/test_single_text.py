@@ -142,3 +142,9 @@ def test_the_command_refuses_an_instrument_that_needs_more():
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith("waltz: instrument 'relations' needs more than one text; name one of plurality")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_empty_text_is_refused():
+    result = foil(" ")
+    assert result.exit_code == 1
+    assert result.stderr == "waltz: text: empty (got ' ', expected words); write a text\n"

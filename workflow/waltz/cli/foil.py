@@ -31,6 +31,8 @@ def foil_command(
     """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
     texts = _read_lines(sys.stdin.buffer) if text == "-" else [text]
     with report_errors():
+        if not text.strip():
+            raise UserError(f"text: empty (got {text!r}, expected words); write a text")
         check_address_space()
         from waltz.foils.candidates import Refusal  # spaCy takes seconds to import
         from waltz.foils.single_text import build_from_texts

@@ -10,7 +10,7 @@ from PIL import Image
 
 from waltz.attribution.own_players import TOKEN, WORDS, ImagePlayers, TextPlayers
 from waltz.core.errors import UserError
-from waltz.sources.images import ImageSource, load_image
+from waltz.sources.images import load_image_file
 
 ImageInput = str | Path | Image.Image | np.ndarray | torch.Tensor
 """An image: a file, a PIL image, or an array or tensor of one image with 1, 3 or 4 channels."""
@@ -33,7 +33,7 @@ def read_image(image: ImageInput) -> Image.Image:
     if isinstance(image, Image.Image):
         return image.convert("RGB")
     if isinstance(image, str | Path):
-        return read_image_file(Path(image))
+        return load_image_file(Path(image))
     if isinstance(image, torch.Tensor):
         image = image.detach().float().cpu().numpy() if image.is_floating_point() else image.cpu().numpy()
     if not isinstance(image, np.ndarray):
@@ -54,21 +54,6 @@ def read_image(image: ImageInput) -> Image.Image:
     scaled = np.rint(levels * 255) if is_float or levels.dtype == bool else levels
     return Image.fromarray(np.squeeze(scaled.astype(np.uint8), axis=-1) if scaled.shape[2:] == (1,) else
                            scaled.astype(np.uint8)).convert("RGB")  # fmt: skip
-
-
-def read_image_file(path: Path) -> Image.Image:
-    """Read an image file as RGB, upright.
-
-    Raises:
-        UserError: There is no such file, or it is no image that can be read.
-    """
-    if not path.is_file():
-        fault = "is no file but a folder or device" if path.exists() else "no such file"
-        raise UserError(f"{path}: {fault}; name an image")
-    source = ImageSource(
-        path.parent, {path.stem: (path.name,)}, lambda _: path.stat().st_size, lambda _: path.read_bytes()
-    )
-    return load_image(source, path.name)
 
 
 def check_text(text: object, name: str) -> str:

@@ -19,7 +19,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
-from waltz.core.files.open_image import open_image
+from waltz.core.files.open_image import IMAGE_FORMATS, open_image
 
 T = TypeVar("T")
 
@@ -127,6 +127,22 @@ def load_image(source: ImageSource, name: str) -> Image.Image:
     image = _try_load(source, name)
     if isinstance(image, str):
         raise UserError(f"{source.path}: image {name!r}: {image}")
+    return image
+
+
+def load_image_file(path: Path) -> Image.Image:
+    """Load one image file as `load_image` does.
+
+    Raises:
+        UserError: There is no such file, or it is no image that can be read.
+    """
+    if not path.is_file():
+        fault = "is no file but a folder or device" if path.exists() else "no such file"
+        raise UserError(f"{path}: {fault}; name an image")
+    members = {path.stem: (path.name,)}
+    image = _try_load(ImageSource(path, members, lambda _: path.stat().st_size, lambda _: path.read_bytes()), path.name)
+    if isinstance(image, str):
+        raise UserError(f"{path}: {image}; name an image ({', '.join(IMAGE_FORMATS)})")
     return image
 
 
