@@ -224,15 +224,26 @@ class Explainer:
             settings = self._build_prompt_settings(budget, standard_error, value)
             explained = [
                 self.explain_query(
-                    own, settings, image=one, most=max_new_tokens, players=text_players, grid=grid,
+                    own,
+                    settings,
+                    image=one,
+                    most=max_new_tokens,
+                    players=text_players,
+                    grid=grid,
                     interactions=interactions,
                 )
                 for one in images
                 for own in query
-            ]  # fmt: skip
+            ]
             return explained if _is_list(image) or _is_list(text) else explained[0]
-        decoder_only = {"question": question, "messages": messages, "explanation": explanation, "family": family,
-                        "prompts": prompts, "labels": labels or None}  # fmt: skip
+        decoder_only = {
+            "question": question,
+            "messages": messages,
+            "explanation": explanation,
+            "family": family,
+            "prompts": prompts,
+            "labels": labels or None,
+        }
         if given := [name for name, argument in decoder_only.items() if argument is not None]:
             raise TypeError(
                 f"{given[0]}: {self.spec.name} is an encoder, which answers no questions; give image and text"

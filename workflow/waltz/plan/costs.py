@@ -253,26 +253,25 @@ def estimate_hours(plan: Plan, step: Step, runs: Iterable[Run], rate: float = RA
     return sum(estimate_seconds(plan.models.resolved[model], own, rate) for model, own in work) / 3600
 
 
-def count_shards(plan: Plan, stage: str, model: str, group: str) -> int:
+def count_shards(plan: Plan, step: Step, model: str, group: str) -> int:
     """Return the number of jobs that the work of a model on a group is cut into.
 
     That is the number of the study (`shards` of the stage); where it names none, as many jobs as each take at most
     `SHARD_SHARE` of their rule's minutes by the estimate, and no more than there are items.
 
     Args:
-        stage: `evaluation`, `attribution`, or a step of stage consistency: `tests`, or `cc-shap` for edits as well.
+        step: Any but `edited`, whose jobs are cut as those of `cc-shap` are.
     """
-    steps: tuple[Step, ...] = ("cc-shap", "edited") if stage == "cc-shap" else (stage,)  # type: ignore[assignment]
     of_study = {"evaluation": plan.study.evaluation.shards, "attribution": plan.study.attribution.shards}
-    chosen = of_study.get(stage, plan.study.consistency.shards)
+    chosen = of_study.get(step, plan.study.consistency.shards)
     if chosen is not None:
         return chosen
-    minutes = SCORING_MINUTES if stage == "evaluation" else EXPLAINING_MINUTES
+    minutes = SCORING_MINUTES if step == "evaluation" else EXPLAINING_MINUTES
     shards = 1
-    for step in steps:
-        runs = [run for run in list_runs(plan, step) if run.model == model and plan.group_of[run.dataset] == group]
-        hours = estimate_hours(plan, step, runs)
-        most = max((count_items(plan, step, run) for run in runs), default=1)
+    for own in ("cc-shap", "edited") if step == "cc-shap" else (step,):
+        runs = [run for run in list_runs(plan, own) if run.model == model and plan.group_of[run.dataset] == group]
+        hours = estimate_hours(plan, own, runs)
+        most = max((count_items(plan, own, run) for run in runs), default=1)
         shards = max(shards, min(most, math.ceil(hours * 60 / (minutes * SHARD_SHARE))))
     return shards
 
@@ -295,9 +294,9 @@ def _compute_cost(plan: Plan, step: Step, model: str, groups: Mapping[str, Seque
     """Compute the cost of one model in one step, with its runs by group."""
     work = [own for runs in groups.values() for run in runs for _, own in list_work(plan, step, run)]
     hours = {group: estimate_hours(plan, step, runs, rate) for group, runs in groups.items()}
-    stage = "cc-shap" if step == "edited" else step
     is_sharded = step != "evaluation" or plan.models[model].kind in DECODER_KINDS
-    shards = {group: count_shards(plan, stage, model, group) if is_sharded else 1 for group in groups}
+    cut_as: Step = "cc-shap" if step == "edited" else step
+    shards = {group: count_shards(plan, cut_as, model, group) if is_sharded else 1 for group in groups}
     return Cost(
         step,
         model,
