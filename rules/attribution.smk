@@ -25,7 +25,7 @@ rule attribute:
         **request_resources(lambda w: [w.encoder]),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         settings=PLAN.estimation,
@@ -59,7 +59,7 @@ rule attribute_answers:
         **request_resources(lambda w: [w.vl_decoder]),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.vl_decoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
         settings=PLAN.estimation,
@@ -95,7 +95,7 @@ rule attribute_questions:
         ),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.answerer),
         datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         settings=PLAN.estimation,
@@ -157,7 +157,7 @@ rule companions:
     params:
         **PLAN.companion_settings,
         **PLAN.resampling,
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         scored=STUDY.evaluation.items,
@@ -188,7 +188,7 @@ rule answer_companions:
     params:
         **PLAN.companion_settings,
         **PLAN.resampling,
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.answerer),
         datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         profiles=STUDY.profiles,

@@ -85,12 +85,6 @@ def per_attempt(minutes):
     return lambda wildcards, attempt: minutes * attempt
 
 
-def describe_own_images(wildcards, input):
-    """Return the content of the user's own folders among a job's images, whose times Snakemake does not see."""
-    images = input.get("images", [])
-    return RAW.describe_own_images([images] if isinstance(images, str) else images)
-
-
 WHOLE_PLAN, PLAN = build_plans()
 count_shards = cache(partial(costs.count_shards, PLAN))
 
@@ -105,6 +99,8 @@ REPORT = ReportingPlan(PLAN)
 EXPORT = ExportPlan(PLAN)
 os.environ.update({result_cache.POLICY: PLAN.study.stored_versions})  # for all jobs
 STUDY, MODELS, RAW = PLAN.study, PLAN.models, PLAN.raw
+# A parameter that does not depend on the input: Snakemake compares no others with those of the last run.
+OWN_IMAGES = RAW.describe_own_images()
 GPUS = workflow.global_resources.get("gpu").value
 # A free GPU waits for nothing: its jobs come before those of a CPU, first of them those whose results others need.
 ON_GPUS, NEEDED_ON_GPUS = 1, 2

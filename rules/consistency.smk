@@ -38,7 +38,7 @@ rule self_consistency_tests:
         **request_resources(lambda w: PLAN.list_testing_models(w.decoder)),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.decoder),
         helper=lambda w: PLAN.get_helper_settings(w.decoder),
         judge=next(map(MODELS.get_settings, PLAN.judges), None),
@@ -81,7 +81,7 @@ rule cc_shap_shard:
         **request_resources(lambda w: [w.decoder]),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
         profiles=STUDY.profiles,
@@ -122,7 +122,7 @@ rule cc_shap_edits:
         **request_resources(lambda w: [w.decoder]),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
         profiles=STUDY.profiles,

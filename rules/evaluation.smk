@@ -77,7 +77,7 @@ rule align:
         **request_resources(lambda w: [w.encoder]),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
         profiles=STUDY.profiles,
@@ -110,7 +110,7 @@ rule answer:
         ),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.answerer),
         datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
         profiles=STUDY.profiles,
@@ -142,7 +142,7 @@ rule decode:
         **request_resources(lambda w: [w.vl_decoder]),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.vl_decoder),
         datasets=lambda w: PLAN.get_settings(
             PLAN.select_prompted(w.vl_decoder, w.group)

@@ -197,7 +197,7 @@ rule sample_figures:
         **request_resources(lambda w: [w.encoder]),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.encoder),
         datasets=lambda w: [
             run.dataset for run in REPORT.select_attributed_runs(w.encoder)
@@ -245,7 +245,7 @@ rule explanation_figures:
         ),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model=lambda w: MODELS.get_settings(w.decoder),
         datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
         profiles=STUDY.profiles,
@@ -312,7 +312,7 @@ rule trace_figures:
     conda:
         "../envs/environment.yaml"
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         model="{decoder}",
         datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
         profiles=STUDY.profiles,
@@ -357,7 +357,7 @@ rule report:
     conda:
         "../envs/environment.yaml"
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         runs=REPORT.browsed_files,
         study=STUDY.study,
         sources=STUDY.to_dict()["sources"],

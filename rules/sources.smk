@@ -214,7 +214,7 @@ rule check_images:
     conda:
         "../envs/environment.yaml"
     params:
-        own_images=describe_own_images,
+        own_images=OWN_IMAGES,
         code=code("check_images.py"),
     script:
         "../workflow/scripts/check_images.py"

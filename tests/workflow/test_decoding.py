@@ -23,6 +23,13 @@ def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
     (record,) = json.loads((tiny.folder / targets[0].replace(".parquet", ".run.json")).read_text())
     assert (record["rows_in"], record["rows_out"]) == (4, len(pairs))
     assert record["generation"]["equations"] == {"sampling": None, "seed": 7, "cot_tokens": 3}
+    answers = "results/tiny/evaluation/llava/seen.parquet"
+    assert tiny.planned("--", answers) == set()
+    picture = tiny.folder / "images/0.png"
+    content = picture.read_bytes()
+    picture.write_bytes(bytes(reversed(content)))  # of the same size
+    assert tiny.planned("--", answers) >= {"decode", "merge_evaluation_shards"}
+    tiny.snakemake("--touch", "--", answers)
     tiny.edit("workflow/waltz/resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
     assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {
         "decode",

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -140,17 +140,11 @@ class RawFiles:
         source, name = self.owners[origin, "archive"]
         return f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
 
-    def describe_own_images(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return a digest of each folder of the user's own behind the images of some sources.
-
-        Args:
-            paths: Images of sources, as `get_images` returns them.
-        """
-        paths = set(paths)
+    def describe_own_images(self) -> dict[str, str]:
+        """Return a digest of each folder of images of the user's own, as Snakemake does not see times in a folder."""
         return {
             path: describe_folder(path)
             for source in self.list_sources_with_images()
-            if self.get_images(source) in paths
             for name in self.list_image_parts(source)
             if (path := self.files[source, name].path) and Path(path).is_dir()
         }
