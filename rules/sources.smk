@@ -107,7 +107,7 @@ rule fetch_snapshot:
 
 
 rule fetch_hub_model:
-    """One model of the hub at the commit of its entry, in the hub's own cache, where jobs load it from."""
+    """One model of the hub at the commit of its entry, or a tokenizer that models borrow, in the hub's own cache."""
     output:
         marker=f"{STUDY.weights}/cached/{{repository}}@{{commit}}",
     log:
@@ -117,6 +117,8 @@ rule fetch_hub_model:
         commit="[0-9a-f]{40}",
     conda:
         "../envs/environment.yaml"
+    params:
+        only_tokenizer=lambda w, output: output.marker not in MODELS.cached.values(),
     script:
         "../workflow/scripts/fetch_hub_model.py"
 

@@ -150,3 +150,15 @@ def test_a_hub_that_is_down_is_tried_again(cache, monkeypatch):
     monkeypatch.setattr(Hub, "do_GET", refuse_twice)
     assert cache() == f"org/model {COMMIT}\n"
     assert len(refused) == 2
+
+
+def test_of_a_borrowed_tokenizer_no_weights_are_fetched(hub, tmp_path):
+    fetch_to_cache("org/model", COMMIT, tmp_path / "marker", only_tokenizer=True)
+    assert {file.name for file in (tmp_path / CACHED).iterdir()} == {"config.json"}
+
+
+def test_a_tokenizer_that_may_not_be_needed_does_not_stop_a_run(hub, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    fetch_to_cache("org/model", COMMIT, tmp_path / "marker", only_tokenizer=True)
+    assert (tmp_path / "marker").exists()
+    assert "org/model: only what the hub's cache holds can be used" in caplog.text

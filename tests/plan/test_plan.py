@@ -115,9 +115,10 @@ def test_every_model_of_the_thesis_is_run():
 
 def test_vilbert_waits_for_its_detector_and_the_configuration_next_to_it():
     folder = "resources/weights/web/dl.fbaipublicfiles.com/vilbert-multi-task"
-    files = plan_of("thesis").models.list_files("vilbert")
-    assert set(files) == {
-        f"{folder}/{name}" for name in ("pretrained_model.bin", "detectron_model.pth", "detectron_config.yaml")
+    models = plan_of("thesis").models
+    assert set(models.list_files("vilbert")) == {
+        *(f"{folder}/{name}" for name in ("pretrained_model.bin", "detectron_model.pth", "detectron_config.yaml")),
+        models.borrowed_tokenizer,
     }
 
 
@@ -139,6 +140,11 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
     assert thesis.models.list_weight_files("gpt2") == [gpt2]
     assert gpt2 in thesis.models.fetched
     assert {"gpt2", "llama2-13b-chat", "spanbert", "gruen-cola", "lxmert", "bakllava"} <= set(thesis.loaded_models)
+    bert = "resources/weights/cached/google-bert/bert-base-uncased@86b5e0934494bd15c9632b12f734a8a67f723594"
+    for name in ("lxmert", "visualbert", "vilbert", "albef-mscoco"):  # a tokenizer is borrowed by local rules as well
+        assert bert in thesis.models.list_files(name)
+    assert bert not in thesis.models.list_files("clip-vit-base-patch32", "bakllava")
+    assert bert in thesis.models.fetched
     skipped = plan_of("thesis", skipped={"lxmert": "no", "bakllava": "no"})
     assert not {"lxmert", "bakllava"} & set(skipped.loaded_models)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from rehearsal.checkpoints import encoders, judges, language, vision
 from rehearsal.server import Repository
-from waltz.model_registry import ModelSpec
-from waltz.models.encoders import base
+from waltz.model_registry import BERT_REVISION, BERT_TOKENIZER, ModelSpec
 
 BUILDERS = {**language.BUILDERS, **vision.BUILDERS, **encoders.BUILDERS, **judges.BUILDERS}
 """What makes the files of each repository."""
-BORROWED = {base.BERT_TOKENIZER: base.BERT_REVISION}
+BORROWED = {BERT_TOKENIZER: BERT_REVISION}
 """Repositories that a model takes its tokenizer from."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")

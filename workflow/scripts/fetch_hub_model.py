@@ -8,4 +8,5 @@ from waltz.models.hub import fetch_to_cache
 wildcards = snakemake.wildcards
 
 with log_job(snakemake.log[0]):
-    fetch_to_cache(wildcards.repository, wildcards.commit, Path(snakemake.output.marker))
+    marker, only_tokenizer = Path(snakemake.output.marker), snakemake.params.only_tokenizer
+    fetch_to_cache(wildcards.repository, wildcards.commit, marker, only_tokenizer=only_tokenizer)

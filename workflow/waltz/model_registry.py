@@ -268,6 +268,26 @@ def _to_plain_value(value: Any) -> Any:
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files of a tokenizer next to an original checkpoint file."""
+BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
+"""Repository, and its commit, of the tokenizer of checkpoints that come without one."""
+BORROWING_KINDS = (
+    "lxmert",
+    "lxmert-answering",
+    "albef",
+    "albef-answering",
+    "vilbert",
+    "vilbert-12in1",
+    "vilbert-12in1-itm",
+    "visual-bert",
+)
+"""Kinds whose checkpoints may come without a tokenizer."""
+
+
+def may_borrow_tokenizer(spec: ModelSpec) -> bool:
+    """Return whether a model takes BERT's tokenizer unless its repository has one: no file here is one."""
+    weights = Path(spec.weights)
+    folder = weights if weights.is_dir() else weights.parent
+    return spec.kind in BORROWING_KINDS and not any((folder / name).is_file() for name in TOKENIZER_FILES)
 
 
 def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:

@@ -24,6 +24,8 @@ OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite",
 """Weights of other frameworks."""
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
 """Weights that are skipped if the repository has them as safetensors too."""
+TOKENIZER_PATTERNS = ["config.json", "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt"]
+"""Files that a tokenizer is loaded from."""
 FINAL_ERRORS = (RepositoryNotFoundError, RevisionNotFoundError, OfflineModeIsEnabled)
 """Errors of the hub that a retry does not change."""
 HUB_CACHE_FOLDER = ".cache"
@@ -62,26 +64,34 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     return commit
 
 
-def fetch_to_cache(repository: str, commit: str, marker: Path, wait: Callable[[float], None] = time.sleep) -> None:
+def fetch_to_cache(
+    repository: str,
+    commit: str,
+    marker: Path,
+    wait: Callable[[float], None] = time.sleep,
+    only_tokenizer: bool = False,
+) -> None:
     """Fetch the files of a repository at a commit into the hub's cache, and write a file that says so.
 
     Where the hub cannot be reached, a cache that holds the model suffices.
 
     Args:
         wait: Called with the seconds between two attempts.
+        only_tokenizer: Whether models take its tokenizer alone, if they have none; without it, a warning is logged, and
+            the jobs of those that need it say so.
     Raises:
         UserError: The repository cannot be had at that commit.
     """
     try:
-        _download_repeatedly(repository, commit, None, wait)
+        _download_repeatedly(repository, commit, None, wait, TOKENIZER_PATTERNS if only_tokenizer else None)
     except Exception as error:  # as in `fetch_snapshot`
-        if not _is_cached(repository, commit):
+        if not only_tokenizer and not _is_cached(repository, commit):
             raise UserError(
                 f"{repository}: cannot be had from the hub at commit {commit}: {get_first_line(error)};"
                 f" {_advise(repository, error)}, or fill the hub's cache elsewhere with"
                 f" `hf download {repository} --revision {commit}` and copy it"
             ) from error
-        log.warning("%s: taken from the hub's cache: %s", repository, get_first_line(error))
+        log.warning("%s: only what the hub's cache holds can be used: %s", repository, get_first_line(error))
     write_text(marker, f"{repository} {commit}\n")
 
 
@@ -114,32 +124,39 @@ def _is_cached(repository: str, commit: str) -> bool:
 
 
 def _download_repeatedly(
-    repository: str, commit: str | None, target: Path | None, wait: Callable[[float], None]
+    repository: str,
+    commit: str | None,
+    target: Path | None,
+    wait: Callable[[float], None],
+    patterns: list[str] | None = None,
 ) -> str:
     """Call `_download` until it succeeds or its error is final, at most `ATTEMPTS` times."""
     for attempt in range(1, ATTEMPTS):
         try:
-            return _download(repository, commit, target)
+            return _download(repository, commit, target, patterns)
         except FINAL_ERRORS:
             raise
         except Exception as error:  # errors of the client, of requests, of httpx and of the file system
             log.warning("%s, attempt %d of %d: %s", repository, attempt, ATTEMPTS, get_first_line(error))
         wait(WAIT_SECONDS * 2 ** (attempt - 1))
-    return _download(repository, commit, target)
+    return _download(repository, commit, target, patterns)
 
 
-def _download(repository: str, commit: str | None, target: Path | None) -> str:
+def _download(repository: str, commit: str | None, target: Path | None, patterns: list[str] | None) -> str:
     """Fetch the missing files of a repository, and return its commit.
 
     Args:
         target: Folder of the files; None for the hub's cache.
+        patterns: Patterns of the files; None for all that are used.
     """
     api = huggingface_hub.HfApi()
     info = api.model_info(repository, revision=commit, files_metadata=True)
     files = info.siblings or []
     has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
     ignored = [*OTHER_FRAMEWORKS, *(PICKLE_PATTERNS if has_safetensors else ())]
-    folder = api.snapshot_download(repository, revision=str(info.sha), local_dir=target, ignore_patterns=ignored)
+    folder = api.snapshot_download(
+        repository, revision=str(info.sha), local_dir=target, allow_patterns=patterns, ignore_patterns=ignored
+    )
     for file in files:
         path = Path(folder) / file.rfilename
         if file.lfs is not None and path.is_file() and (arrived := compute_sha256(path)) != file.lfs.sha256:

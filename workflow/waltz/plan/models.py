@@ -10,6 +10,8 @@ from waltz.core.errors import UserError
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member
 from waltz.core.files.resources import find_resource
 from waltz.model_registry import (
+    BERT_REVISION,
+    BERT_TOKENIZER,
     DETECTOR_CONFIGS,
     DTYPE_BYTES,
     ModelSpec,
@@ -23,6 +25,7 @@ from waltz.model_registry import (
     list_encoder_kinds,
     list_weight_files,
     load_registry,
+    may_borrow_tokenizer,
     resolve_model,
     select_decisive_fields,
     set_local_paths,
@@ -103,6 +106,11 @@ class Models:
         }
 
     @cached_property
+    def borrowed_tokenizer(self) -> str:
+        """File that says that the tokenizer of checkpoints without one lies in the hub's cache."""
+        return f"{self.folder}/cached/{BERT_TOKENIZER}@{BERT_REVISION}"
+
+    @cached_property
     def packages(self) -> dict[str, ModelSpec]:
         """Models whose weights come in a Python package, by the folder of the weights."""
         return {self.specs[name].weights: spec for name, spec in self.run_here.items() if is_packaged(spec)}
@@ -117,7 +125,8 @@ class Models:
         """Paths of all that is fetched, unpacked or taken out of an archive."""
         unpacked = {self.specs[name].weights for name, spec in self.run_here.items() if spec.unpack}
         members = {self.specs[name].answers for name, spec in self.run_here.items() if get_archive_member(spec.answers)}
-        return {*self.web_files, *self.snapshots, *self.cached.values(), *self.packages, *unpacked, *members}
+        borrowed = [self.borrowed_tokenizer] if any(map(may_borrow_tokenizer, self.run_here.values())) else []
+        return {*self.web_files, *self.snapshots, *self.cached.values(), *borrowed, *self.packages, *unpacked, *members}
 
     def list_archives(self, name: str) -> list[str]:
         """Return the fetched files that the weights of a model are unpacked from."""
@@ -153,12 +162,13 @@ class Models:
         return files
 
     def list_files(self, *names: str) -> list[str]:
-        """Return the files of models that lie here or are fetched: weights, detector, regions and answers."""
+        """Return the files of models that are here or fetched: weights, tokenizer, detector, regions and answers."""
         files = []
         for name in dict.fromkeys(names):
             spec = self.specs[name]
             own = [path for path in (spec.regions, spec.answers, spec.config) if path and self._exists(path)]
-            files += [*self.list_weight_files(name), *self._list_detector_files(spec), *own]
+            borrowed = [self.borrowed_tokenizer] if may_borrow_tokenizer(spec) and not spec.recorded else []
+            files += [*self.list_weight_files(name), *self._list_detector_files(spec), *borrowed, *own]
         return files
 
     def _list_detector_files(self, spec: ModelSpec) -> list[str]:

@@ -19,12 +19,14 @@ from waltz.core.files.downloads import (
     read_recorded,
 )
 from waltz.model_registry import (
+    BERT_REVISION,
+    BERT_TOKENIZER,
     DETECTOR_KIND,
     ModelSpec,
     is_packaged,
     list_downloads,
+    may_borrow_tokenizer,
 )
-from waltz.models.encoders.base import BERT_REVISION, BERT_TOKENIZER
 from waltz.plan.plan import Plan
 from waltz.preflight.checks import Check, State, run_at_once
 from waltz.preflight.hub import Files, find_cached, get_hub_cache, read_folder, read_repository
@@ -44,17 +46,6 @@ RULER_KIND = "ruler"
 """Kind of synthetic encoders, which have no files."""
 PICKLE = ".pkl"
 """Suffix of weights that only a whole download can describe."""
-BORROWING_KINDS = (
-    "lxmert",
-    "lxmert-answering",
-    "albef",
-    "albef-answering",
-    "vilbert",
-    "vilbert-12in1",
-    "vilbert-12in1-itm",
-    "visual-bert",
-)
-"""Kinds whose checkpoints come without a tokenizer, in whose place they take BERT's."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +169,7 @@ def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, R
         locked = spec.revision == LOCK_ON_DOWNLOAD
         revision = read_recorded(lock, spec.weights, "commit") if locked else spec.revision
         repositories.setdefault(spec.weights, Repository(spec.weights, revision, spec.gated, Path(local.weights)))
-    if any(spec.kind in BORROWING_KINDS for spec in specs.values()):
+    if any(map(may_borrow_tokenizer, specs.values())):
         bert = Repository(BERT_TOKENIZER, BERT_REVISION, False, Path(BERT_TOKENIZER), only_tokenizer=True)
         repositories.setdefault(bert.id, bert)
     return repositories

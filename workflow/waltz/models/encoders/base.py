@@ -12,13 +12,11 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
-from waltz.model_registry import TOKENIZER_FILES, ModelSpec
+from waltz.model_registry import BERT_REVISION, BERT_TOKENIZER, TOKENIZER_FILES, ModelSpec
 from waltz.models import pretrained
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_masked_id, tokenize_text
 from waltz.models.regions import DetectedRegions, ImageOrRegions, RegionProvider, load_region_provider
 
-BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
-"""Tokenizer for checkpoints without one, such as the published ones of ALBEF, ViLBERT and VisualBERT."""
 TRIAL_IMAGE = Image.new("RGB", (64, 48))
 """Image by which damaged values of a processor are found before weights are read."""
 PACKING_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
