@@ -107,18 +107,18 @@ rule fetch_snapshot:
 
 
 rule fetch_hub_model:
-    """One model of the hub at the commit of its entry, or a tokenizer that models borrow, in the hub's own cache."""
+    """One repository of the hub at a commit, one file of it, or its tokenizer for others, in the hub's own cache."""
     output:
-        marker=f"{STUDY.weights}/cached/{{repository}}@{{commit}}",
+        marker=f"{STUDY.weights}/cached/{{path}}@{{commit}}",
     log:
-        "<logs>/fetch_hub_model/{repository}@{commit}.log",
+        "<logs>/fetch_hub_model/{path}@{commit}.log",
     wildcard_constraints:
-        repository="[^/]+/[^/]+|[^/]+",
+        path="[^@]+",
         commit="[0-9a-f]{40}",
     conda:
         "../envs/environment.yaml"
     params:
-        only_tokenizer=lambda w, output: output.marker not in MODELS.cached.values(),
+        only_tokenizer=lambda w, output: output.marker not in MODELS.cached,
     script:
         "../workflow/scripts/fetch_hub_model.py"
 

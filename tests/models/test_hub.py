@@ -120,6 +120,16 @@ def test_a_filled_cache_suffices_without_a_network(cache, tmp_path, monkeypatch)
     assert not (tmp_path / "weights/marker").exists()
 
 
+def test_one_file_of_a_repository_comes_with_its_settings_alone(hub, tmp_path, monkeypatch):
+    marker = tmp_path / "marker"
+    fetch_to_cache("org/model/pytorch_model.bin", COMMIT, marker)
+    assert {file.name for file in (tmp_path / CACHED).iterdir()} == {"config.json", "pytorch_model.bin"}
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    fetch_to_cache("org/model/pytorch_model.bin", COMMIT, marker)
+    with pytest.raises(UserError, match=f"org/model: cannot be had from the hub at commit {COMMIT}"):
+        fetch_to_cache("org/model/model.safetensors", COMMIT, marker)
+
+
 def test_a_gated_model_names_the_page_to_accept_and_is_tried_once(cache, monkeypatch):
     requests = []
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.plan.models import Models
 from waltz.plan.plan import Plan, Run, share_threads
 from waltz.plan.read_study import read_study
 
@@ -145,6 +146,13 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
         assert bert in thesis.models.list_files(name)
     assert bert not in thesis.models.list_files("clip-vit-base-patch32", "bakllava")
     assert bert in thesis.models.fetched
+    commit = "0" * 40
+    detector = {"detector": "org/detector", "detector_revision": commit}
+    own = {"kind": "albef", "weights": "org/albef/mscoco.pth", "revision": commit}
+    study = yaml.safe_load((CONFIG / "texts.yaml").read_text())
+    models = Models.from_study(read_study({**study, "models": {"own": own, "lxmert": detector}}))
+    copies = {f"resources/weights/cached/{path}@{commit}" for path in ("org/albef/mscoco.pth", "org/detector")}
+    assert copies <= {*models.list_files("own", "lxmert")} & models.fetched
     skipped = plan_of("thesis", skipped={"lxmert": "no", "bakllava": "no"})
     assert not {"lxmert", "bakllava"} & set(skipped.loaded_models)
 

@@ -164,6 +164,7 @@ def test_a_gated_repository_names_the_page_of_its_licence(world):
     [
         ({"weights": "some/tiny", "revision": "f" * 40}, f"has no commit {'f' * 40}"),
         ({"weights": "other/tiny", "revision": COMMIT}, "is not on the hub, or not for this account"),
+        ({"weights": "some/tiny/other.pth", "revision": COMMIT}, f"some/tiny has no other.pth at commit {COMMIT}"),
     ],
 )
 def test_a_repository_or_commit_that_is_not_there_is_named(entry, finding):
@@ -172,6 +173,15 @@ def test_a_repository_or_commit_that_is_not_there_is_named(entry, finding):
     assert state == "failure"
     assert finding in found
     assert MODEL not in rows
+
+
+def test_one_file_of_weights_and_a_detector_are_looked_for():
+    detector = {"detector": "some/detector", "detector_revision": COMMIT}
+    rows = check(
+        build_study(own={"kind": "lxmert", "weights": "some/tiny/model.safetensors", "revision": COMMIT} | detector)
+    )
+    assert rows["repository", "some/tiny/model.safetensors"][0] == "ok"
+    assert "is not on the hub" in rows["repository", "some/detector"][1]
 
 
 def change_weights(folder, change):

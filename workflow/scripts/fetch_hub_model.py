@@ -9,4 +9,4 @@ wildcards = snakemake.wildcards
 
 with log_job(snakemake.log[0]):
     marker, only_tokenizer = Path(snakemake.output.marker), snakemake.params.only_tokenizer
-    fetch_to_cache(wildcards.repository, wildcards.commit, marker, only_tokenizer=only_tokenizer)
+    fetch_to_cache(wildcards.path, wildcards.commit, marker, only_tokenizer=only_tokenizer)

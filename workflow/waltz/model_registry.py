@@ -55,7 +55,7 @@ UNPACK_FORMATS = ("folder", "spanbert")
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a parameter by dtype."""
 COMMIT = re.compile("[0-9a-f]{40}")
-HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+HUB_PATH = re.compile(r"[\w.-]+(/[\w.-]+)*")
 NOT_RECORDED = "not recorded"
 """Revision of a recorded model where the study gives none."""
 DECISIVE_FIELDS = (
@@ -316,9 +316,10 @@ def is_hub_snapshot(spec: ModelSpec) -> bool:
     return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not is_packaged(spec)
 
 
-def is_in_hub_cache(spec: ModelSpec) -> bool:
-    """Return whether a model is loaded from the hub's cache, at the commit of its entry."""
-    return bool(COMMIT.fullmatch(spec.revision) and HUB_ID.fullmatch(spec.weights))
+def list_hub_copies(spec: ModelSpec) -> list[tuple[str, str]]:
+    """Return what a model is loaded from in the hub's cache: ids of repositories, or `ID/FILE`, and their commits."""
+    named = ((spec.weights, spec.revision), (spec.detector, spec.detector_revision))
+    return [(path, commit) for path, commit in named if COMMIT.fullmatch(commit) and HUB_PATH.fullmatch(path)]
 
 
 def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:

@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import huggingface_hub
@@ -24,8 +24,8 @@ OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite",
 """Weights of other frameworks."""
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
 """Weights that are skipped if the repository has them as safetensors too."""
-TOKENIZER_PATTERNS = ["config.json", "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt"]
-"""Files that a tokenizer is loaded from."""
+SETTINGS_PATTERNS = ("*.json", "*.yaml", "tokenizer*", "vocab*", "merges.txt")
+"""Files that a tokenizer is loaded from, and settings of checkpoint files."""
 FINAL_ERRORS = (RepositoryNotFoundError, RevisionNotFoundError, OfflineModeIsEnabled)
 """Errors of the hub that a retry does not change."""
 HUB_CACHE_FOLDER = ".cache"
@@ -65,34 +65,37 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
 
 
 def fetch_to_cache(
-    repository: str,
+    path: str,
     commit: str,
     marker: Path,
     wait: Callable[[float], None] = time.sleep,
     only_tokenizer: bool = False,
 ) -> None:
-    """Fetch the files of a repository at a commit into the hub's cache, and write a file that says so.
+    """Fetch a repository, or a file of one, at a commit into the hub's cache, and write a file that says so.
 
     Where the hub cannot be reached, a cache that holds the model suffices.
 
     Args:
+        path: `OWNER/NAME` or `NAME` of the repository, or `OWNER/NAME/FILE`; settings and tokenizer come with the file.
         wait: Called with the seconds between two attempts.
         only_tokenizer: Whether models take its tokenizer alone, if they have none; without it, a warning is logged, and
             the jobs of those that need it say so.
     Raises:
         UserError: The repository cannot be had at that commit.
     """
+    repository, file = "/".join(path.split("/")[:2]), path.split("/", 2)[2:]
+    patterns = [*file, *SETTINGS_PATTERNS] if file or only_tokenizer else None
     try:
-        _download_repeatedly(repository, commit, None, wait, TOKENIZER_PATTERNS if only_tokenizer else None)
+        _download_repeatedly(repository, commit, None, wait, patterns)
     except Exception as error:  # as in `fetch_snapshot`
-        if not only_tokenizer and not _is_cached(repository, commit):
+        if not only_tokenizer and not _is_cached(repository, commit, *file):
             raise UserError(
                 f"{repository}: cannot be had from the hub at commit {commit}: {get_first_line(error)};"
                 f" {_advise(repository, error)}, or fill the hub's cache elsewhere with"
                 f" `hf download {repository} --revision {commit}` and copy it"
             ) from error
         log.warning("%s: only what the hub's cache holds can be used: %s", repository, get_first_line(error))
-    write_text(marker, f"{repository} {commit}\n")
+    write_text(marker, f"{path} {commit}\n")
 
 
 def _advise(repository: str, error: Exception) -> str:
@@ -104,8 +107,10 @@ def _advise(repository: str, error: Exception) -> str:
     return "check the network, log in with `hf auth login` where its licence has to be accepted"
 
 
-def _is_cached(repository: str, commit: str) -> bool:
-    """Return whether the hub's cache holds the weights of a repository, with all files of one index if it has any."""
+def _is_cached(repository: str, commit: str, file: str | None = None) -> bool:
+    """Return whether the hub's cache holds a file or the weights of a repository, with all files of an index if any."""
+    if file:
+        return isinstance(huggingface_hub.try_to_load_from_cache(repository, file, revision=commit), str)
     try:
         folder = Path(
             huggingface_hub.snapshot_download(
@@ -128,7 +133,7 @@ def _download_repeatedly(
     commit: str | None,
     target: Path | None,
     wait: Callable[[float], None],
-    patterns: list[str] | None = None,
+    patterns: Sequence[str] | None = None,
 ) -> str:
     """Call `_download` until it succeeds or its error is final, at most `ATTEMPTS` times."""
     for attempt in range(1, ATTEMPTS):
@@ -142,7 +147,7 @@ def _download_repeatedly(
     return _download(repository, commit, target, patterns)
 
 
-def _download(repository: str, commit: str | None, target: Path | None, patterns: list[str] | None) -> str:
+def _download(repository: str, commit: str | None, target: Path | None, patterns: Sequence[str] | None) -> str:
     """Fetch the missing files of a repository, and return its commit.
 
     Args:
@@ -153,9 +158,13 @@ def _download(repository: str, commit: str | None, target: Path | None, patterns
     info = api.model_info(repository, revision=commit, files_metadata=True)
     files = info.siblings or []
     has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
-    ignored = [*OTHER_FRAMEWORKS, *(PICKLE_PATTERNS if has_safetensors else ())]
+    unused = [*OTHER_FRAMEWORKS, *(PICKLE_PATTERNS if has_safetensors else ())]
     folder = api.snapshot_download(
-        repository, revision=str(info.sha), local_dir=target, allow_patterns=patterns, ignore_patterns=ignored
+        repository,
+        revision=str(info.sha),
+        local_dir=target,
+        allow_patterns=None if patterns is None else list(patterns),
+        ignore_patterns=unused if patterns is None else None,
     )
     for file in files:
         path = Path(folder) / file.rfilename

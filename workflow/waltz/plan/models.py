@@ -18,11 +18,11 @@ from waltz.model_registry import (
     estimate_gpu_memory,
     get_encoder_module,
     is_hub_snapshot,
-    is_in_hub_cache,
     is_packaged,
     list_detector_files,
     list_downloads,
     list_encoder_kinds,
+    list_hub_copies,
     list_weight_files,
     load_registry,
     may_borrow_tokenizer,
@@ -97,18 +97,14 @@ class Models:
         return {self.specs[name].weights: spec.weights for name, spec in self.run_here.items() if is_hub_snapshot(spec)}
 
     @cached_property
-    def cached(self) -> dict[str, str]:
-        """File that says that a model lies in the hub's cache, by the name of each model that is loaded from there."""
-        return {
-            name: f"{self.folder}/cached/{spec.weights}@{spec.revision}"
-            for name, spec in self.run_here.items()
-            if is_in_hub_cache(spec)
-        }
+    def cached(self) -> set[str]:
+        """Files that say what lies in the hub's cache: weights and detectors of models that are loaded from there."""
+        return {self._mark_cached(*copy) for spec in self.run_here.values() for copy in list_hub_copies(spec)}
 
     @cached_property
     def borrowed_tokenizer(self) -> str:
         """File that says that the tokenizer of checkpoints without one lies in the hub's cache."""
-        return f"{self.folder}/cached/{BERT_TOKENIZER}@{BERT_REVISION}"
+        return self._mark_cached(BERT_TOKENIZER, BERT_REVISION)
 
     @cached_property
     def packages(self) -> dict[str, ModelSpec]:
@@ -126,7 +122,7 @@ class Models:
         unpacked = {self.specs[name].weights for name, spec in self.run_here.items() if spec.unpack}
         members = {self.specs[name].answers for name, spec in self.run_here.items() if get_archive_member(spec.answers)}
         borrowed = [self.borrowed_tokenizer] if any(map(may_borrow_tokenizer, self.run_here.values())) else []
-        return {*self.web_files, *self.snapshots, *self.cached.values(), *borrowed, *self.packages, *unpacked, *members}
+        return {*self.web_files, *self.snapshots, *self.cached, *borrowed, *self.packages, *unpacked, *members}
 
     def list_archives(self, name: str) -> list[str]:
         """Return the fetched files that the weights of a model are unpacked from."""
@@ -152,13 +148,13 @@ class Models:
 
     def list_weight_files(self, *names: str) -> list[str]:
         """Return the files of some models' weights that lie here, or the path of those that are fetched."""
-        files = []
+        files: list[str] = []
         for name in dict.fromkeys(names):
             spec = self.specs[name]
             if spec.recorded:
                 continue
-            weights = self.cached.get(name, spec.weights)
-            files += [weights] if weights in self.fetched else list_weight_files(spec)
+            copies = {spec.weights, self._mark_cached(spec.weights, spec.revision)} & self.fetched
+            files += copies or list_weight_files(spec)
         return files
 
     def list_files(self, *names: str) -> list[str]:
@@ -173,6 +169,8 @@ class Models:
 
     def _list_detector_files(self, spec: ModelSpec) -> list[str]:
         """Return the files of the detector that a model's entry names: those that are fetched, else those here."""
+        if (marker := self._mark_cached(spec.detector, spec.detector_revision)) in self.cached:
+            return [marker]
         if spec.detector not in self.fetched:
             return list_detector_files(spec)
         configs = (str(Path(spec.detector).with_name(name)) for name in DETECTOR_CONFIGS.values())
@@ -227,6 +225,10 @@ class Models:
         if kind in list_encoder_kinds():
             return "answering" if kind.endswith("-answering") else "encoder"
         return {"text": "language", "vision": "vision"}.get(kind, kind)
+
+    def _mark_cached(self, path: str, commit: str) -> str:
+        """Return the file that says that a repository, or a file of one, lies in the hub's cache."""
+        return f"{self.folder}/cached/{path}@{commit}"
 
     def _exists(self, path: str) -> bool:
         return path in self.fetched or Path(path).exists()

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urldefrag
@@ -25,6 +25,7 @@ from waltz.model_registry import (
     ModelSpec,
     is_packaged,
     list_downloads,
+    list_hub_copies,
     may_borrow_tokenizer,
 )
 from waltz.plan.plan import Plan
@@ -58,6 +59,7 @@ class Repository:
         gated: Whether its licence has to be accepted.
         folder: Where a study puts it as a whole.
         only_tokenizer: Whether its weights are not read.
+        file: The one file of weights that is read; empty where the repository is a model.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Repository:
     gated: bool
     folder: Path
     only_tokenizer: bool = False
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ def _find_size(plan: Plan, url: str, size: int | None) -> int | None:
 
 
 def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, Repository]:
-    """Return the repositories of the hub that a study reads, by id."""
+    """Return the repositories of the hub that a study reads, by id, or by `ID/FILE` where it reads one file."""
     repositories: dict[str, Repository] = {}
     lock = Path(plan.study.lock_file)
     for name, local in specs.items():
@@ -168,7 +171,10 @@ def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, R
             continue
         locked = spec.revision == LOCK_ON_DOWNLOAD
         revision = read_recorded(lock, spec.weights, "commit") if locked else spec.revision
-        repositories.setdefault(spec.weights, Repository(spec.weights, revision, spec.gated, Path(local.weights)))
+        for path, commit in {spec.weights: revision, **dict(list_hub_copies(spec))}.items():
+            owner_and_name, file = "/".join(path.split("/")[:2]), "".join(path.split("/", 2)[2:])
+            folder = Path(local.weights if path == spec.weights else path)
+            repositories.setdefault(path, Repository(owner_and_name, commit, spec.gated, folder, file=file))
     if any(map(may_borrow_tokenizer, specs.values())):
         bert = Repository(BERT_TOKENIZER, BERT_REVISION, False, Path(BERT_TOKENIZER), only_tokenizer=True)
         repositories.setdefault(bert.id, bert)
@@ -176,6 +182,17 @@ def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, R
 
 
 def _read_files(repository: Repository, timeout: float) -> Files:
+    """Return the files of a repository that are read, of weights only the one that is named."""
+    files = _find_files(repository, timeout)
+    if not repository.file:
+        return files
+    if repository.file not in files.sizes:
+        raise UserError(f"{repository.id} has no {repository.file} at commit {repository.revision}; correct weights")
+    names = {repository.file, *select_small_files(files)}
+    return replace(files, sizes={name: size for name, size in files.sizes.items() if name in names})
+
+
+def _find_files(repository: Repository, timeout: float) -> Files:
     """Return the files of a repository: those here where they are complete, else those of the hub."""
     if repository.folder.is_dir():
         return read_folder(repository.folder)
