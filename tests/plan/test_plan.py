@@ -150,7 +150,7 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
     detector = {"detector": "org/detector", "detector_revision": commit}
     own = {"kind": "albef", "weights": "org/albef/mscoco.pth", "revision": commit}
     study = yaml.safe_load((CONFIG / "texts.yaml").read_text())
-    models = Models.from_study(read_study({**study, "models": {"own": own, "lxmert": detector}}))
+    models = Models.from_study(read_study({**study, "models": {**study["models"], "own": own, "lxmert": detector}}))
     copies = {f"resources/weights/cached/{path}@{commit}" for path in ("org/albef/mscoco.pth", "org/detector")}
     assert copies <= {*models.list_files("own", "lxmert")} & models.fetched
     skipped = plan_of("thesis", skipped={"lxmert": "no", "bakllava": "no"})
