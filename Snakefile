@@ -27,6 +27,7 @@ include: "rules/benchmark.smk"
 include: "rules/evaluation.smk"
 include: "rules/attribution.smk"
 include: "rules/consistency.smk"
+include: "rules/measures.smk"
 include: "rules/reporting.smk"
 include: "rules/export.smk"
 
@@ -69,6 +70,7 @@ localrules:
     evaluation,
     attribution,
     consistency,
+    measures,
     reporting,
 
 
@@ -77,6 +79,7 @@ rule all:
     input:
         "<results>/reporting/report.html",
         "<results>/reporting/tables/reproduction.csv",
+        PLAN.measure_files,
 
 
 rule sources:
@@ -126,6 +129,12 @@ rule consistency:
     """Self-consistency tests and CC-SHAP of all decoders, and their numbers."""
     input:
         rules.consistency_metrics.output if PLAN.tested else [],
+
+
+rule measures:
+    """What the measures themselves are worth: bias, floors, choices, faults, known truth."""
+    input:
+        PLAN.measure_files,
 
 
 rule tables:

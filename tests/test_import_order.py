@@ -16,6 +16,7 @@ ORDER = (
     ("evaluation",),
     ("attribution",),
     ("consistency",),
+    ("measures",),
     ("reporting", "export"),
     ("explainer", "preflight"),
     ("cli",),

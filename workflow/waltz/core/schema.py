@@ -303,6 +303,20 @@ COMPARISONS = Layout(
 compares scores of single texts (an encoder's `alignment`, a language model's `perplexity`, a decoder's `single`),
 `pairwise` the choices of decoders between caption and foil; both also with `-after-cot`."""
 
+MEASURES = Layout(
+    "measurements of measures",
+    pa.schema(
+        [
+            *build_required(pa.string(), "measurement", "model", "dataset", "factor", "level", "quantity"),
+            *MEASURE_FIELDS,
+        ]
+    ),
+    key=("measurement", "model", "dataset", "factor", "level", "quantity"),
+)
+"""One row per number that says what a measure is worth. `factor` is what was varied and `level` its value, such as
+evaluations and 300; empty texts stand for all models, all data sets, and no factor. Shares are in percent, differences
+of shares in percentage points."""
+
 SHARES = Layout(
     "shares of text",
     pa.schema(

@@ -532,6 +532,26 @@ class Plan:
         """Return the runs that are explained before and after edits as well."""
         return [run for run in runs if run.model in self.edited_models]
 
+    # Stage measures
+
+    @property
+    def measure_files(self) -> list[str]:
+        """Files of all measurements of the measures that the study names."""
+        return [f"{self.results}/measures/{name}.parquet" for name in self.study.measures.list_measurements()]
+
+    def select_measured_models(self, *kinds: str) -> list[str]:
+        """Return the models of stage measures of some kinds: `ruler`, `encoder` (rulers included), `vision`."""
+        return [
+            name
+            for name in self.study.measures.models
+            if self.models.get_kind(name) in kinds or self.models[name].kind in kinds
+        ]
+
+    def get_measure_settings(self, measurement: str) -> Settings:
+        """Return the settings of one measurement; empty where the study does not name it."""
+        section = getattr(self.study.measures, measurement)
+        return section.to_dict() if section else {}
+
     # Files of runs
 
     def get_run_file(self, kind: str, run: Run) -> str:

@@ -235,6 +235,8 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
             for stage in ("evaluation", "attribution", "consistency")
             for key, options in (("models", models), ("groups", study.groups))
         ),
+        ("measures.models", study.measures.models, models),
+        ("measures.datasets", study.measures.datasets, {*datasets, *study.alignment}),
         ("evaluation.only", only, models),
         *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
         ("consistency.cc_shap.edits", edited, consistency.models),

@@ -47,6 +47,19 @@ ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.-]*$", max_length=100
 Names = Annotated[list[str], Field(min_length=1)]
 Cap = Annotated[int, Field(ge=1)] | Literal["even"]
 Value = Literal["log-probability", "probability", "logit", "log-odds"]
+Estimator = Literal[
+    "auto",
+    "permutation",
+    "exact",
+    "KernelSHAP",
+    "UnbiasedKernelSHAP",
+    "SVARM",
+    "PermutationSamplingSV",
+    "StratifiedSamplingSV",
+    "OwenSamplingSV",
+    "exact-factorised",
+    "factorised-permutation",
+]
 Table = Literal[
     "thesis-3.1",
     "thesis-3.4",
@@ -479,19 +492,7 @@ class Attribution(Section):
     """Names among `groups`."""
     sample: Count | None
     """Number of items a data set, out of those that are scored; null takes all."""
-    estimator: Literal[
-        "auto",
-        "permutation",
-        "exact",
-        "KernelSHAP",
-        "UnbiasedKernelSHAP",
-        "SVARM",
-        "PermutationSamplingSV",
-        "StratifiedSamplingSV",
-        "OwenSamplingSV",
-        "exact-factorised",
-        "factorised-permutation",
-    ]
+    estimator: Estimator
     """`auto` chooses by cost; others are listed in docs/reference/estimators.md. Profile `published` always takes
     permutations."""
     evaluations: Annotated[int, Field(ge=2)]
@@ -595,6 +596,32 @@ class Consistency(Section):
     """CC-SHAP of answers and explanations; none where absent."""
 
 
+class GroundTruth(Section):
+    """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
+
+    sample: Count
+    """Number of items a data set that each ruler scores."""
+    evaluations: Count
+    """Most coalitions of a text."""
+    estimators: Annotated[list[Estimator], Field(min_length=1)]
+    """Estimators that are compared."""
+
+
+class Measures(Section):
+    """What the measures themselves are worth; a measurement that is absent is not made."""
+
+    models: list[str]
+    """Encoders and decoders that see, among `models`."""
+    datasets: Names
+    """Data sets of captions and foils."""
+    ground_truth: GroundTruth | None = None
+    """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
+
+    def list_measurements(self) -> list[str]:
+        """Return the names of the measurements that are made."""
+        return [name for name, value in self if isinstance(value, Section)]
+
+
 class Reporting(Section):
     """Contents of the report."""
 
@@ -694,6 +721,8 @@ class Study(Section):
     """Encoders' scores and decoders' answers that are attributed to text tokens and image patches (MM-SHAP)."""
     consistency: Consistency = Field(default_factory=lambda: Consistency.model_construct(models=[], groups=[]))
     """Decoders whose explanations are compared with their answers (CC-SHAP and seven tests)."""
+    measures: Measures = Field(default_factory=lambda: Measures.model_construct(models=[], datasets=[]))
+    """What the measures themselves are worth; a measurement that is absent is not made."""
 
     @property
     def lock_file(self) -> str:

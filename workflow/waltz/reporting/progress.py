@@ -19,6 +19,7 @@ STAGES = (
     "evaluation",
     "attribution",
     "consistency",
+    "measures",
     "reporting",
     "export",
 )

@@ -1,0 +1,33 @@
+"""Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth, one rule a measurement."""
+
+MEASURED_ITEMS = {
+    "rows": PLAN.list_rows_files(STUDY.measures.datasets),
+    "images": PLAN.list_image_files(STUDY.measures.datasets),
+}
+MEASURED_DATASETS = PLAN.get_settings(STUDY.measures.datasets)
+RULERS = PLAN.select_measured_models("ruler")
+
+
+rule measure_ground_truth:
+    """T-SHAP of rulers and of built games, whose share of text is known."""
+    input:
+        **MEASURED_ITEMS,
+    output:
+        rows="<results>/measures/ground_truth.parquet",
+    log:
+        "<logs>/measures/ground_truth.log",
+    conda:
+        "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: RULERS),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        own_images=OWN_IMAGES,
+        settings=PLAN.get_measure_settings("ground_truth"),
+        models=[MODELS.get_settings(name) for name in RULERS],
+        datasets=MEASURED_DATASETS,
+        code=code("measure_ground_truth.py"),
+    script:
+        "../workflow/scripts/measure_ground_truth.py"

@@ -1,0 +1,46 @@
+"""Ground truth of T-SHAP, against games that are worked by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from waltz.measures.ground_truth import Game, build_games, compute_game_t_shap, compute_range_share, measure_games
+
+
+def test_t_shap_of_an_additive_game_is_its_range_share():
+    # text moves the score by 1 + 2, image by 4 + 1
+    game = Game("own", 2, 2, lambda text, image: text @ [1.0, -2.0] + image @ [4.0, 1.0])
+    assert compute_game_t_shap(game) == pytest.approx(3 / 8)
+    assert compute_range_share(game) == pytest.approx(3 / 8)
+
+
+def test_t_shap_misses_a_parity_and_a_disjunction():
+    games = {game.name: game for game in build_games(2, 4)}
+    # a xor b of two tokens: each adds 1 as the first and takes 1 as the second, so that phi is 0
+    assert compute_game_t_shap(games["parity of text"]) == 0
+    assert compute_range_share(games["parity of text"]) == 1 / 2
+    # any of six players suffices, so that each has phi 1 / 6, though either modality suffices alone
+    assert compute_game_t_shap(games["disjunction"]) == pytest.approx(2 / 6)
+    assert compute_range_share(games["disjunction"]) == 1 / 2
+    # one player a side: phi of an exclusive or is 0 for both
+    assert math.isnan(compute_game_t_shap(Game("xor", 1, 1, lambda text, image: text[:, 0] ^ image[:, 0])))
+
+
+@pytest.mark.parametrize("name", ["additive", "cancelling", "saturated text", "product"])
+def test_t_shap_is_right_in_games_without_fault(name):
+    game = next(game for game in build_games(4, 4) if game.name == name)
+    assert compute_game_t_shap(game) == pytest.approx(compute_range_share(game)) == pytest.approx(1 / 2)
+
+
+def test_text_and_image_of_every_built_game_change_the_score_alike():
+    assert [compute_range_share(game) for game in build_games(4, 2)] == [1 / 2] * 8
+
+
+def test_rows_state_the_error_and_why_a_share_is_undefined():
+    rows = {(row["model"], row["quantity"]): row for row in measure_games([(2, 4)])}
+    assert rows["disjunction", "error"]["value"] == pytest.approx(100 * (2 / 6 - 1 / 2))
+    assert rows["additive", "error"]["value"] == pytest.approx(0)
+    undefined = [row for row in rows.values() if row["value"] is None]
+    assert all(row["reason"] == "every Shapley value is 0, so no share is defined" for row in undefined)
+    assert np.isfinite([row["value"] for row in rows.values() if row["reason"] is None]).all()

@@ -1,0 +1,1 @@
+"""Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth."""

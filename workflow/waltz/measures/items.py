@@ -1,0 +1,49 @@
+"""Items that the measurements look at: captions and foils with their images."""
+
+from dataclasses import dataclass
+
+from PIL import Image
+
+from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetFiles
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation.items import select_items
+from waltz.sources.images import load_image, open_images
+
+
+@dataclass(frozen=True)
+class Item:
+    """A caption and a foil with their image.
+
+    Attributes:
+        item_id: Its id, unique in its data set.
+        dataset: Name of its data set.
+        image_name: Name of the image.
+        image: The RGB image.
+        caption: Text that is true of it.
+        foil: Text that is not.
+    """
+
+    item_id: str
+    dataset: str
+    image_name: str
+    image: Image.Image
+    caption: str
+    foil: str
+
+
+def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
+    """Return a seeded sample of the valid items of a data set of captions and foils; all if there are fewer."""
+    rows = select_items(parquet.read(dataset.rows, BENCHMARK), "valid", sample, seed).to_pylist()
+    with open_images(dataset.images) as images:
+        return [
+            Item(
+                row["item_id"],
+                dataset.name,
+                row["image"],
+                load_image(images, row["image"]),
+                row["caption"],
+                row["foil"],
+            )
+            for row in rows
+        ]
