@@ -6,18 +6,13 @@ import yaml
 from workflow_runs.checkout import TARGET, Checkout, checkout, copied, tiny_study
 
 
-def pytest_generate_tests(metafunc):
-    if "kills" in metafunc.fixturenames:
-        kills = range(metafunc.config.getoption("--kills"))
-        metafunc.parametrize("kills", [kills[first : first + 2] for first in kills[::2]], ids=str)
-
-
 @pytest.fixture(scope="session")
 def small(tmp_path_factory, tiny_model_folder) -> Checkout:
     """A checkout whose study has few jobs, in which nothing ran yet; copy it."""
     small_checkout = checkout(tmp_path_factory.mktemp("small") / "waltz", tiny_model_folder)
     study = tiny_study(tiny_model_folder)
     study["profiles"] = ["equations"]
+    study["threads"] = 1
     study["sources"].pop("release")
     study["groups"] = {"pairs": ["own-counting"]}
     study["reporting"]["tables"] = ["thesis-3.4"]

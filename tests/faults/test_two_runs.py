@@ -1,12 +1,21 @@
-"""Two runs of one study at once, and the lock of a run that is gone."""
+"""Two runs at once: of one study, of two people with the same GPUs, and of two studies with one cache of downloads."""
 
+import csv
 import os
+import shutil
 import signal
+import tempfile
 import time
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
+import yaml
 
-from workflow_runs.checkout import TARGET, list_user_messages
+from rehearsal.server import MIRROR, World, environment, serving
+from waltz.core.files.downloads import compute_sha256
+from workflow_runs.checkout import TARGET, Checkout, copied, list_user_messages
 
 pytestmark = pytest.mark.faults
 
@@ -46,3 +55,99 @@ def test_the_lock_of_a_dead_run_differs_from_a_live_one(fresh, undisturbed):
     fresh.snakemake("--unlock")
     fresh.snakemake(TARGET)
     assert fresh.parquet() == undisturbed.parquet()
+
+
+GPUS = 2
+MODELS = [f"model-{number}" for number in range(4)]
+LEASE = """        yield Device("cuda:0", threads, f"leased GPU {', '.join(leased)}")
+"""
+RECORDED_LEASE = """        began = time.monotonic()
+        yield Device("cpu", threads, f"leased GPU {{', '.join(leased)}}")
+        time.sleep(1)  # a model takes longer
+        with open("{leases}", "a") as file:
+            file.write(f"{{leased[0]}},{{began}},{{time.monotonic()}}\\n")
+"""
+
+
+@dataclass(frozen=True)
+class Person(Checkout):
+    """A checkout of a person, who may read everything, as the interpreter, but writes only what is theirs."""
+
+    user: int
+
+    def command(self, study: str) -> list[str]:
+        ids = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+        may_read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+        return ["setpriv", *ids, *may_read, *super().command(study)]
+
+    def read_leases(self) -> list[tuple[str, float, float]]:
+        """Return GPU, begin and end of each lease, in seconds of the machine."""
+        rows = csv.reader((self.folder / "leases.csv").read_text().splitlines())
+        return [(gpu, float(began), float(ended)) for gpu, began, ended in rows]
+
+
+@pytest.fixture
+def people(small, tiny_model_folder):
+    """Two people, each with a checkout and the same study of four models, on a machine with two pretended GPUs."""
+    if os.geteuid() or not shutil.which("setpriv"):
+        pytest.skip("only root with setpriv can be two people")
+    with tempfile.TemporaryDirectory(prefix="people-", dir="/tmp") as name:  # pytest's own folder is closed to them
+        machine = Path(name)
+        machine.chmod(0o1777)
+        shutil.copytree(tiny_model_folder, machine / "model")
+        people = [Person(copied(small, machine / str(user)).folder, user) for user in (4001, 4002)]
+        for person in people:
+            person.change("models", {model: {"weights": str(machine / "model")} for model in MODELS})
+            person.change("evaluation.models", MODELS)
+            devices = "workflow/waltz/core/devices.py"
+            person.edit(devices, "/tmp/waltz-gpu-locks", str(machine / "locks"))
+            person.edit(devices, "torch.cuda.device_count()", str(GPUS))
+            person.edit(devices, LEASE, RECORDED_LEASE.format(leases=person.folder / "leases.csv"))
+            (person.folder / "tmp").mkdir()
+            for path in (person.folder, *person.folder.rglob("*")):
+                os.chown(path, person.user, person.user)
+        yield people
+
+
+def test_two_people_at_once_never_compute_on_one_gpu(people):
+    runs = []
+    for person in people:
+        own = {"USER": f"person-{person.user}", "HOME": str(person.folder), "TMPDIR": str(person.folder / "tmp")}
+        runs.append(person.start(TARGET, "--resources", f"gpu={GPUS}", **own))
+    for person, run in zip(people, runs, strict=True):
+        assert run.wait(timeout=300) == 0, (person.folder / "tiny.log").read_text()
+    first, second = (person.read_leases() for person in people)
+    assert len(first) == len(second) == len(MODELS)
+    assert min(began for _, began, _ in first) < max(ended for _, _, ended in second)
+    assert min(began for _, began, _ in second) < max(ended for _, _, ended in first)
+    leases = sorted([*first, *second])
+    assert {gpu for gpu, _, _ in leases} == {"0", "1"}
+    for (gpu, _, ended), (next_gpu, began, _) in pairwise(leases):
+        assert gpu != next_gpu or ended < began
+    both = [(one, other) for one, other in combinations(leases, 2) if one[1] < other[2] and other[1] < one[2]]
+    assert both  # the GPUs were used at the same time
+    assert people[0].parquet() == people[1].parquet()
+
+
+def test_two_studies_that_share_downloads_end_as_alone(small, tmp_path):
+    host = "data.example.org/own.csv"
+    prepared = copied(small, tmp_path / "prepared")
+    checksum = compute_sha256(prepared.folder / "data/own.csv")
+    url = {"url": f"https://{host}", "sha256": checksum, "annotations": "data/own-annotations.csv"}
+    prepared.change("sources.own.files.own-counting", url)
+    study = yaml.safe_load((prepared.folder / "tiny.yaml").read_text())
+    other = {**study, "study": "other", "seed": 8, "evaluation": {**study["evaluation"], "tokens_per_batch": 32}}
+    (prepared.folder / "other.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
+    together, alone = (copied(prepared, tmp_path / name) for name in ("together", "alone"))
+    world = World({host: prepared.folder / "data/own.csv"})
+    world.misbehave(MIRROR + host, "slow")
+    with serving(world) as address:
+        given = environment(address, tmp_path / "home")
+        runs = [together.start(TARGET, study=file, **given) for file in ("tiny.yaml", "other.yaml")]
+        for run in runs:
+            assert run.wait(timeout=300) == 0
+        assert world.request_counts["GET", MIRROR + host] == 1
+        for file in ("tiny.yaml", "other.yaml"):
+            alone.snakemake(TARGET, study=file, **given)
+    assert together.parquet() == alone.parquet()
+    assert {name.split("/")[0] for name in together.parquet()} == {"tiny", "other"}

@@ -40,11 +40,11 @@ class Checkout:
         assert not check or result.returncode == 0, result.stdout
         return result.stdout
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start Snakemake in a process group of its own."""
-        log = (self.folder / "started.log").open("wb")
+    def start(self, *arguments: str, study: str = "tiny.yaml", **environment: str) -> subprocess.Popen[bytes]:
+        """Start Snakemake in a process group of its own; its output goes to a file next to the study."""
+        log = (self.folder / study).with_suffix(".log").open("wb")
         return subprocess.Popen(
-            [*self.command("tiny.yaml"), *arguments],
+            [*self.command(study), *arguments],
             cwd=self.folder,
             env=self.environment(**environment),
             stdout=log,
@@ -177,12 +177,21 @@ def read_stored(folder: Path) -> dict[str, int]:
 
 
 def jobs_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Scripts that a Snakemake runs."""
+    """Jobs that a Snakemake runs: scripts in new interpreters, and forks of its job server."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    servers = {child.pid for child in children if any("forkserver" in word for word in _command(child))}
     return [
         child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if any(".snakemake/scripts" in word for word in _command(child))
+        for child in children
+        if any(".snakemake/scripts" in word for word in _command(child)) or _parent(child) in servers
     ]
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return 0
 
 
 def _command(process: psutil.Process) -> list[str]:

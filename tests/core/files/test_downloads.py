@@ -8,6 +8,8 @@ import io
 import multiprocessing
 import tarfile
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -90,6 +92,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         self.send_header("Content-Length", "badlen" if action == "badlen" else str(len(body)))
         self.end_headers()
+        if action == "slow":
+            time.sleep(0.2)
         if status != 204:
             self.wfile.write(body[: len(body) // 3] if action == "cut" else body)
 
@@ -232,7 +236,21 @@ def test_a_deleted_file_is_linked_again_without_the_network(locked, tmp_path):
     locked("404", checksum=SHA)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert (tmp_path / "data.bin").stat().st_nlink == 2
-    assert [file.name for file in (tmp_path / "cache").iterdir()] == [SHA]
+    assert [file.name for file in (tmp_path / "cache").glob("[!.]*")] == [SHA]
+
+
+@pytest.mark.parametrize("checksum", ["lock", SHA])
+def test_two_studies_that_need_a_file_at_once_fetch_it_once(server, tmp_path, checksum):
+    server.plan = ("slow",)
+    url, lock, cache = f"http://127.0.0.1:{server.server_port}/d", tmp_path / "lock.yaml", tmp_path / "cache"
+    with ThreadPoolExecutor(2) as executor:
+        ends = [
+            executor.submit(downloads.fetch, url, tmp_path / name, checksum, lock, cache, "by hand") for name in "ab"
+        ]
+        for end in ends:
+            end.result()
+    assert [(tmp_path / name).read_bytes() for name in "ab"] == [CONTENT] * 2
+    assert len(server.ranges) == 1
 
 
 def test_a_part_of_another_version_is_not_continued(locked, server, tmp_path):
@@ -283,7 +301,8 @@ def test_an_endless_file_is_stopped(locked, server, tmp_path, options):
     with pytest.raises(UserError, match=f"sent more than {next(iter(options.values()))} bytes"):
         locked("endless", **options)
     assert server.sent < 20_000_000
-    assert not list((tmp_path / "cache").iterdir())
+    assert not list((tmp_path / "cache").glob("[!.]*"))
+    assert not list((tmp_path / "cache").glob("*.part"))
 
 
 def test_complete_files_have_no_fault(tmp_path):

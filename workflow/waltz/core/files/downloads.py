@@ -126,26 +126,28 @@ def fetch(
         UserError: As `download`, or the file differs from the lock file, or cannot be what its name says.
     """
     origin = url.partition("#")[0]
-    known: str | None = checksum
-    if checksum == LOCK_ON_DOWNLOAD:
-        known = read_recorded(lock_file, origin, "sha256")
-        if known:
-            advice = f"{lock_file} records the checksum of the first download; {advice}"
-    if known and _link_cached(cache / known, known, target):
-        return
     cache.mkdir(parents=True, exist_ok=True)
-    received = cache / f"{(known or hashlib.sha256(url.encode()).hexdigest())[:16]}-{target.name}"
-    download(url, received, known, advice, size, largest, wait)
-    if known is None:
-        from waltz.core.files.content_checks import find_content_fault  # its readers, which plans do not need
+    # Runs of several studies share the cache; the second one waits, and finds the file.
+    with FileLock(cache / f".{hashlib.sha256(origin.encode()).hexdigest()[:16]}.lock"):
+        known: str | None = checksum
+        if checksum == LOCK_ON_DOWNLOAD:
+            known = read_recorded(lock_file, origin, "sha256")
+            if known:
+                advice = f"{lock_file} records the checksum of the first download; {advice}"
+        if known and _link_cached(cache / known, known, target):
+            return
+        received = cache / f"{(known or hashlib.sha256(url.encode()).hexdigest())[:16]}-{target.name}"
+        download(url, received, known, advice, size, largest, wait)
+        if known is None:
+            from waltz.core.files.content_checks import find_content_fault  # its readers, which plans do not need
 
-        if fault := find_content_fault(received, get_file_name(origin)):
-            received.unlink()
-            raise UserError(f"{target.name}: {origin} did not give the file ({fault}); {advice}")
-        known = compute_sha256(received)
-        record_download(lock_file, origin, {"sha256": known, "size": received.stat().st_size})
-    received.replace(cache / known)
-    _link(cache / known, target)
+            if fault := find_content_fault(received, get_file_name(origin)):
+                received.unlink()
+                raise UserError(f"{target.name}: {origin} did not give the file ({fault}); {advice}")
+            known = compute_sha256(received)
+            record_download(lock_file, origin, {"sha256": known, "size": received.stat().st_size})
+        received.replace(cache / known)
+        _link(cache / known, target)
 
 
 def _link_cached(cached: Path, checksum: str, target: Path) -> bool:
