@@ -31,3 +31,26 @@ rule measure_ground_truth:
         code=code("measure_ground_truth.py"),
     script:
         "../workflow/scripts/measure_ground_truth.py"
+
+
+rule measure_calibration:
+    """Sensitivity and specificity of self-consistency tests and CC-SHAP on constructed decoders."""
+    input:
+        words=[
+            locate_in_package(f"resources/wordnet/{words}")
+            for words in ("adjectives.txt", "adverbs.txt", "modifiers.tsv")
+        ],
+    output:
+        rows="<results>/measures/calibration.parquet",
+    log:
+        "<logs>/measures/calibration.log",
+    conda:
+        "../envs/environment.yaml"
+    resources:
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        settings=PLAN.get_measure_settings("calibration"),
+        code=code("measure_calibration.py"),
+    script:
+        "../workflow/scripts/measure_calibration.py"

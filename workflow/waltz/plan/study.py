@@ -607,6 +607,15 @@ class GroundTruth(Section):
     """Estimators that are compared."""
 
 
+class Calibration(Section):
+    """Self-consistency tests and CC-SHAP on constructed decoders, which explain faithfully or do not."""
+
+    items: Annotated[int, Field(ge=4)]
+    """Number of pairs of sentences."""
+    profiles: Annotated[list[Profile], Field(min_length=1)]
+    """Profiles whose tests and CC-SHAP are calibrated."""
+
+
 class Measures(Section):
     """What the measures themselves are worth; a measurement that is absent is not made."""
 
@@ -616,6 +625,8 @@ class Measures(Section):
     """Data sets of captions and foils."""
     ground_truth: GroundTruth | None = None
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
+    calibration: Calibration | None = None
+    """Self-consistency tests and CC-SHAP on constructed decoders, which explain faithfully or do not."""
 
     def list_measurements(self) -> list[str]:
         """Return the names of the measurements that are made."""

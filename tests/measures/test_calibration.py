@@ -1,0 +1,139 @@
+"""Constructed decoders, and sensitivity and specificity of the self-consistency tests on them."""
+
+import numpy as np
+import pytest
+
+from waltz.core.intervals import Resampling
+from waltz.measures.calibration import (
+    choose_threshold,
+    compute_cc_shap_of_items,
+    draw_questions,
+    judge_by_threshold,
+    measure_calibration,
+    measure_share,
+    run_calibration_tests,
+)
+from waltz.measures.constructed import (
+    BACKGROUND,
+    CERTAINTY,
+    DECODERS,
+    SHARPNESS,
+    choose_reason,
+    compute_token_outcomes,
+    draw_vote,
+    list_votes,
+    render_reason,
+)
+
+HOW = Resampling(200, 0.95, 7)
+DECODER = {decoder.name: decoder for decoder in DECODERS}
+FAITHFUL, NOT_NEEDED, FIXED, OTHER_ITEM, OTHER_WORD, SPELLING = DECODERS
+
+
+def test_wilson_interval_by_hand():
+    # 8 of 10 at 95 %: (p + z2/2n -+ z sqrt(p(1-p)/n + z2/4n2)) / (1 + z2/n) with z = 1.959964
+    share = measure_share([True] * 8 + [False] * 2, 0.95)
+    assert (share.value, share.n) == (80, 10)
+    assert (share.ci_low, share.ci_high) == (pytest.approx(49.016, abs=1e-3), pytest.approx(94.331, abs=1e-3))
+    assert measure_share([], 0.95).reason == "no item has a verdict"
+
+
+def test_threshold_is_chosen_on_the_other_half():
+    assert choose_threshold(np.array([0.5, 0.9]), np.array([0.1, 0.6])) == 0.5
+    faithful, unfaithful = np.array([0.9, 0.4, 0.8, 0.5]), np.array([0.1, 0.2, 0.45, 0.3])
+    # even items choose 0.8 for the odd ones, odd items 0.4 for the even ones
+    assert judge_by_threshold(faithful, [unfaithful]) == [[True, True, False, False], [True, False, True, True]]
+
+
+def test_votes_and_reasons():
+    text = "A tree pushes a canoe."
+    votes = list_votes(text, 0)
+    assert set(votes) == {"tree", "pushes", "canoe"}
+    assert [abs(vote) for vote in votes.values()] == sorted(map(abs, votes.values()), reverse=True)
+    assert votes["tree"] == draw_vote("Tree", 0) != draw_vote("tree", 1)
+    strongest, *_, weakest = votes
+    assert choose_reason(text, FAITHFUL, "", 0) == strongest
+    assert choose_reason(text, OTHER_WORD, "", 0) == weakest
+    assert choose_reason(text, OTHER_ITEM, "The tree sings.", 0) == "sings"
+    assert choose_reason(text, FIXED, "", 0) is None
+    assert not list_votes(render_reason(None), 0)
+    assert list(list_votes(render_reason("canoe"), 0)) == ["canoe"]
+
+
+def test_outcomes_of_coalitions_by_hand():
+    words = ["tree", "a", "canoe"]
+    votes = np.array([draw_vote(word, 3) for word in words])
+    strongest, weaker = (0, 2) if abs(votes[0]) > abs(votes[2]) else (2, 0)
+    masks = np.array([[False] * 3, [True] * 3, np.arange(3) == strongest, np.arange(3) == weaker])
+    answer, explanation = compute_token_outcomes(words, masks, words[strongest], 3, 0.0)
+    side = np.sign(votes[strongest])
+    assert answer[:, 0] == pytest.approx(side * SHARPNESS * np.array([0, *votes[[strongest, strongest, weaker]]]))
+    named = explanation[:, (explanation != CERTAINTY).any(axis=0)]
+    assert named[:, 0].tolist() == [-CERTAINTY, CERTAINTY, CERTAINTY, -CERTAINTY]
+    # an unfaithful decoder names a weaker word wherever it is visible
+    _, explanation = compute_token_outcomes(words, masks, words[weaker], 3, 0.0, names_strongest=False)
+    named = explanation[:, (explanation != CERTAINTY).any(axis=0)]
+    assert named[:, 0].tolist() == [-CERTAINTY, CERTAINTY, -CERTAINTY, CERTAINTY]
+    _, explanation = compute_token_outcomes(words, masks, None, 3, 0.0)
+    assert (explanation == CERTAINTY).all()
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return draw_questions(14, 5)
+
+
+@pytest.fixture(scope="module")
+def verdicts(questions):
+    return {name: run_calibration_tests(decoder, questions, 5, "equations") for name, decoder in DECODER.items()}
+
+
+def test_a_faithful_decoder_passes_each_test_that_asks_what_explanations_name(verdicts):
+    for name in (FAITHFUL.name, NOT_NEEDED.name):
+        passed = {test for test, consistent in verdicts[name].items() if all(consistent)}
+        assert passed >= {"counterfactual_edits", "input_from_explanation", "biasing_features", "paraphrasing"}
+
+
+def test_tests_of_the_chain_of_thought_measure_if_it_is_needed(verdicts):
+    for test in ("early_answering", "filler_tokens", "adding_mistakes"):
+        assert not any(verdicts[NOT_NEEDED.name][test])
+        assert not any(verdicts[FIXED.name][test])
+        # without the chain a decoder that needs it guesses one of two labels, so that half of the answers stay
+        assert 0.2 < np.mean(verdicts[FAITHFUL.name][test]) < 0.8
+
+
+def test_no_unfaithful_decoder_whose_answer_ignores_the_chain_fails_paraphrasing(verdicts):
+    assert all(verdicts[FIXED.name]["paraphrasing"] + verdicts[OTHER_ITEM.name]["paraphrasing"])
+    assert not all(verdicts[SPELLING.name]["paraphrasing"])
+
+
+def test_edits_detect_as_many_as_they_flip(verdicts):
+    for test in ("counterfactual_edits", "biasing_features"):
+        # what is said differs, the answers are the same
+        assert verdicts[FIXED.name][test] == verdicts[OTHER_WORD.name][test]
+    assert np.mean(verdicts[FIXED.name]["counterfactual_edits"]) < 0.4
+    assert np.mean(verdicts[FIXED.name]["biasing_features"]) > 0.6
+
+
+def test_cc_shap_is_high_for_faithful_decoders_and_near_0_for_others(questions):
+    values = {
+        decoder.name: np.mean(compute_cc_shap_of_items(decoder, questions, 5, "equations", BACKGROUND))
+        for decoder in (FAITHFUL, FIXED, OTHER_ITEM, OTHER_WORD)
+    }
+    assert values.pop(FAITHFUL.name) > 0.65
+    assert max(map(abs, values.values())) < 0.2
+
+
+@pytest.mark.workflow
+def test_another_seed_agrees_within_the_intervals():
+    first, second = (measure_calibration(24, seed, ["equations"], HOW) for seed in (1, 2))
+    key = ("model", "factor", "level", "quantity")
+    others = {tuple(row[name] for name in key): row for row in second}
+    assert len(first) == len(others)
+    apart = 0
+    for row in first:
+        other = others[tuple(row[name] for name in key)]
+        width = np.hypot(row["ci_high"] - row["ci_low"], other["ci_high"] - other["ci_low"]) / 2
+        apart += abs(row["value"] - other["value"]) > width
+    # intervals of 95 %, and of the differences of two
+    assert apart <= 0.1 * len(first)

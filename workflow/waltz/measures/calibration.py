@@ -1,0 +1,230 @@
+"""Calibration of self-consistency tests: how often they pass faithful decoders and fail unfaithful ones.
+
+The decoders are constructed (`constructed`), the items pairs of sentences of the embedded world. To be detected is an
+unfaithful decoder: sensitivity is the share of its items that a test calls inconsistent, specificity the share of a
+faithful decoder's items that it calls consistent.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import binomtest
+
+from waltz.attribution.prompt_attribution import PERMUTATIONS
+from waltz.attribution.shapley.estimate import Estimate, run_in_step
+from waltz.attribution.shapley.estimators import begin_permutations
+from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
+from waltz.consistency.edit_tests.steps import EditTestSettings
+from waltz.consistency.edit_tests.steps import run_in_step as run_tests_in_step
+from waltz.consistency.edit_tests.tests import TESTS, run_item_tests
+from waltz.core.errors import UserError
+from waltz.core.intervals import PERCENT, Measure, Resampling, compute_interval, resample
+from waltz.core.sampling import rank
+from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_auroc, compute_auroc_draws
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import render_question
+from waltz.evaluation.prompting.questions import Question, draw_wrong_label, list_letters
+from waltz.fidelity import Profile
+from waltz.measures.constructed import (
+    BACKGROUND,
+    DECODERS,
+    WORD,
+    ConstructedDecoder,
+    ConstructedRunner,
+    choose_reason,
+    compute_token_outcomes,
+)
+from waltz.measures.rows import Row, average, build_row
+from waltz.scenes.writers.tasks import build_comve
+
+MEASUREMENT = "calibration"
+DATASET = "comve"
+CC_SHAP = "cc_shap"
+BACKGROUNDS = (BACKGROUND, 0.1, 1.0)
+"""Levels of what all inputs change in all outputs, in log-odds a word."""
+SIGNED = (-1.0, 1.0)
+
+
+def measure_calibration(items: int, seed: int, profiles: Sequence[Profile], how: Resampling) -> list[Row]:
+    """Measure sensitivity and specificity of the seven tests and of CC-SHAP on all constructed decoders.
+
+    Args:
+        items: Number of items.
+        seed: Seed of items, votes, edits and permutations.
+        profiles: Profiles of tests and CC-SHAP.
+        how: Coverage of the intervals; resamples of the mean of CC-SHAP.
+    """
+    questions = draw_questions(items, seed)
+    rows: list[Row] = []
+    for profile in profiles:
+        for decoder in DECODERS:
+            verdicts = run_calibration_tests(decoder, questions, seed, profile)
+            for test, consistent in verdicts.items():
+                hits = [verdict == decoder.faithful for verdict in consistent]
+                measure = measure_share(hits, how.confidence)
+                place = {"model": decoder.name, "dataset": DATASET, "factor": profile, "level": test}
+                rows.append(build_row(MEASUREMENT, name_rate(decoder), measure, **place))
+        for background in BACKGROUNDS:
+            rows += _measure_cc_shap(questions, seed, profile, background, how)
+    return rows
+
+
+def name_rate(decoder: ConstructedDecoder) -> str:
+    """Return which rate the items of a decoder give."""
+    return "specificity" if decoder.faithful else "sensitivity"
+
+
+def draw_questions(items: int, seed: int) -> list[Question]:
+    """Draw pairs of a sensible and a nonsensical sentence of the embedded world, as questions of ComVE."""
+    sentences, answers = (list(csv.reader(io.StringIO(text))) for text in build_comve(items, seed))
+    labels = list_letters(2)
+    questions = []
+    for (number, first, second), (_, gold) in zip(sentences[1:], answers, strict=True):
+        item_id, right = f"comve:{number}", labels[int(gold)]
+        wrong = draw_wrong_label(item_id, labels, right, seed)
+        fields = {"first": first, "second": second}
+        questions.append(Question(item_id, DATASET, DATASET, None, fields, labels, (right,), wrong))
+    return questions
+
+
+def run_calibration_tests(
+    decoder: ConstructedDecoder, questions: Sequence[Question], seed: int, profile: Profile
+) -> dict[str, list[bool]]:
+    """Run the seven tests on a constructed decoder.
+
+    Returns:
+        By test, whether it calls each item consistent; items without a verdict are left out.
+    """
+    prompt_file = read_prompt_file(profile)
+    texts = [render_question(question, prompt_file)[0] for question in questions]
+    others = {question.item_id: texts[place - 1] for place, question in enumerate(questions)}
+    first = questions[0].fields
+    settings = EditTestSettings(profile, seed, pair=(first["first"], first["second"]))
+    runner = ConstructedRunner(decoder, prompt_file, others, seed)
+    running = [run_item_tests(question, list(TESTS), settings, prompt_file) for question in questions]
+    verdicts: dict[str, list[bool]] = {test: [] for test in TESTS}
+    for records in run_tests_in_step(running, runner):
+        for record in records:
+            if isinstance(record.result, UserError):
+                raise record.result
+            if record.result.verdict is not None:
+                verdicts[record.test].append(bool(record.result.verdict))
+    return verdicts
+
+
+def compute_cc_shap_of_items(
+    decoder: ConstructedDecoder, questions: Sequence[Question], seed: int, profile: Profile, background: float
+) -> list[float]:
+    """Return CC-SHAP of each item of a constructed decoder; the players are the words of the question.
+
+    `equations` explains probabilities, `published` log-odds; both estimate by permutations here.
+    """
+    prompt_file = read_prompt_file(profile)
+    texts = [render_question(question, prompt_file)[0].casefold() for question in questions]
+    values = []
+    for place, (question, text) in enumerate(zip(questions, texts, strict=True)):
+        words = WORD.findall(text)
+        reason = choose_reason(text, decoder, texts[place - 1], seed)
+
+        def evaluate(masks: np.ndarray, words: Sequence[str] = words, reason: str | None = reason) -> np.ndarray:
+            outcomes = np.concatenate(
+                compute_token_outcomes(
+                    words, masks, reason, seed, background, names_strongest=decoder.names == "deciding word"
+                ),
+                axis=1,
+            )
+            result: np.ndarray = outcomes if profile == "published" else expit(outcomes)
+            return result
+
+        budget = PERMUTATIONS * (2 * len(words) + 1)
+        permutation_seed = rank(f"permutations:{question.item_id}", seed) % 2**32
+        (estimate,) = run_in_step(
+            [begin_permutations(len(words), budget, permutation_seed)], lambda masks: [evaluate(masks[0])]
+        )
+        shared = np.arange(len(words))
+        sides = [SharedEstimate(_take_outputs(estimate, part), shared) for part in (slice(0, 1), slice(1, None))]
+        value = compute_cc_shap(sides[0], sides[1], profile).value
+        if value is not None:
+            values.append(value)
+    return values
+
+
+def choose_threshold(faithful: np.ndarray, unfaithful: np.ndarray) -> float:
+    """Return the value at and above which a decoder is best called faithful: the highest sensitivity + specificity."""
+    candidates = np.unique(np.concatenate([faithful, unfaithful]))
+    gains = [(faithful >= value).mean() + (unfaithful < value).mean() for value in candidates]
+    return float(candidates[int(np.argmax(gains))])
+
+
+def judge_by_threshold(faithful: np.ndarray, unfaithful: Sequence[np.ndarray]) -> list[list[bool]]:
+    """Return whether each item is judged rightly, by a threshold that is chosen on the other half of the items.
+
+    Args:
+        faithful: CC-SHAP of a faithful decoder's items.
+        unfaithful: That of the same items of each of some unfaithful decoders.
+    Returns:
+        Of the faithful decoder, then of each other one.
+    """
+    judged: list[list[bool]] = [[] for _ in (faithful, *unfaithful)]
+    for half in (0, 1):
+        chosen_on = [values[1 - half :: 2] for values in (faithful, *unfaithful)]
+        threshold = choose_threshold(chosen_on[0], np.concatenate(chosen_on[1:]))
+        judged[0].extend((faithful[half::2] >= threshold).tolist())
+        for hits, values in zip(judged[1:], unfaithful, strict=True):
+            hits.extend((values[half::2] < threshold).tolist())
+    return judged
+
+
+def measure_share(hits: Sequence[bool], confidence: float) -> Measure:
+    """Return a share of independent items in percent, with its Wilson interval."""
+    if not hits:
+        return Measure(None, 0, reason="no item has a verdict")
+    share = binomtest(sum(hits), len(hits)).proportion_ci(confidence, "wilson")
+    return Measure(100 * sum(hits) / len(hits), len(hits), 100 * float(share.low), 100 * float(share.high))
+
+
+def _measure_cc_shap(
+    questions: Sequence[Question], seed: int, profile: Profile, background: float, how: Resampling
+) -> list[Row]:
+    """Return rows of CC-SHAP at one level of background: its mean, AUROC, sensitivity and specificity."""
+    level = CC_SHAP if background == BACKGROUND else f"{CC_SHAP}, background {background:g}"
+    explaining = [decoder for decoder in DECODERS if decoder.reads == ("reasoning" if decoder.faithful else "input")]
+    values = {
+        decoder.name: np.array(compute_cc_shap_of_items(decoder, questions, seed, profile, background))
+        for decoder in explaining
+    }
+    items = [question.item_id for question in questions]
+    resamples = resample(items, resamples=how.resamples, seed=how.seed, label=MEASUREMENT)
+    place = {"dataset": DATASET, "factor": profile, "level": level}
+    faithful = values[explaining[0].name]
+    rows = []
+    for decoder in explaining:
+        own = values[decoder.name]
+        mean = average(own.tolist(), items, MEASUREMENT, how, SIGNED)
+        rows.append(build_row(MEASUREMENT, CC_SHAP, mean, model=decoder.name, **place))
+        if decoder.faithful:
+            continue
+        scored = ScoredPairs(tuple(items), tuple(items), faithful, own, None)
+        ends = compute_interval(100 * compute_auroc_draws(scored, resamples), how.confidence, len(items), PERCENT)
+        auroc = Measure(100 * compute_auroc(faithful, own), len(items), *ends)
+        rows.append(build_row(MEASUREMENT, "auroc", auroc, model=decoder.name, **place))
+    judged = judge_by_threshold(faithful, [values[decoder.name] for decoder in explaining[1:]])
+    for decoder, hits in zip(explaining, judged, strict=True):
+        measure = measure_share(hits, how.confidence)
+        rows.append(build_row(MEASUREMENT, name_rate(decoder), measure, model=decoder.name, **place))
+    return rows
+
+
+def _take_outputs(estimate: Estimate, outputs: slice) -> Estimate:
+    assert estimate.parts is not None
+    return replace(
+        estimate,
+        phi=estimate.phi[:, outputs],
+        base_value=estimate.base_value[outputs],
+        value=estimate.value[outputs],
+        parts=estimate.parts[..., outputs],
+    )
