@@ -7,7 +7,15 @@ import importlib
 
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.core.files.resources import RESOURCES
-from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, is_packaged, load_registry
+from waltz.model_registry import (
+    PACKAGE_PREFIX,
+    ModelSpec,
+    estimate_gpu_memory,
+    get_encoder_module,
+    is_packaged,
+    list_packages,
+    load_registry,
+)
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
@@ -45,6 +53,7 @@ OUTPUTS = {
     "detector": ("own: `models/networks/detector`", "regions"),
     "vilbert-detector": ("own: `models/networks/vilbert_detector`", "regions"),
     "clip": ("`CLIPModel`", "scaled cosine"),
+    "composed": ("own: `models/networks/efficientnet_lite`, `BertModel`", "cosine"),
     "metaclip-2": ("`MetaClip2Model`", "scaled cosine"),
     "open-clip": ("`CLIPModel`", "scaled cosine"),
     "align": ("`AlignModel`", "scaled cosine"),
@@ -144,6 +153,8 @@ def _describe_checkpoint(spec: ModelSpec) -> str:
     """Return the weights of a model with their revision."""
     if is_url(spec.weights):
         return f"[url]({spec.weights}), {spec.sha256[:7]}"
+    if is_packaged(spec):
+        return ", ".join(f"{PACKAGE_PREFIX}{package.name} @ {package.version}" for package in list_packages(spec))
     revision = LOCK_ON_DOWNLOAD if spec.revision == LOCK_ON_DOWNLOAD else spec.revision[:7]
     return f"{spec.weights} @ {revision}"
 

