@@ -6,6 +6,36 @@ MEASURED_ITEMS = {
 }
 MEASURED_DATASETS = PLAN.get_settings(STUDY.measures.datasets)
 RULERS = PLAN.select_measured_models("ruler")
+MEASURED_ENCODERS = [
+    name for name in PLAN.select_measured_models("encoder") if name not in RULERS
+]
+
+
+rule measure_bias:
+    """Bias and error of T-SHAP from few evaluations, of encoders of late fusion."""
+    input:
+        **MEASURED_ITEMS,
+        weights=MODELS.list_files(*MEASURED_ENCODERS),
+    output:
+        rows="<results>/measures/bias.parquet",
+    log:
+        "<logs>/measures/bias.log",
+    priority: ON_GPUS
+    conda:
+        "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: MEASURED_ENCODERS),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        own_images=OWN_IMAGES,
+        settings=PLAN.get_measure_settings("bias"),
+        models=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
+        datasets=MEASURED_DATASETS,
+        code=code("measure_bias.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+    script:
+        "../workflow/scripts/measure_bias.py"
 
 
 rule measure_ground_truth:

@@ -597,6 +597,21 @@ class Consistency(Section):
     """CC-SHAP of answers and explanations; none where absent."""
 
 
+class Bias(Section):
+    """Bias and error of T-SHAP from few evaluations, against the exact values of late fusion."""
+
+    sample: Count
+    """Number of items a data set, among those whose caption has at most nine tokens."""
+    repeats: Annotated[int, Field(ge=2)]
+    """Seeds of each number of permutations."""
+    permutations: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    """Numbers of permutations that are compared; the published code has ten."""
+    estimators: Annotated[list[Estimator], Field(min_length=1)]
+    """Estimators that are compared with as many coalitions as ten permutations need."""
+    estimator_repeats: Count
+    """Seeds of each estimator."""
+
+
 class GroundTruth(Section):
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
 
@@ -624,6 +639,8 @@ class Measures(Section):
     """Encoders and decoders that see, among `models`."""
     datasets: Names
     """Data sets of captions and foils."""
+    bias: Bias | None = None
+    """Bias and error of T-SHAP from few evaluations, against the exact values of late fusion."""
     ground_truth: GroundTruth | None = None
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
     calibration: Calibration | None = None

@@ -250,10 +250,10 @@ def compute_factorised(
     for game in games:
         words, patches = (len(free) for free in _find_free_players(game))
         for_words, for_patches = (2**words, 2**patches) if budget is None else _split_budget(words, patches, budget)
-        text = average_orders_within(_build_text_vectors(encoder, game, progress), words, for_words, (seed, 0))
+        text = average_orders_within(build_text_vectors(encoder, game, progress), words, for_words, (seed, 0))
         passes = text.passes
         if (game.grid, for_patches) not in image_sides:
-            vectors = _build_image_vectors(encoder, image, game, progress)
+            vectors = build_image_vectors(encoder, image, game, progress)
             side = average_orders_within(vectors, patches, for_patches, (seed, 1))
             image_sides[game.grid, for_patches] = side
             passes += side.passes
@@ -306,7 +306,8 @@ def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(~game.always_visible[: game.words]), np.flatnonzero(~game.always_visible[game.words :])
 
 
-def _build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCallback) -> Vectors:
+def build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCallback = ignore_progress) -> Vectors:
+    """Return the function from masks of a game's maskable tokens to text vectors."""
     free, _ = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
@@ -320,9 +321,10 @@ def _build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressC
     return compute_vectors
 
 
-def _build_image_vectors(
-    encoder: LateEncoder, image: torch.Tensor, game: Players, progress: ProgressCallback
+def build_image_vectors(
+    encoder: LateEncoder, image: torch.Tensor, game: Players, progress: ProgressCallback = ignore_progress
 ) -> Vectors:
+    """Return the function from masks of a game's maskable patches to vectors of the prepared image."""
     _, free = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
