@@ -6,6 +6,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
+from huggingface_hub import parse_eval_result_entries
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -99,6 +101,29 @@ def test_published_data_sets_are_named_by_their_repository(export):
     assert (published["source_type"], published["hf_repo"]) == ("hf_dataset", "group/mine")
     assert average["source_type"] == "other"
     assert document["source_metadata"]["source_organization_name"] == "Our group"
+
+
+def test_models_and_data_on_the_hub_have_files_for_the_models_repositories(export, tmp_path):
+    about = {"url": "https://huggingface.co/datasets/group/mine"}
+    others = [number("clip", metric="auroc"), number("clip", "average"), number("own")]
+    rows = [number("clip"), number("clip", profile="published", ci_low=None, ci_high=None), *others]
+    export(rows, [run("clip", COMMIT), run("own", "local")], about=about)
+    folder = tmp_path / "out/hub/group/clip/.eval_results"
+    assert sorted(tmp_path.glob("out/hub/*/*/.eval_results/*")) == [
+        folder / "small-equations-alignment.yaml",
+        folder / "small-published-alignment.yaml",
+    ]
+    (entry,) = parse_eval_result_entries(yaml.safe_load((folder / "small-equations-alignment.yaml").read_text()))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("group/mine", "existence", 75.0)
+    assert entry.notes.startswith(
+        "acc_r in percent (90 % interval 60.0 to 85.0) of 40 pairs; alignment, profile equations"
+    )
+    assert entry.notes.endswith(f"model at {COMMIT}")
+
+
+def test_without_a_data_set_on_the_hub_models_have_no_files_for_their_repositories(export, tmp_path):
+    export([number("clip")], [run("clip", COMMIT)])
+    assert not (tmp_path / "out/hub").exists()
 
 
 def test_a_model_without_a_run_record_is_an_error(export):

@@ -41,6 +41,14 @@ def test_captions_and_foils_have_a_task_of_the_harness(dataset):
     assert group["task"] == ["waltz_small_existence", "waltz_small_relations"]
 
 
+def test_the_hub_has_a_task_for_each_part_of_captions_and_foils(dataset):
+    benchmark = yaml.safe_load((dataset / "eval.yaml").read_text())
+    assert [task["id"] for task in benchmark["tasks"]] == ["existence", "relations"]
+    for task in benchmark["tasks"]:
+        assert task["config"] == task["id"]
+        assert list(dataset.glob(f"{task['config']}/{task['split']}-*.parquet"))
+
+
 def test_items_with_images_have_a_task_of_lmms_eval(dataset):
     names = sorted(file.name for file in (dataset / "lmms_eval").iterdir())
     assert names == ["lmms_eval_functions.py", "waltz_small.yaml", "waltz_small_existence.yaml"]

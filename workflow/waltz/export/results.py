@@ -1,4 +1,4 @@
-"""Results of the models of a study as records of Every Eval Ever, one for each model."""
+"""Results of the models of a study: records of Every Eval Ever, and files for the models' repositories on the hub."""
 
 import hashlib
 import json
@@ -7,6 +7,9 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
+from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
 import waltz
 from waltz.core.errors import UserError
@@ -19,6 +22,8 @@ from waltz.reporting.run_records import Record, read_records, resolve_revisions
 SCHEMA_VERSION = "0.3.0"
 HUB_MODEL = re.compile(r"([\w.-]+)/([\w.-]+)")
 LOWER_IS_BETTER = ("ties",)
+HUB_METRIC = "acc_r"
+"""The metric of the benchmark's tasks on the hub."""
 STATED = ("revision", "dtype", "kind")
 """Fields of a run record's model that a result states."""
 Row = Mapping[str, Any]
@@ -29,6 +34,9 @@ def export_results(
     inputs: Mapping[str, Any], settings: Mapping[str, Any], folder: Path, timestamp: int
 ) -> dict[str, Any]:
     """Write the metrics of stage evaluation as `data/<study>/<developer>/<model>/<uuid>.json`.
+
+    If `export.url` names a data set of the hub, each model of the hub has files of its `acc_r` as well, one for each
+    profile and setting, in the layout of its repository: `hub/<owner>/<model>/.eval_results/<study>-….yaml`.
 
     Args:
         inputs: Files of rule `export_results` by name: metrics and run records.
@@ -51,6 +59,7 @@ def export_results(
         if not model_rows:
             continue
         record = build_result(model, model_rows, records, settings)
+        _write_hub_results(folder / "hub", record, model_rows, settings)
         digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).digest()
         developer, name = record["model_info"]["id"].split("/")
         record["retrieved_timestamp"] = str(timestamp)
@@ -61,6 +70,29 @@ def export_results(
         write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         written += len(model_rows)
     return {"rows_in": len(rows), "rows_out": written, "without_value": missing}
+
+
+def _write_hub_results(folder: Path, record: Json, rows: Iterable[Row], settings: Mapping[str, Any]) -> None:
+    """Write the `acc_r` of a model of the hub on the parts of a data set of the hub; without both, nothing."""
+    match, model = HUB_DATASET.fullmatch(str(settings["about"].get("url", ""))), record["model_info"]
+    if match is None or model["additional_details"]["model_availability"] != "open_weights":
+        return
+    entries: dict[str, list[EvalResultEntry]] = {}
+    for row in rows:
+        if row["metric"] != HUB_METRIC or row["dataset"] not in settings["parts"]:
+            continue
+        interval = ""
+        if row["ci_low"] is not None:
+            interval = f" ({100 * settings['confidence']:g} % interval {row['ci_low']:.1f} to {row['ci_high']:.1f})"
+        notes = (
+            f"{HUB_METRIC} in percent{interval} of {row['n']} pairs; {row['setting']}, profile {row['profile']}, seed"
+            f" {settings['seed']}, waltz {waltz.__version__}, model at {model['additional_details'].get('revision')}"
+        )
+        entry = EvalResultEntry(match[1], row["dataset"], row["value"], source_url=match[0], notes=notes)
+        entries.setdefault(f"{settings['study']}-{row['profile']}-{row['setting']}.yaml", []).append(entry)
+    for name, numbers in entries.items():
+        text = yaml.safe_dump(eval_result_entries_to_yaml(numbers), sort_keys=False, allow_unicode=True, width=100)
+        write_text(folder / model["id"] / ".eval_results" / name, text)
 
 
 def build_result(model: str, rows: Sequence[Row], records: Sequence[Record], settings: Mapping[str, Any]) -> Json:

@@ -1,4 +1,4 @@
-"""Tasks of lm-evaluation-harness and lmms-eval over an exported data set."""
+"""Tasks of an exported data set for lm-evaluation-harness, lmms-eval and the leaderboards of the hub."""
 
 import re
 import shutil
@@ -35,11 +35,11 @@ _Dumper.add_representer(
 
 
 def write_tasks(folder: Path, facts: StudyFacts, written_parts: Sequence[WrittenPart], version: str) -> None:
-    """Write the task files of lm-evaluation-harness (`lm_eval`) and lmms-eval (`lmms_eval`) into a data set's folder.
+    """Write the task files of lm-evaluation-harness (`lm_eval`), lmms-eval (`lmms_eval`) and the hub (`eval.yaml`).
 
     Every part with captions and foils has a task of lm-evaluation-harness, for models of text alone: it is right where
     the caption is more probable than the foil. Those with images have a task of lmms-eval, which asks for the caption's
-    label. CV-Probes have no foils and no task.
+    label. Results in repositories of models name the tasks of `eval.yaml`. CV-Probes have no foils and no task.
 
     Args:
         folder: The folder of the data set.
@@ -62,6 +62,16 @@ def write_tasks(folder: Path, facts: StudyFacts, written_parts: Sequence[Written
             _write_files(folder / name, f"waltz_{facts.study}", tasks)
     if lmms_eval:
         shutil.copyfile(FUNCTIONS_FILE, folder / "lmms_eval" / FUNCTIONS_FILE.name)
+    benchmark = {
+        "name": facts.study,
+        "description": "Captions and foils; the score is acc_r in percent, pairs whose caption ranks above its foil.",
+        "evaluation_framework": "waltz",
+        "tasks": [
+            {"id": written_part.part.name, "config": written_part.part.name, "split": _select_split(written_part)}
+            for written_part in pairs
+        ],
+    }
+    write_text(folder / "eval.yaml", yaml.safe_dump(benchmark, sort_keys=False, allow_unicode=True, width=100))
 
 
 LM_EVAL: Task = {
@@ -95,15 +105,19 @@ def build_lmms_eval() -> Task:
 
 
 def _build_base(root: str, written_part: WrittenPart, version: str) -> Task:
-    """Return the keys of both kinds of task: the split `valid`, or all items if none is in it."""
-    splits = written_part.splits
-    split = "valid" if "valid" in splits else "test"
+    """Return the keys of both kinds of task."""
+    splits, split = written_part.splits, _select_split(written_part)
     return {
         "dataset_path": "parquet",
         "dataset_kwargs": {"data_files": {split: [root + pattern for pattern in splits[split]]}},
         "test_split": split,
         "metadata": {"version": version},
     }
+
+
+def _select_split(written_part: WrittenPart) -> str:
+    """Return the split `valid`, or `test`, which has all items, if none is in it."""
+    return "valid" if "valid" in written_part.splits else "test"
 
 
 def _write_files(folder: Path, group: str, tasks: Mapping[str, Task]) -> None:
