@@ -21,8 +21,8 @@ FILES = {
     for file in (ROOT / folder).rglob("*.*")
 }
 """Files that the pages may name. A path on a page may leave out the first folders of one of them."""
-OTHER_FILES = {"mine.yaml", "config.yaml", "detectron_config.yaml"}
-"""Files on the pages that are no part of waltz: a reader's study, and configurations of released detectors."""
+OTHER_FILES = {"mine.yaml", "config.yaml", "detectron_config.yaml", "eval.yaml"}
+"""Files on the pages that are no part of waltz: a study, configurations of released detectors, an exported file."""
 LAZY_NAMES = {"waltz.Explainer", "waltz.UserError"}
 """Names that `waltz` imports at their first use."""
 
