@@ -84,3 +84,51 @@ rule measure_calibration:
         code=code("measure_calibration.py"),
     script:
         "../workflow/scripts/measure_calibration.py"
+
+
+SCORED = [run for run in PLAN.scored if run.dataset in STUDY.measures.datasets]
+
+
+rule measure_plausibility:
+    """acc_r where a language model finds caption and foil equally likely."""
+    input:
+        scores=PLAN.list_run_files("evaluation", SCORED),
+    output:
+        rows="<results>/measures/plausibility.parquet",
+    log:
+        "<logs>/measures/plausibility.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        **PLAN.resampling,
+        settings=PLAN.get_measure_settings("plausibility"),
+        runs=SCORED,
+        profile=STUDY.profiles[0],
+        filters={
+            name: STUDY.instruments[name].filters
+            for name in STUDY.measures.datasets
+            if name in STUDY.instruments
+        },
+        code=code("measure_plausibility.py"),
+    script:
+        "../workflow/scripts/measure_plausibility.py"
+
+
+rule measure_power:
+    """Smallest differences between models that paired tests can show."""
+    input:
+        scores=PLAN.list_run_files("evaluation", SCORED),
+    output:
+        rows="<results>/measures/power.parquet",
+    log:
+        "<logs>/measures/power.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        **PLAN.resampling,
+        settings=PLAN.get_measure_settings("power"),
+        runs=SCORED,
+        profile=STUDY.profiles[0],
+        code=code("measure_power.py"),
+    script:
+        "../workflow/scripts/measure_power.py"

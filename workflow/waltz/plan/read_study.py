@@ -237,6 +237,11 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
         ),
         ("measures.models", study.measures.models, models),
         ("measures.datasets", study.measures.datasets, {*datasets, *study.alignment}),
+        (
+            "measures.plausibility.language_model",
+            [study.measures.plausibility.language_model] if study.measures.plausibility else [],
+            study.evaluation.models,
+        ),
         ("evaluation.only", only, models),
         *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
         ("consistency.cc_shap.edits", edited, consistency.models),

@@ -632,6 +632,24 @@ class Calibration(Section):
     """Profiles whose tests and CC-SHAP are calibrated."""
 
 
+class Plausibility(Section):
+    """acc_r of encoders where a language model finds caption and foil equally likely, from stage evaluation."""
+
+    language_model: str
+    """The language model, among `evaluation.models`."""
+
+
+class Power(Section):
+    """Smallest differences between models that paired tests can show, from stage evaluation."""
+
+    power: Annotated[float, Field(gt=0.5, lt=1)]
+    """Probability that a test shows the difference (0.8)."""
+    alpha: Annotated[float, Field(gt=0, lt=0.5)]
+    """Level of the two-sided tests (0.05)."""
+    items: list[Count]
+    """Numbers of items of a data set, besides those at hand and those of VALSE as released."""
+
+
 class Measures(Section):
     """What the measures themselves are worth; a measurement that is absent is not made."""
 
@@ -645,6 +663,10 @@ class Measures(Section):
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
     calibration: Calibration | None = None
     """Self-consistency tests and CC-SHAP on constructed decoders, which explain faithfully or do not."""
+    plausibility: Plausibility | None = None
+    """acc_r of encoders where a language model finds caption and foil equally likely, from stage evaluation."""
+    power: Power | None = None
+    """Smallest differences between models that paired tests can show, from stage evaluation."""
 
     def list_measurements(self) -> list[str]:
         """Return the names of the measurements that are made."""

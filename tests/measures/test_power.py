@@ -1,0 +1,55 @@
+"""The smallest difference that a paired test can show, against formulas worked by hand and simulated tests."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from waltz.core.intervals import Resampling
+from waltz.evaluation.metrics.pair_metrics import ScoredPairs
+from waltz.measures.power import TOO_FEW, compute_detectable_accuracy, compute_detectable_mean, measure_power
+
+
+def test_detectable_accuracy_solves_connors_formula():
+    difference = compute_detectable_accuracy(0.3, 400, 0.8, 0.05)
+    # n = (1.95996 sqrt(p) + 0.84162 sqrt(p - D^2))^2 / D^2
+    n = (1.959964 * math.sqrt(0.3) + 0.841621 * math.sqrt(0.3 - difference**2)) ** 2 / difference**2
+    assert n == pytest.approx(400, rel=1e-4)
+    assert difference == pytest.approx(0.0765, abs=1e-4)
+
+
+def test_no_difference_can_be_shown_where_few_items_differ():
+    assert compute_detectable_accuracy(0.1, 30, 0.8, 0.05) is None
+    assert compute_detectable_accuracy(0.0, 1000, 0.8, 0.05) is None
+
+
+def test_mcnemars_test_shows_this_difference_in_four_of_five_samples():
+    discordance, items = 0.3, 400
+    difference = compute_detectable_accuracy(discordance, items, 0.8, 0.05)
+    generator = np.random.default_rng(0)
+    shares = [(discordance + difference) / 2, (discordance - difference) / 2, 1 - discordance]
+    wins = generator.multinomial(items, shares, size=600)
+    shown = [binomtest(int(a), int(a + b)).pvalue < 0.05 for a, b, _ in wins]
+    assert 0.72 < np.mean(shown) < 0.84  # the exact test is a little more careful than its normal approximation
+
+
+def test_detectable_mean_by_hand():
+    assert compute_detectable_mean(0.5, 100, 0.8, 0.05) == pytest.approx((1.959964 + 0.841621) * 0.05)
+
+
+def test_rows_of_two_models():
+    items = tuple(f"i{number}" for number in range(40))
+    caption = np.ones(40)
+    first = ScoredPairs(items, items, caption, np.where(np.arange(40) < 30, 0.0, 2.0), None)
+    second = ScoredPairs(items, items, caption, np.where(np.arange(40) < 10, 0.0, 2.0), None)
+    scores = {("a", "existence"): first, ("b", "existence"): second}
+    rows = measure_power(scores, 0.8, 0.05, [5], Resampling(100, 0.95, 0))
+    values = {(row["quantity"], row["level"]): row for row in rows}
+    assert values["acc_r difference", ""]["value"] == 50
+    assert values["discordant", ""]["value"] == 50
+    assert values["acc_r detectable", "40"]["value"] == pytest.approx(
+        100 * compute_detectable_accuracy(0.5, 40, 0.8, 0.05)
+    )
+    assert values["acc_r detectable", "5"]["reason"] == TOO_FEW
+    assert ("acc_r detectable", "505") in values  # existence as released
