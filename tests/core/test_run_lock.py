@@ -62,7 +62,7 @@ def test_a_killed_run_is_described_if_it_left_a_lock_of_snakemake(tmp_path, othe
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "{}", '{"pid": 1, "host": "a", "since": "x", "files": [], "targets": []}']
+    "content", ["", "{", "[" * 10**5, "[]", "{}", '{"pid": 1, "host": "a", "since": "x", "files": [], "targets": []}']
 )
 def test_a_damaged_record_is_that_of_no_run(tmp_path, content):
     run_lock.hold_study("small", tmp_path)

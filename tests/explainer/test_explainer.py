@@ -1,5 +1,6 @@
 """`waltz.Explainer` on tiny networks: values of the workflow, loaded models, players of one's own, wrong arguments."""
 
+import io
 import itertools
 import math
 from dataclasses import replace
@@ -21,6 +22,7 @@ from waltz.attribution.own_players import group_text_players
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
+from waltz.explainer.arguments import read_image, split_messages
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.resolve_name import resolve_encoder
@@ -116,6 +118,24 @@ def test_every_type_of_image_is_the_same_image(explainer, picture, pixels, tmp_p
         torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255,
     ):
         np.testing.assert_array_equal(explainer.explain(image, "dog").text, expected)
+
+
+def test_an_open_image_is_read_as_its_file(tmp_path):
+    levels = np.linspace(0, 65535, 32 * 32).astype(np.uint16).reshape(32, 32)
+    Image.fromarray(levels).save(tmp_path / "16-bits.png")
+    Image.new("RGBA", (4, 4), (9, 9, 9, 0)).save(tmp_path / "transparent.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6  # orientation: to be turned by 90 degrees
+    Image.new("RGB", (8, 4)).save(tmp_path / "turned.png", exif=turned)
+    for file in tmp_path.iterdir():
+        np.testing.assert_array_equal(read_image(Image.open(file)), read_image(file))
+    assert read_image(Image.open(tmp_path / "turned.png")).size == (4, 8)
+
+
+@pytest.mark.parametrize("content", [None, 5, ["text"], [None]])
+def test_messages_without_text_or_parts_are_refused(content):
+    with pytest.raises(TypeError, match="messages: 'content' is no text"):
+        split_messages([{"role": "user", "content": content}])
 
 
 def test_lists_are_every_image_with_every_text(explainer, picture):
@@ -373,13 +393,25 @@ def test_a_language_model_explains_without_an_image():
     assert "<img" not in explanation._repr_html_()
 
 
+def cut_image():
+    """An open image whose file ends early."""
+    file = io.BytesIO()
+    Image.linear_gradient("L").save(file, "PNG")
+    return Image.open(io.BytesIO(file.getvalue()[:300]))
+
+
+CUT_IMAGE = cut_image()
 WRONG = {
     "image": ({"image": 3}, TypeError, "image: no image (got int, expected a path"),
     "shape": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "got shape (2, 4, 4, 3)"),
     "range": ({"image": np.full((4, 4, 3), -2.0)}, ValueError, "values out of range (got -2 to -2, expected 0 to 1)"),
+    "array's type": ({"image": np.full((4, 4, 3), 1j)}, TypeError, "image: array of type complex128"),
+    "cut image": ({"image": CUT_IMAGE}, waltz.UserError, "image: cannot be decoded"),
+    "image without range": ({"image": Image.new("F", (4, 4))}, waltz.UserError, "mode F have no fixed range"),
     "no image": ({"image": None}, TypeError, "image: missing"),
     "text": ({"text": 5}, TypeError, "text: no text (got int"),
     "empty": ({"text": " "}, waltz.UserError, "text: empty"),
+    "half a character": ({"text": "dog \ud800"}, waltz.UserError, "half of a surrogate pair"),
     "question": ({"question": "who ?"}, TypeError, "question: "),
     "players": ({"players": "words"}, ValueError, "players: unknown (got 'words', expected 'token', 'word'"),
     "players' type": ({"players": 3}, TypeError, "players: got int"),

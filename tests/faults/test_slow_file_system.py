@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent / "slow_file_system/slow.c"
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Environment of processes to which results are on such a file system, and the log of files that they did not see."""
+    """Environment of processes that have results on such a file system, with the log of files they did not see."""
     if not shutil.which("cc"):
         pytest.skip("there is no C compiler (cc)")
     folder = tmp_path_factory.mktemp("slow")

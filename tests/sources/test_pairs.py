@@ -3,6 +3,8 @@
 import json
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -214,6 +216,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, text):
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1).filter(str.strip)
+
+
+def test_damaged_parquet_files_of_a_user_are_named(tmp_path):
+    file = tmp_path / "a.parquet"
+    _, offsets, letters = pa.array([b"\xff\xfe"], pa.binary()).buffers()
+    no_text = pa.StringArray.from_buffers(1, offsets, letters)
+    pq.write_table(pa.table({"image": ["i.png"], "caption": no_text, "foil": ["b"]}), file)
+    with pytest.raises(UserError, match=r"a\.parquet: cannot be read"):
+        read_pairs(file, "own", "mine")
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
+    pq.write_table(pa.table({"image": ["i.png"], "caption": ["one zebra"], "foil": ["b"]}), file, **options)
+    file.write_bytes(file.read_bytes().replace(b"one zebra", b"two zebra", 1))
+    with pytest.raises(UserError, match=r"a\.parquet: cannot be read: .*CRC"):
+        read_pairs(file, "own", "mine")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

@@ -213,6 +213,7 @@ def test_a_deep_value_next_to_others_is_a_fault_of_its_entry(tmp_path: Path) -> 
         (b"id\n1\n", "column 'text' is missing \\(got id, expected"),
         (b"", "column 'text' is missing \\(got nothing, expected"),
         (b"id,text\n1\n", "line 2: 1 cells, not 2"),
+        (b"id,text,text\n1,a,b\n", "column 'text' stands 2 times; rename all but one"),
         (b'id,text\n1,"open\n', "line 2: malformed CSV"),
         (b"id,text\n1,\xff\n", "line 2: not UTF-8 at byte 2 of the line; save it as UTF-8"),
         ("id,text\n1,a\n".encode("utf-16"), "line 1: not UTF-8 at byte 0 of the line; save it as UTF-8"),

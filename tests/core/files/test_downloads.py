@@ -389,9 +389,9 @@ def test_a_different_checksum_is_an_error_that_names_both(tmp_path):
     assert read_recorded(file, URL, "sha256") == "a" * 64
 
 
-@pytest.mark.parametrize("text", ["- a\n", "a: b\n", "a: [\n"])
+@pytest.mark.parametrize("text", ["- a\n", "a: b\n", "a: [\n", "a: " + "[" * 3000, "a: \udce9\n"])
 def test_a_file_of_another_kind_is_an_error_with_its_name(tmp_path, text):
-    (tmp_path / "mine.yaml").write_text(text)
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UserError, match=r"mine\.yaml: not a lock file"):
         read_recorded(tmp_path / "mine.yaml", URL, "sha256")
 

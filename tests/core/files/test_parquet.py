@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from waltz.core.errors import UserError
@@ -134,6 +135,13 @@ def test_a_reader_that_fails_midway_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
         parquet.write_rows(tmp_path / "rows.parquet", broken(), CAPTIONS, batch=2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_and_metadata_that_is_no_text_are_named_or_read(tmp_path):
+    with pytest.raises(UserError, match="is a folder, not a Parquet file"):
+        parquet.read_table(tmp_path)
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({b"model": b"\xff"}), tmp_path / "zoo.parquet")
+    assert parquet.read_metadata(tmp_path / "zoo.parquet") == {"model": "\\xff"}
 
 
 def test_a_changed_bit_of_the_rows_is_an_error(tmp_path):

@@ -94,6 +94,18 @@ def test_a_damaged_file_of_another_job_is_passed_over_and_an_own_one_is_named(tm
         result_cache.load(other, "key")
 
 
+@pytest.mark.parametrize("damage", [lambda value: value[:500], lambda value: value[:700] + b"x" + value[701:], str])
+def test_a_damaged_value_is_computed_again(damage, file):
+    array = np.arange(1000.0)
+    result_cache.save(file, "key", array)
+    own = result_cache._open(file).own
+    ((value,),) = own.execute("SELECT value FROM results").fetchall()
+    own.execute("UPDATE results SET value = ?", (damage(value),))
+    assert result_cache.load(file, "key") is None
+    result_cache.save(file, "key", array)
+    np.testing.assert_array_equal(result_cache.load(file, "key"), array)
+
+
 def test_a_killed_job_loses_at_most_what_it_was_writing(file):
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, text=True)

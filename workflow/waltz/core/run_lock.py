@@ -81,7 +81,7 @@ def read_last_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> StudyRun | Non
         owner = f"process {record['pid']} on {record['host']}, since {record['since']}"
         since = datetime.strptime(record["since"], TIME_FORMAT)
         files, targets = tuple(record["files"]), tuple(record["targets"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     try:
         with _create_lock(study, folder).acquire(timeout=0):

@@ -10,7 +10,8 @@ from PIL import Image
 
 from waltz.attribution.own_players import TOKEN, WORDS, ImagePlayers, TextPlayers
 from waltz.core.errors import UserError
-from waltz.sources.images import load_image_file
+from waltz.sources.images import convert_image, load_image_file
+from waltz.sources.raw_files import find_half_pair
 
 ImageInput = str | Path | Image.Image | np.ndarray | torch.Tensor
 """An image: a file, a PIL image, or an array or tensor of one image with 1, 3 or 4 channels."""
@@ -31,7 +32,7 @@ def read_image(image: ImageInput) -> Image.Image:
         ValueError: An array is of another shape or range.
     """
     if isinstance(image, Image.Image):
-        return image.convert("RGB")
+        return convert_image(image)
     if isinstance(image, str | Path):
         return load_image_file(Path(image))
     if isinstance(image, torch.Tensor):
@@ -40,6 +41,8 @@ def read_image(image: ImageInput) -> Image.Image:
         raise TypeError(
             f"image: no image (got {type(image).__name__}, expected a path, a PIL image, an array or a tensor)"
         )
+    if image.dtype.kind not in "biuf":
+        raise TypeError(f"image: array of type {image.dtype} (expected integers, floats or bool)")
     levels = image[0] if image.ndim == 4 and len(image) == 1 else image
     if levels.ndim == 3 and levels.shape[-1] not in CHANNELS and levels.shape[0] in CHANNELS:
         levels = np.moveaxis(levels, 0, -1)
@@ -52,8 +55,8 @@ def read_image(image: ImageInput) -> Image.Image:
             f" {'0 to 1' if is_float else '0 to 255'}); give the image as it is before any normalisation"
         )
     scaled = np.rint(levels * 255) if is_float or levels.dtype == bool else levels
-    return Image.fromarray(np.squeeze(scaled.astype(np.uint8), axis=-1) if scaled.shape[2:] == (1,) else
-                           scaled.astype(np.uint8)).convert("RGB")  # fmt: skip
+    pixels = scaled.astype(np.uint8)
+    return convert_image(Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels))
 
 
 def check_text(text: object, name: str) -> str:
@@ -61,12 +64,14 @@ def check_text(text: object, name: str) -> str:
 
     Raises:
         TypeError: It is no text.
-        UserError: It is empty.
+        UserError: It is empty, or holds half of a surrogate pair.
     """
     if not isinstance(text, str):
         raise TypeError(f"{name}: no text (got {type(text).__name__}, expected str)")
     if not text.strip():
         raise UserError(f"{name}: empty (got {text!r}, expected words); write a text")
+    if fault := find_half_pair(text):
+        raise UserError(f"{name}: {fault}; write whole characters")
     return text
 
 
@@ -147,6 +152,8 @@ def split_messages(messages: object) -> tuple[list[Mapping[str, Any]], ImageInpu
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
+            if not isinstance(content, Sequence) or not all(isinstance(part, Mapping) for part in content):
+                raise TypeError("messages: 'content' is no text (expected str, or a list of dictionaries with 'type')")
             images += [_find_image(part) for part in content if part.get("type") == "image"]
             content = [IMAGE_PART if part.get("type") == "image" else dict(part) for part in content]
         bare.append({**message, "content": content})

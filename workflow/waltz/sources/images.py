@@ -146,6 +146,18 @@ def load_image_file(path: Path) -> Image.Image:
     return image
 
 
+def convert_image(image: Image.Image) -> Image.Image:
+    """Return an open image as `load_image` does: RGB, upright, transparent pixels white.
+
+    Raises:
+        UserError: It cannot be decoded, or its pixels have no fixed range.
+    """
+    try:
+        return _convert_to_rgb(ImageOps.exif_transpose(image))
+    except Exception as error:  # decoders raise errors of many types
+        raise UserError(f"image: cannot be decoded: {get_first_line(error)}; give another image") from None
+
+
 def find_image_path(source: ImageSource, name: str) -> str:
     """Return the path that a name refers to, for `source.size` and `source.read`, without opening the image."""
     paths = _find_paths(source, name)

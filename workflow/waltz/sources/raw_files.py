@@ -141,6 +141,11 @@ def read_csv_records(
                     f"{path}: column {missing[0]!r} is missing (got {', '.join(header) or 'nothing'},"
                     f" expected {', '.join(required)}); name it in the first line"
                 )
+            repeated = next((name for name in header if name and header.count(name) > 1), None)
+            if repeated is not None:
+                raise UserError(
+                    f"{path}: column {repeated!r} stands {header.count(repeated)} times; rename all but one"
+                )
             for cells in filter(None, reader):
                 if len(cells) != len(header):
                     raise UserError(

@@ -366,7 +366,7 @@ def _read_lock_file(file: Path) -> dict[str, dict[str, str | int]]:
         return {}
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{file}: not a lock file: {get_first_line(error)}; correct or delete it") from None
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise UserError(f"{file}: not a lock file: expected a mapping of origins to facts; correct or delete it")

@@ -61,6 +61,8 @@ def read_schema(path: str | Path) -> pa.Schema:
 
 @contextmanager
 def _name_damage(path: str | Path) -> Iterator[None]:
+    if Path(path).is_dir():  # of which pyarrow would read all files
+        raise UserError(f"{path}: is a folder, not a Parquet file; delete it and run again")
     try:
         yield
     except FileNotFoundError:
@@ -78,7 +80,11 @@ def read_rows(path: str | Path, layout: Layout) -> list[dict[str, Any]]:
 def read_metadata(path: str | Path) -> dict[str, str]:
     """Return the metadata that `write` put into a file."""
     metadata = read_schema(path).metadata or {}
-    return {key.decode(): value.decode() for key, value in metadata.items() if not key.startswith(b"ARROW:")}
+    return {
+        key.decode(errors="backslashreplace"): value.decode(errors="backslashreplace")
+        for key, value in metadata.items()
+        if not key.startswith(b"ARROW:")
+    }
 
 
 def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) -> None:

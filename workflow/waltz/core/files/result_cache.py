@@ -30,6 +30,8 @@ LOCK_SECONDS = 60
 """Seconds to wait for a process that is writing, which a killed Snakemake left behind."""
 POLICY = "WALTZ_STORED_VERSIONS"
 """Environment variable with the study's `stored_versions`, which the Snakefile sets for all jobs."""
+DIGEST_BYTES = 8
+"""Length of the digest before each stored value, by which a changed bit is noticed."""
 SCHEMA = "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value BLOB NOT NULL, packages TEXT NOT NULL)"
 
 logger = logging.getLogger(__name__)
@@ -142,15 +144,25 @@ def _load_bytes(file: Path, key: str) -> bytes | None:
     if not rows and key in opened.others:
         source = opened.others[key]
         rows = _read_other(source, query, key)
-    for value, packages in rows:
-        if packages == _describe_packages() or _accepts(packages, source):
-            return bytes(value)
+    for stored, packages in rows:
+        value = stored[DIGEST_BYTES:] if isinstance(stored, bytes) else b""
+        if not value or stored[:DIGEST_BYTES] != _compute_digest(value):
+            logger.warning("%s: a stored result is damaged and is computed again", source)
+        elif packages == _describe_packages() or _accepts(packages, source):
+            return value
     return None
 
 
 def _save_bytes(file: Path, key: str, value: bytes) -> None:
     with _name_faults(file):
-        _open(file).own.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", (key, value, _describe_packages()))
+        _open(file).own.execute(
+            "INSERT OR REPLACE INTO results VALUES (?, ?, ?)",
+            (key, _compute_digest(value) + value, _describe_packages()),
+        )
+
+
+def _compute_digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()[:DIGEST_BYTES]
 
 
 @cache

@@ -201,8 +201,8 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
         return [dict(record) for _, record in read_csv_records(path, required=REQUIRED)]
     if path.suffix == ".parquet":
         try:
-            return list(pq.read_table(path, partitioning=None).to_pylist())
-        except (OSError, pa.ArrowInvalid) as error:
+            return list(pq.read_table(path, partitioning=None, page_checksum_verification=True).to_pylist())
+        except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise UserError(f"{path}: cannot be read: {get_first_line(error)}") from None
     if read_root_type(path) == "an object":
         return [{"id": name, **record} for name, record in read_object_entries(path, "")]
