@@ -10,6 +10,8 @@ MEASURED_ENCODERS = [
     name for name in PLAN.select_measured_models("encoder") if name not in RULERS
 ]
 
+MEASURED_DECODERS = PLAN.select_measured_models("vision")
+
 
 rule measure_bias:
     """Bias and error of T-SHAP from few evaluations, of encoders of late fusion."""
@@ -36,6 +38,90 @@ rule measure_bias:
         code=code("measure_bias.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
     script:
         "../workflow/scripts/measure_bias.py"
+
+
+rule measure_multiverse:
+    """Choices that papers leave open, and whether rankings by T-SHAP survive them."""
+    input:
+        **MEASURED_ITEMS,
+        weights=MODELS.list_files(*MEASURED_ENCODERS),
+    output:
+        rows="<results>/measures/multiverse.parquet",
+    log:
+        "<logs>/measures/multiverse.log",
+    priority: ON_GPUS
+    conda:
+        "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: MEASURED_ENCODERS),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        own_images=OWN_IMAGES,
+        settings=PLAN.get_measure_settings("multiverse"),
+        models=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
+        datasets=MEASURED_DATASETS,
+        code=code("measure_multiverse.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+    script:
+        "../workflow/scripts/measure_multiverse.py"
+
+
+rule measure_controls:
+    """T-SHAP of other images and random weights, CC-SHAP of other explanations."""
+    input:
+        **MEASURED_ITEMS,
+        weights=MODELS.list_files(*MEASURED_ENCODERS, *MEASURED_DECODERS),
+        prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
+    output:
+        rows="<results>/measures/controls.parquet",
+    log:
+        "<logs>/measures/controls.log",
+    priority: ON_GPUS
+    conda:
+        "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: [*MEASURED_ENCODERS, *MEASURED_DECODERS]),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        own_images=OWN_IMAGES,
+        settings=PLAN.get_measure_settings("controls"),
+        encoders=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
+        decoders=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        datasets=MEASURED_DATASETS,
+        code=code("measure_controls.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+    script:
+        "../workflow/scripts/measure_controls.py"
+
+
+rule measure_released_faults:
+    """Deviations of the released code from the definitions, switched on one by one."""
+    input:
+        **MEASURED_ITEMS,
+        weights=MODELS.list_files(*MEASURED_DECODERS),
+        prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
+    output:
+        rows="<results>/measures/released_faults.parquet",
+    log:
+        "<logs>/measures/released_faults.log",
+    priority: ON_GPUS
+    conda:
+        "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: MEASURED_DECODERS),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        own_images=OWN_IMAGES,
+        settings=PLAN.get_measure_settings("released_faults"),
+        models=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        datasets=MEASURED_DATASETS,
+        code=code("measure_released_faults.py"),
+    script:
+        "../workflow/scripts/measure_released_faults.py"
 
 
 rule measure_ground_truth:

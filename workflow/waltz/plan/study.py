@@ -612,6 +612,45 @@ class Bias(Section):
     """Seeds of each estimator."""
 
 
+class Controls(Section):
+    """T-SHAP and CC-SHAP where there is nothing to find: other images, random weights, other explanations."""
+
+    sample: Count
+    """Number of items a data set."""
+    evaluations: Count
+    """Most coalitions of a text, or passes of an encoder of late fusion."""
+    repeats: Count
+    """Random networks of each encoder."""
+    decoder_sample: Count
+    """Number of items a data set that decoders explain."""
+    permutations: Count
+    """Permutations of a decoder's prompt."""
+    tokens: Count
+    """Most tokens of a decoder's explanation."""
+
+
+class ReleasedFaults(Section):
+    """Deviations of the released code from the definitions, switched on one by one."""
+
+    sample: Count
+    """Number of items a data set that decoders explain."""
+    permutations: Count
+    """Permutations of a decoder's prompt."""
+    tokens: Count
+    """Most tokens of a decoder's explanation."""
+
+
+class Multiverse(Section):
+    """Choices that papers leave open, one at a time and crossed, and whether rankings by T-SHAP survive them."""
+
+    sample: Count
+    """Number of items a data set under choices that differ in one factor."""
+    evaluations: Count
+    """Most coalitions of a text, or passes of an encoder of late fusion."""
+    cross_sample: Count
+    """Number of these items under crossed choices."""
+
+
 class GroundTruth(Section):
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
 
@@ -659,6 +698,12 @@ class Measures(Section):
     """Data sets of captions and foils."""
     bias: Bias | None = None
     """Bias and error of T-SHAP from few evaluations, against the exact values of late fusion."""
+    controls: Controls | None = None
+    """T-SHAP and CC-SHAP where there is nothing to find: other images, random weights, other explanations."""
+    multiverse: Multiverse | None = None
+    """Choices that papers leave open, one at a time and crossed, and whether rankings by T-SHAP survive them."""
+    released_faults: ReleasedFaults | None = None
+    """Deviations of the released code from the definitions, switched on one by one."""
     ground_truth: GroundTruth | None = None
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
     calibration: Calibration | None = None

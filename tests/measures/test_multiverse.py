@@ -1,0 +1,79 @@
+"""Multiverse of T-SHAP: changes of players, and the survival of rankings worked by hand."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.intervals import Resampling
+from waltz.measures.items import Item
+from waltz.measures.multiverse import (
+    add_special_tokens,
+    build_choice_rows,
+    change_grid,
+    compute_kendall_tau,
+    cross_choices,
+    fill_patches,
+    mask_by_first_id,
+)
+from waltz.model_registry import resolve_model
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import build_equations_players
+
+PICTURE = Image.new("RGB", (40, 40), "white")
+
+
+@pytest.fixture(scope="module")
+def players():
+    ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
+    return build_equations_players(ruler, ruler.tokenize("Two dogs sleep."), ruler.prepare_image(PICTURE))
+
+
+def test_grids_have_as_many_patches_as_they_say(players):
+    assert (players.grid, change_grid(players, "", step=1).patches, change_grid(players, "", side=5).patches) == (
+        2,
+        9,
+        25,
+    )
+    # 120 pixels in 7 patches of 17: the last pixel is in no patch
+    left_over = change_grid(players, "", side=7, floor=True)
+    assert (left_over.cells == 49).sum() == 120 + 119
+    assert not (change_grid(players, "", side=7).cells == 49).any()
+
+
+def test_masked_patches_and_tokens_have_the_value_that_was_chosen(players):
+    image = torch.arange(3.0)[:, None, None] + torch.ones(3, 120, 120)
+    hidden = np.zeros((1, 4), dtype=bool)
+    assert (fill_patches(players, "", fill=7.0).mask_image(image, hidden) == 7).all()
+    assert (fill_patches(players, "", fill="mean").mask_image(image, hidden)[0] == image).all()
+    assert (fill_patches(players, "", fill=7.0).mask_image(image, ~hidden)[0] == image).all()
+    assert mask_by_first_id(players, "").masked_id == 0
+    assert add_special_tokens(players, "").words == players.words + 2
+
+
+def test_kendalls_tau_worked_by_hand():
+    assert compute_kendall_tau([1, 2, 3], [1, 2, 3]) == 1
+    assert compute_kendall_tau([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)
+    assert compute_kendall_tau([1, 2], [2, 1]) == -1
+
+
+def test_the_share_of_choices_that_keep_a_ranking():
+    items = {name: [Item(name, name, name, PICTURE, "", "")] for name in "ab"}
+    plain = {"one": {"a": [10.0], "b": [20.0]}, "two": {"a": [30.0], "b": [40.0]}}
+    swapped = {"one": {"a": [60.0], "b": [70.0]}, "two": {"a": [40.0], "b": [30.0]}}
+    found = {("reference", "equations"): plain, ("grid", "same"): plain, ("grid", "other"): swapped}
+    rows = build_choice_rows(found, items, ("reference", "equations"), Resampling(100, 0.95, 1))
+    values = {(row["model"], row["level"], row["quantity"]): row["value"] for row in rows}
+    assert values["", "all", "ranking_survives"] == 50  # models change places under one choice of two
+    assert values["", "all", "kendall_tau"] == 0
+    assert values["one", "all", "ranking_survives"] == 100
+    assert values["two", "all", "ranking_survives"] == 50
+    assert values["one", "other", "t_shap_difference"] == 50
+
+
+def test_every_combination_is_crossed_once_and_the_reference_is_first():
+    crossed = cross_choices()
+    assert len(crossed) == 2**4
+    assert next(iter(crossed.values())).changes == ()
+    assert {len(choice.changes) for choice in crossed.values()} == {0, 1, 2, 3}

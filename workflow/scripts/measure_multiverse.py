@@ -1,0 +1,23 @@
+"""Choices that papers leave open, and whether rankings by T-SHAP survive them."""
+
+from waltz.core.devices import lease_device
+from waltz.core.files import parquet
+from waltz.core.files.group_files import list_dataset_files
+from waltz.core.intervals import Resampling
+from waltz.core.job_records import log_job
+from waltz.core.schema import MEASURES
+from waltz.measures.multiverse import measure_multiverse
+from waltz.model_registry import ModelSpec
+from waltz.models.encoders import load_encoder
+
+params, given = snakemake.params, snakemake.input
+
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    rows = measure_multiverse(
+        [load_encoder(ModelSpec(**model), device) for model in params.models],
+        list_dataset_files(params.datasets, given.rows, given.images),
+        how=Resampling(params.resamples, params.confidence, params.seed),
+        seed=params.seed,
+        **params.settings,
+    )
+    parquet.write_rows(snakemake.output.rows, rows, MEASURES)
