@@ -228,7 +228,9 @@ def test_falcon_40b_fits_a_large_machine(tmp_path, monkeypatch):
 
 
 def test_a_file_is_no_folder_in_transformers_format(folder):
-    with pytest.raises(UserError, match=r"model\.safetensors is a file; kind text reads a folder or hub id"):
+    with pytest.raises(
+        UserError, match=r"model\.safetensors is a file \(kind text reads a folder, hub id or \.gguf file\)"
+    ):
         loaded(folder / "model.safetensors")
 
 

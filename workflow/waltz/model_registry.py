@@ -90,7 +90,7 @@ class ModelSpec:
         kind: Family of the adapter: `text` (causal LM), `vision` (VL decoder), `masked` (masked LM),
             `classifier` (of texts), or one of `ENCODER_MODULES`.
         weights: Hub id, folder in transformers format or with a GGUF file, `package:NAME` (of several packages, names
-            with commas between), url, or checkpoint file.
+            with commas between), url, GGUF or checkpoint file.
         revision: Full commit hash, package version (one for each package), `local` for a folder or file, or `lock` for
             the commit that the study's lock file records on the first download.
         dtype: Precision of weights and activations.

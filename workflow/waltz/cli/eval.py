@@ -32,7 +32,9 @@ SETTINGS = ("alignment", "perplexity", "pairwise")
 def eval_command(
     model: Annotated[
         list[str],
-        typer.Option(help="Registered model, folder in transformers format, or hub id[@revision]; may be repeated."),
+        typer.Option(
+            help="Registered model, folder in transformers format, .gguf file, or hub id[@revision]; may be repeated."
+        ),
     ],
     on: Annotated[
         str,

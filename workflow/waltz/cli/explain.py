@@ -41,7 +41,9 @@ ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations"
 @app.command()
 def explain_command(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help="Registered model, folder in transformers format, or hub id[@revision].")],
+    model: Annotated[
+        str, typer.Option(help="Registered model, folder in transformers format, .gguf file, or hub id[@revision].")
+    ],
     image: Annotated[Path | None, typer.Option(help="Image file.")] = None,
     profile: Annotated[
         str | None,

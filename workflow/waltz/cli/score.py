@@ -16,14 +16,14 @@ from waltz.core.memory import check_address_space
 if TYPE_CHECKING:
     import numpy as np
 
-KINDS = ("albef", "vilbert", "vilbert-12in1", "mplug-owl3")
-"""Kinds of original checkpoints."""
+KINDS = ("albef", "vilbert", "vilbert-12in1", "mplug-owl3", "text")
+"""Kinds of original checkpoints, and `text` for a language model."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def score_command(
-    model: Annotated[Path, typer.Option(help="Original checkpoint file, or its folder.")],
+    model: Annotated[Path, typer.Option(help="Original checkpoint file, or its folder; a .gguf file of kind text.")],
     kind: Annotated[str, typer.Option(help=f"Its kind: {', '.join(KINDS)}.")],
     inputs: Annotated[Path, typer.Option(help=".npz of prepared inputs, used as they are.")],
     out: Annotated[Path, typer.Option(help="Write the logits here, as .npz.")],
@@ -57,7 +57,7 @@ def _compute_logits(
     if not model.exists():
         raise UserError(f"{model}: no such file or folder; name a checkpoint file")
     settings: Mapping[str, Any] | None = None if config is None else read_settings(config)
-    file = find_checkpoint_file(ModelSpec("", kind, str(model)))
+    file = model if kind == "text" else find_checkpoint_file(ModelSpec("", kind, str(model)))
     return compute_logits(file, settings, inputs, kind)
 
 

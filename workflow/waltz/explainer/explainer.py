@@ -114,8 +114,8 @@ class Explainer:
 
         Args:
             model: A transformers model that is loaded; or the name of one: a registered model (`waltz models`), a
-                folder in transformers format, or a hub id, `owner/name` or `owner/name@revision`; or an entry of the
-                registry (`ModelSpec`).
+                folder in transformers format, a GGUF file, or a hub id, `owner/name` or `owner/name@revision`; or an
+                entry of the registry (`ModelSpec`).
             processor: The processor of a loaded model; for a language model, its tokenizer.
             device: A torch device; None takes the first GPU, else the CPU. A loaded model stays where it is.
             dtype: `float32`, `float16` or `bfloat16`; None takes that of the registry, else float32. A loaded model

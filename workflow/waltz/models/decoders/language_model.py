@@ -1,4 +1,4 @@
-"""Language models without images: any causal checkpoint of transformers, or a GGUF file in a package."""
+"""Language models without images: any causal checkpoint of transformers, or a GGUF file."""
 
 import importlib.util
 from dataclasses import dataclass

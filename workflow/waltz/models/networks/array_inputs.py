@@ -1,4 +1,4 @@
-"""Logits of original checkpoints for prepared input arrays, used as they are, to compare with other implementations."""
+"""Logits of original checkpoints and language models for prepared arrays, to compare with other implementations."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import read_adjacent_settings
+from waltz.models.decoders import load_decoder
 from waltz.models.networks.albef import load_matching_network
 from waltz.models.networks.mplug_owl3 import ImageStates, MplugOwl3, load_mplug_owl3
 from waltz.models.networks.vilbert import TwoStreams, load_two_streams
@@ -38,15 +41,18 @@ def compute_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays,
             tiles in order, (tiles, 3, side, side), and `media_offset`, (n, tokens, 2): the number of tiles of earlier
             rows, and that plus the tiles that the position sees; any negative numbers where a row has none. Both
             arrays are missing where no row has any.
-        kind: `albef`, `vilbert`, `vilbert-12in1` or `mplug-owl3`.
+        kind: `albef`, `vilbert`, `vilbert-12in1`, `mplug-owl3`, or `text` for a language model: a GGUF file or a folder
+            in transformers format, which takes no `token_type_ids`.
     Returns:
-        For `mplug-owl3`, `logits`, float32 of shape (n, tokens, vocabulary), 0 at padding, each row read alone. Else
-        `match_logits`, float32 of shape (n, 2), in the order of the head: mismatch and match for ALBEF, match and
-        mismatch for ViLBERT. For `vilbert-12in1` also `retrieval_logit`, float32 of shape (n, 1); the original's output
-        of that name is the NLVR2 head where the batch is even, this one never is.
+        For `mplug-owl3` and `text`, `logits`, float32 of shape (n, tokens, vocabulary), 0 at padding, each row read
+        alone. Else `match_logits`, float32 of shape (n, 2), in the order of the head: mismatch and match for ALBEF,
+        match and mismatch for ViLBERT. For `vilbert-12in1` also `retrieval_logit`, float32 of shape (n, 1); the
+        original's output of that name is the NLVR2 head where the batch is even, this one never is.
     Raises:
         UserError: The checkpoint cannot be loaded, or the inputs do not fit it.
     """
+    if kind == "text":
+        return _compute_text_logits(file, inputs)
     if kind == "albef":
         return _compute_albef_logits(file, config, inputs)
     if kind == "mplug-owl3":
@@ -171,6 +177,22 @@ def _compute_owl_row(network: MplugOwl3, ids: torch.Tensor, pixels: torch.Tensor
         states = network.project_images(features[None], positions[None])
         images = ImageStates(states, sees.repeat_interleave(network.positions_per_tile, dim=1)[None])
     return network.compute_logits(ids[None], torch.arange(len(ids))[None], images)[0].float().numpy()
+
+
+def _compute_text_logits(file: Path, inputs: Arrays) -> dict[str, np.ndarray]:
+    decoder = load_decoder(ModelSpec(file.name, "text", str(file), "local"), Device("cpu", torch.get_num_threads(), ""))
+    ids_shape = _check_ids(inputs, ("input_ids",), decoder.window)
+    vocabulary = decoder.network.model.config.vocab_size
+    shapes = {"input_ids": ids_shape, "attention_mask": ids_shape}
+    arrays = _check_arrays({"attention_mask": np.ones(ids_shape), **inputs}, shapes, {"input_ids": vocabulary})
+    logits = np.zeros((*ids_shape, vocabulary), dtype=np.float32)
+    for row, kept in enumerate(arrays["attention_mask"].bool()):
+        ids = arrays["input_ids"][row, kept][None]
+        if ids.numel():
+            positions = torch.arange(ids.shape[1])[None]
+            row_logits, _ = decoder.network.compute_logits(ids, positions, last_count=ids.shape[1])
+            logits[row, kept.numpy()] = row_logits[0].float().numpy()
+    return {"logits": logits}
 
 
 def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list[tuple[int, np.ndarray]]:
