@@ -62,6 +62,8 @@ NOT_RECORDED = "not recorded"
 """Revision of a recorded model where the study gives none."""
 DECISIVE_FIELDS = (
     "recorded",
+    "server",
+    "tokenizer",
     "labels",
     "masked_token",
     "regions",
@@ -98,6 +100,10 @@ class ModelSpec:
         licence: Licence of the weights.
         note: Remark for users.
         recorded: Source with the results of a decoder that was run elsewhere; empty for a model that jobs run.
+        server: Url of a server with the OpenAI API that runs it, such as http://localhost:8000/v1; `weights` is
+            then the model's name there, and `revision` the version that its user gives it.
+        tokenizer: Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a server; empty
+            where `weights` is one.
         labels: A classifier's classes in the order of its outputs, with commas between; empty where the
             checkpoint's own config names them.
         masked_token: An encoder's token that replaces a masked one; empty for its tokenizer's own.
@@ -134,6 +140,8 @@ class ModelSpec:
     licence: str = "unknown"
     note: str = ""
     recorded: str = ""
+    server: str = ""
+    tokenizer: str = ""
     labels: str = ""
     masked_token: str = ""
     regions: str = ""
@@ -192,6 +200,8 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}: not in the registry{hint}; name its weights, or see `waltz models`"
         )
+    if spec.server:
+        return _check_server(spec)
     kinds = [*TEXT_KINDS, "vision", *DETECTOR_CONFIGS, *list_encoder_kinds()]
     if spec.kind not in kinds:
         hint = suggest_name(spec.kind, kinds)
@@ -238,6 +248,25 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     return spec
 
 
+def _check_server(spec: ModelSpec) -> ModelSpec:
+    """Return the entry of a model behind a server, which needs no GPU here."""
+    where = f"study file: models.{spec.name}"
+    if spec.kind != "text":
+        raise UserError(
+            f"{where}.kind: a server runs language models (got {spec.kind}, expected text); name weights instead"
+        )
+    if not is_url(spec.server) or "@" in spec.server:
+        raise UserError(
+            f"{where}.server: no url (expected such as http://localhost:8000/v1, without a password or key); correct it"
+        )
+    if not spec.revision or spec.revision == LOCK_ON_DOWNLOAD:
+        raise UserError(
+            f"{where}.revision: missing; a server does not prove which weights it has: name their version, such as a"
+            " commit or Q4_K_M"
+        )
+    return replace(spec, gpus=0, parameters=0)
+
+
 def list_encoder_kinds() -> list[str]:
     """Return the kinds of alignment encoders."""
     return sorted(ENCODER_MODULES)
@@ -261,6 +290,8 @@ def estimate_gpu_memory(spec: ModelSpec) -> int:
     The estimate is 1.25 times the bytes of its parameters (half a byte each in 4 bits) and 4 GB for activations;
     it was not measured.
     """
+    if spec.server:
+        return 0
     bytes_per_parameter = 0.5 if spec.four_bit else DTYPE_BYTES[spec.dtype]
     return spec.gpu_gb or math.ceil(1.25 * spec.parameters * bytes_per_parameter / 1e9 + 4)
 
@@ -336,6 +367,8 @@ def is_hub_snapshot(spec: ModelSpec) -> bool:
 
 def list_hub_copies(spec: ModelSpec) -> list[tuple[str, str]]:
     """Return what a model is loaded from in the hub's cache: ids of repositories, or `ID/FILE`, and their commits."""
+    if spec.server:
+        return []
     named = ((spec.weights, spec.revision), (spec.detector, spec.detector_revision))
     return [(path, commit) for path, commit in named if COMMIT.fullmatch(commit) and HUB_PATH.fullmatch(path)]
 
@@ -377,6 +410,8 @@ def list_weight_files(spec: ModelSpec) -> list[str]:
 
     There are none for a hub id.
     """
+    if spec.server:
+        return []
     path = Path(spec.weights)
     if path.is_file():
         adjacent = (path.with_name(name) for name in (f"{path.stem}.json", "config.json", *TOKENIZER_FILES))

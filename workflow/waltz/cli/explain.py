@@ -32,7 +32,7 @@ PUBLISHED = frozenset({"max_evals", "mask_id", "keep_ids", "family"})
 """Options that only its profile `published` has."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIGURE_FORMATS = (".svg", ".png")
-COMMON_OPTIONS = ("model", "profile", "seed", "as_json", "figure")
+COMMON_OPTIONS = ("model", "tokenizer", "profile", "seed", "as_json", "figure")
 """Options of every model."""
 ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations"})
 """Options of an encoder besides those of every model."""
@@ -42,8 +42,14 @@ ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations"
 def explain_command(
     context: typer.Context,
     model: Annotated[
-        str, typer.Option(help="Registered model, folder in transformers format, .gguf file, or hub id[@revision].")
+        str,
+        typer.Option(
+            help="Registered model, folder in transformers format, .gguf file, hub id[@revision], or url of a server."
+        ),
     ],
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer of a model behind a server: folder, .gguf file or hub id.")
+    ] = None,
     image: Annotated[Path | None, typer.Option(help="Image file.")] = None,
     profile: Annotated[
         str | None,
@@ -142,7 +148,7 @@ def explain_command(
             resolve_encoder,
         )
 
-        decoder = resolve_decoder(model)
+        decoder = resolve_decoder(model, tokenizer or "")
         result: Explanation | DecoderExplanation
         spec = decoder or resolve_encoder(model)
         _announce_packages(spec)

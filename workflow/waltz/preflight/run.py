@@ -167,7 +167,13 @@ def list_repositories(plan: Plan, specs: Mapping[str, ModelSpec]) -> dict[str, R
     lock = Path(plan.study.lock_file)
     for name, local in specs.items():
         spec = plan.models.resolved[name]
-        if spec.revision == "local" or is_url(spec.weights) or is_packaged(spec) or spec.kind == RULER_KIND:
+        if (
+            spec.server
+            or spec.revision == "local"
+            or is_url(spec.weights)
+            or is_packaged(spec)
+            or spec.kind == RULER_KIND
+        ):
             continue
         locked = spec.revision == LOCK_ON_DOWNLOAD
         revision = read_recorded(lock, spec.weights, "commit") if locked else spec.revision
@@ -290,6 +296,9 @@ def _check_models(
         origin = plan.models.resolved[name]
         place = folder / name
         place.mkdir()
+        if origin.server:
+            yield _judge_server(origin)
+            continue
         if origin.kind == RULER_KIND or is_packaged(origin) or (origin.unpack and not Path(spec.weights).is_dir()):
             continue
         if is_url(origin.weights) and not origin.unpack:
@@ -311,6 +320,16 @@ def _check_models(
     for name in specs.keys() - skeletons.keys():
         if plan.models.resolved[name].unpack or is_packaged(plan.models.resolved[name]):
             yield Check("model", name, State.OK, "checked when its archive is unpacked")
+
+
+def _judge_server(spec: ModelSpec) -> Check:
+    from waltz.core.devices import Device
+    from waltz.models.decoders import load_decoder
+
+    try:
+        return Check("model", spec.name, State.OK, load_decoder(spec, Device("cpu", 1, "a server")).forward_pass)
+    except UserError as error:
+        return Check("model", spec.name, State.FAILURE, str(error))
 
 
 def _judge_model(plan: Plan, spec: ModelSpec, skeleton: Path | UserError) -> Check:

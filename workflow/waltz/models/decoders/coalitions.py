@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from waltz.models.decoders.continuations import OUTCOMES, compute_outcomes, sele
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.network import RowImage, States, select_rows
 from waltz.models.games import CoalitionValues
+
+if TYPE_CHECKING:
+    from waltz.models.decoders.server import Server
 
 PASS_COST = 64
 """Positions that one more pass is worth."""
@@ -327,10 +331,24 @@ class Coalitions(CoalitionValues[Players]):
             for key in keys:
                 keys_of_rows[index].setdefault(self._build_row(index, key), []).append(key)
         rows = {index: sorted(keys) for index, keys in enumerate(keys_of_rows) if keys}
+        if self.decoder.server is not None:
+            for index, game_rows in rows.items():
+                self._read_served(self.decoder.server, index, game_rows, keys_of_rows[index])
+            return
         for group in self._group_games(list(rows)):
             shared_ends = self._find_shared_ends(group)
             cuts = {index: self._cut_rows(index, rows[index], shared_ends[-1]) for index in group}
             self._read_shared({index: rows[index] for index in group}, keys_of_rows, shared_ends, cuts, (), {})
+
+    def _read_served(self, server: "Server", index: int, rows: list[Row], keys: dict[Row, list[bytes]]) -> None:
+        """Let a server read the rows of one game."""
+        game = self.games[index]
+        length = len(game.players.prompt.ids)
+        values_of_rows = server.score([(row[:length], game.targets) for row in rows], game.value)
+        for row, values in zip(rows, values_of_rows, strict=True):
+            self.position_count += len(row)
+            self.known[index].update(dict.fromkeys(keys[row], values))
+            self.progress(len(keys[row]))
 
     def _build_row(self, index: int, key: bytes) -> Row:
         players = self.games[index].players

@@ -6,14 +6,18 @@ read once more, alone and as a whole, and that reading decides: an answer depend
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
 from waltz.models.decoders.network import RowImage, States, join_rows, select_rows
+
+if TYPE_CHECKING:
+    from waltz.models.decoders.server import Server
 
 FIRST_STEP = "first-step-logit"
 """The outcome of the published code for models that read images: each target's logit where the first one stands."""
@@ -137,8 +141,11 @@ def score_targets(
 
     Args:
         targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first one.
-        value: A key of `OUTCOMES`.
+        value: A key of `OUTCOMES`. A server returns log-probabilities of alternatives, which differ from logits by one
+            number.
     """
+    if decoder.server is not None:
+        return _score_served_targets(decoder.server, prompts, targets, value)
     scores = []
     for prompt, picture, own_targets in zip(prompts, images, targets, strict=True):
         preceding = select_preceding_targets(own_targets, value)
@@ -146,6 +153,17 @@ def score_targets(
         logits, _ = _read_rows(decoder, [expanded], [preceding], last_count=len(preceding) + 1)
         scores.append(compute_outcomes(logits, own_targets, value)[0])
     return scores
+
+
+def _score_served_targets(
+    server: "Server", prompts: Sequence[Prompt], targets: Sequence[Sequence[int]], value: str
+) -> list[np.ndarray]:
+    pairs = list(zip(prompts, targets, strict=True))
+    if value != FIRST_STEP:
+        return list(server.score([(prompt.ids, own_targets) for prompt, own_targets in pairs], value))
+    alternatives = [(prompt.ids, [target]) for prompt, own_targets in pairs for target in own_targets]
+    scores = iter(server.score(alternatives, "log-probability"))
+    return [np.concatenate([next(scores) for _ in own_targets]) for own_targets in targets]
 
 
 @torch.inference_mode()
@@ -160,6 +178,8 @@ def score_targets_in_batches(
     Returns:
         float64 of shape (prompts, targets).
     """
+    if decoder.server is not None:
+        return np.stack(score_targets(decoder, prompts, [None] * len(prompts), [targets] * len(prompts), value))
     preceding = select_preceding_targets(targets, value)
     scores = np.empty((len(prompts), len(targets)))
     lengths = [len(prompt.ids) + len(preceding) for prompt in prompts]
@@ -245,6 +265,9 @@ def generate_texts(
         min_tokens: Tokens before which no answer ends: until then the end is as if it had no probability.
         keep_end: Whether the end token is returned.
     """
+    if decoder.server is not None:
+        ids, options = [prompt.ids for prompt in prompts], asdict(sampling) if sampling else {}
+        return decoder.server.generate(ids, max_tokens, options, seeds, min_tokens, keep_end)
     generations = []
     for prompt, picture, seed in zip(prompts, images, seeds, strict=True):
         expanded = _expand_prompt(decoder, prompt, picture, max_tokens, decoder.window)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import torch
@@ -13,6 +13,9 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.network import Network
+
+if TYPE_CHECKING:
+    from waltz.models.decoders.server import Server
 
 UNDERSCORE = "_"
 """Masked token of a decoder in the published code."""
@@ -113,7 +116,7 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class Decoder(ABC):
-    """A loaded decoder.
+    """A loaded decoder, or one behind a server.
 
     Attributes:
         spec: Entry of the model in the registry or the study.
@@ -134,6 +137,11 @@ class Decoder(ABC):
     window: int
     placeholder: str = ""
     positions_per_batch: int = 4096
+
+    @property
+    def server(self) -> "Server | None":
+        """The server that reads and generates in the place of the network; None where the network is loaded."""
+        return None
 
     @property
     def reads_images(self) -> bool:

@@ -20,7 +20,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.digest import digest
-from waltz.core.errors import get_first_line
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files import result_cache
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import Tokens, run_in_halves
@@ -148,6 +148,11 @@ def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
+    if spec.server:
+        raise UserError(
+            f"models.{spec.name}.server: perplexities are computed with the network itself, not by a server; remove"
+            f" {spec.name} from these data sets, or name its weights"
+        )
     network, tokenizer = load_pretrained(spec, transformers.AutoModelForCausalLM)
     with report_faults(spec):
         return wrap_causal_model(spec, network, tokenizer, device.name)

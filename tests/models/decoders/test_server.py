@@ -1,0 +1,222 @@
+"""Decoders behind a server give the numbers of the same network loaded here."""
+
+import math
+
+import numpy as np
+import pytest
+
+import waltz
+from stand_ins.models import tiny_gguf
+from stand_ins.openai_server import MODEL, serve
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec, compute_fingerprint, estimate_gpu_memory, list_weight_files, resolve_model
+from waltz.models.decoders import load_decoder, server
+from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players
+from waltz.models.decoders.continuations import FIRST_STEP, generate_texts, score_targets, score_targets_in_batches
+from waltz.models.text.causal import load_causal_model
+
+CPU = Device("cpu", 1, "test")
+SCORING = ["vllm", "llama.cpp"]
+"""Dialects with the log-probabilities of any tokens."""
+TEXTS = ["the answer is", "an answer is the A", "what?"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tiny_gguf.write_gguf(tmp_path_factory.mktemp("models") / "tiny.gguf", tiny_gguf.network())
+
+
+@pytest.fixture(scope="module")
+def local(file):
+    return load_decoder(ModelSpec("local", weights=str(file), revision="local"), CPU)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(server, "FIRST_DELAY", 0.001)
+    monkeypatch.delenv(server.API_KEY, raising=False)
+
+
+def connect(stand_in, file, **entry):
+    fields = {"weights": MODEL, "revision": "F32", "server": stand_in.url, "tokenizer": str(file)} | entry
+    return load_decoder(resolve_model("served", fields), CPU)
+
+
+@pytest.mark.parametrize("dialect", [*SCORING, "text"])
+def test_log_probabilities_are_those_of_the_network(local, file, dialect):
+    prompts = [local.build_prompt(text) for text in TEXTS]
+    targets = [local.build_prompt(text).ids for text in (" A thing", " B", "!")]
+    with serve(local, dialect) as stand_in:
+        served = connect(stand_in, file)
+        for value in ("log-probability", "probability", "log-odds"):
+            scores = score_targets(served, prompts, [None] * 3, targets, value)
+            expected = score_targets(local, prompts, [None] * 3, targets, value)
+            for row, expected_row in zip(scores, expected, strict=True):
+                assert row == pytest.approx(expected_row, abs=1e-5)
+        table = score_targets_in_batches(served, prompts, targets[0], "log-odds")
+        assert table == pytest.approx(score_targets_in_batches(local, prompts, targets[0], "log-odds"), abs=1e-5)
+
+
+@pytest.mark.parametrize("dialect", [*SCORING, "text", "likeliest"])
+def test_labels_differ_as_their_logits_do(local, file, dialect):
+    prompt = local.build_prompt(TEXTS[0])
+    ids = np.argsort(-score_targets(local, [prompt], [None], [range(len(tiny_gguf.VOCABULARY))], FIRST_STEP)[0])
+    labels = [int(token) for token in ids if tiny_gguf.VOCABULARY[token].isascii()][:2]  # others decode to one text
+    with serve(local, dialect) as stand_in:
+        (scores,) = score_targets(connect(stand_in, file), [prompt], [None], [labels], FIRST_STEP)
+    (expected,) = score_targets(local, [prompt], [None], [labels], FIRST_STEP)
+    assert scores[0] - scores[1] == pytest.approx(expected[0] - expected[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("dialect", SCORING)
+def test_generated_tokens_are_those_of_the_network(local, file, dialect):
+    prompts = [local.build_prompt(text) for text in TEXTS]
+    with serve(local, dialect) as stand_in:
+        served = connect(stand_in, file)
+        assert served.generate(prompts, [None] * 3, 6, None, [0] * 3) == local.generate(
+            prompts, [None] * 3, 6, None, [0] * 3
+        )
+
+
+@pytest.mark.parametrize("dialect", SCORING)
+def test_an_early_end_is_passed_over(local, file, dialect, monkeypatch):
+    prompt = local.build_prompt(TEXTS[0])
+    first, second = local.generate([prompt], [None], 2, None, [0])[0]
+    expected = generate_texts(local, [prompt], [None], 1, None, [0], min_tokens=1, keep_end=True)
+    with serve(local, dialect) as stand_in:
+        served = connect(stand_in, file)
+        for model in (local, served.server):
+            monkeypatch.setitem(vars(model), "ends", frozenset({first}))
+        own = generate_texts(local, [prompt], [None], 3, None, [0], min_tokens=1, keep_end=True)
+        assert generate_texts(served, [prompt], [None], 3, None, [0], min_tokens=1, keep_end=True) == own != [()]
+        assert generate_texts(served, [prompt], [None], 3, None, [0], keep_end=True) == [(first,)]
+        for model in (local, served.server):
+            monkeypatch.setitem(vars(model), "ends", frozenset({second}))
+        assert generate_texts(served, [prompt], [None], 3, None, [0], keep_end=True) == [(first, second)]
+    assert expected == [(first,)]
+
+
+@pytest.mark.parametrize("dialect", SCORING)
+def test_coalitions_have_the_values_of_the_network(local, file, dialect):
+    prompt = local.build_prompt(TEXTS[1])
+    targets = local.build_prompt(" B is").ids
+    with serve(local, dialect) as stand_in:
+        values = []
+        for decoder in (local, connect(stand_in, file)):
+            players = build_equations_players(decoder, prompt, None)
+            coalitions = Coalitions(decoder, None, [Game(players, targets, "probability")])
+            masks = np.random.default_rng(0).integers(0, 2, (20, len(players.always_visible))).astype(bool)
+            values.append(coalitions.values([masks])[0])
+    assert np.ptp(values[0]) > 1e-4
+    assert values[1] == pytest.approx(values[0], abs=1e-6)
+
+
+def test_an_explainer_takes_a_url(local, file):
+    options = {"question": "the answer is", "labels": ["A", "B"], "max_new_tokens": 3, "budget": 100}
+    own = waltz.Explainer(str(file), progress=False).explain(**options)
+    with serve(local) as stand_in:
+        explained = waltz.Explainer(stand_in.url, file, progress=False).explain(**options)
+    assert explained.text == pytest.approx(own.text, abs=1e-6)
+    assert explained.cc_shap == pytest.approx(own.cc_shap, abs=1e-4)
+
+
+def test_masked_tokens_that_a_text_cannot_say_are_refused(local, file):
+    ids = tuple(tiny_gguf.VOCABULARY.index(token) for token in ("_", "_"))  # a text has them as one token
+    prompt = local.build_prompt("__")
+    with serve(local, "text") as stand_in:
+        served = connect(stand_in, file)
+        with pytest.raises(UserError, match="takes texts and no token ids"):
+            list(served.server.score([(ids, prompt.ids)], "probability"))
+
+
+def test_what_a_server_lacks_is_one_line(local, file):
+    prompt = local.build_prompt(TEXTS[0])
+    ids = local.build_prompt("\u00e9").ids
+    with serve(local, "bare") as stand_in:
+        served = connect(stand_in, file)
+        assert served.generate([prompt], [None], 2, None, [0]) != [()]
+        with pytest.raises(UserError, match=r"served\.server: tiny is served without log-probabilities"):
+            score_targets(served, [prompt], [None], [ids], "probability")
+    with serve(local, "likeliest") as stand_in, pytest.raises(UserError, match=r"not among the \d+ likeliest tokens"):
+        score_targets(connect(stand_in, file), [prompt], [None], [range(256)], FIRST_STEP)
+    with serve(local) as stand_in:
+        served = connect(stand_in, file)
+        with pytest.raises(UserError, match="'logit' is no function of log-probabilities"):
+            score_targets(served, [prompt], [None], [ids], "logit")
+        with pytest.raises(UserError, match=r"no such model at the server \(got other, expected tiny"):
+            connect(stand_in, file, weights="other")
+        url = stand_in.url
+    with pytest.raises(UserError, match=rf"no reply from {url}/models in 5 attempts \(.*\); start the server"):
+        connect(stand_in, file)
+
+
+def test_another_tokenizer_is_refused(local, file, tmp_path):
+    network = tiny_gguf.network()
+    words = tiny_gguf.VOCABULARY
+    tiny_gguf.VOCABULARY = [*words[1:256], words[0], *words[256:]]
+    try:
+        other = tiny_gguf.write_gguf(tmp_path / "other.gguf", network)
+    finally:
+        tiny_gguf.VOCABULARY = words
+    with serve(local) as stand_in, pytest.raises(UserError, match=r"name the model's own under models\.served\.tokeni"):
+        connect(stand_in, other)
+
+
+def test_a_busy_server_is_asked_again(local, file):
+    with serve(local, failures=3) as stand_in:
+        connect(stand_in, file)
+        assert stand_in.failures == 0
+
+
+def test_the_key_is_that_of_the_environment(local, file, monkeypatch, caplog):
+    with serve(local, key="secret-key") as stand_in:
+        with pytest.raises(UserError, match=r"needs an API key: the environment variable WALTZ_API_KEY is not set"):
+            connect(stand_in, file)
+        monkeypatch.setenv(server.API_KEY, "wrong-key")
+        with pytest.raises(UserError, match="WALTZ_API_KEY is wrong"):
+            connect(stand_in, file)
+        monkeypatch.setenv(server.API_KEY, "secret-key")
+        with caplog.at_level("DEBUG"):
+            served = connect(stand_in, file)
+    assert "secret-key" not in caplog.text + repr(served.spec) + served.forward_pass
+
+
+def test_what_the_server_says_of_itself_is_part_of_the_fingerprint(local, file):
+    fingerprints = set()
+    for dialect in SCORING:
+        with serve(local, dialect) as stand_in:
+            served = connect(stand_in, file)
+            fingerprints.add(compute_fingerprint(served.spec))
+            assert dialect in served.forward_pass
+    assert len(fingerprints) == 2
+    assert all(fingerprint.startswith("tiny@F32 (") for fingerprint in fingerprints)
+
+
+def test_an_entry_needs_no_weights_and_no_gpu(file):
+    entry = {"weights": str(file), "revision": "Q4", "server": "http://localhost:1/v1"}
+    spec = resolve_model("served", entry)
+    assert (spec.gpus, estimate_gpu_memory(spec), list_weight_files(spec)) == (0, 0, [])
+    with pytest.raises(UserError, match="perplexities are computed with the network itself"):
+        load_causal_model(spec, CPU)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"kind": "vision"}, r"kind: a server runs language models \(got vision"),
+        ({"server": "localhost:8000"}, "server: no url"),
+        ({"server": "http://me:secret@host/v1"}, "server: no url"),
+        ({"revision": ""}, "revision: missing"),
+    ],
+)
+def test_faults_of_an_entry_are_one_line(change, fault):
+    entry = {"weights": "m", "revision": "Q4", "server": "http://localhost:1/v1"} | change
+    with pytest.raises(UserError, match=fault) as caught:
+        resolve_model("served", entry)
+    assert "secret" not in str(caught.value)
+
+
+def test_log_odds_follow_from_a_log_probability():
+    assert server.OUTCOMES["log-odds"](math.log(0.8)) == pytest.approx(math.log(4))
+    assert server.OUTCOMES["log-odds"](-1e-12) == pytest.approx(math.log(1e12), rel=1e-6)

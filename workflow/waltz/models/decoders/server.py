@@ -1,0 +1,288 @@
+"""Decoders behind a server with the completions API of OpenAI: vLLM, llama.cpp, llama-cpp-python and the like.
+
+Prompts and coalitions are sent as token ids, so that masked tokens stay in their places. A server that takes texts
+alone gets the text of the ids if it has the same ids again.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+import numpy as np
+
+from waltz.core.errors import UserError, get_first_line
+
+API_KEY = "WALTZ_API_KEY"
+"""Environment variable with the key of a server that needs one."""
+REQUESTS_AT_ONCE = 8
+ATTEMPTS = 5
+FIRST_DELAY = 0.5
+"""Seconds before a request is sent again; they double with each attempt."""
+BUSY = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses after which a request is sent again."""
+TIMEOUT = httpx.Timeout(600, connect=10)
+TOP_TOKENS = 20
+"""Tokens whose log-probability is requested where the server has none of given tokens."""
+FORCING_BIAS = 1000.0
+"""Bias of the logit of a token that llama.cpp is to take; its log-probability is that without the bias."""
+LOWEST = math.log(np.finfo(np.float32).smallest_subnormal)
+"""Log-probability in the place of one whose probability is 0 in single precision."""
+ECHO, FORCED, TOP = "echo", "forced", "top"
+"""Log-probabilities of the prompt, of a token that llama.cpp is made to take, or of the likeliest tokens."""
+OUTCOMES: Mapping[str, Callable[[float], float]] = {
+    "log-probability": float,
+    "probability": math.exp,
+    "log-odds": lambda value: value - math.log(-math.expm1(value)) if value < 0 else math.inf,
+}
+"""Outcomes of a token that follow from its log-probability; a logit does not."""
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+Continuation = tuple[Sequence[int], Sequence[int]]
+"""Ids of a prompt, and those that follow and are scored."""
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """A model at a server.
+
+    Attributes:
+        where: Key of the study, for errors.
+        model: Name of the model at the server.
+        client: Connection, with the API key.
+        facts: What the server says of itself and the model.
+        tokenizer: The model's tokenizer, here.
+        scoring: One of `ECHO`, `FORCED` and `TOP`; empty where no log-probabilities can be had.
+        takes_ids: Whether a prompt can be token ids; else it is text.
+        window: Most positions that the model reads.
+        ends: Ids that end a generation.
+    """
+
+    where: str
+    model: str
+    client: httpx.Client
+    facts: str = ""
+    tokenizer: Any = None
+    scoring: str = ""
+    takes_ids: bool = True
+    window: int = 0
+    ends: frozenset[int] = frozenset()
+
+    def describe_scoring(self) -> str:
+        """Return in words which log-probabilities the server returns."""
+        kinds = {
+            ECHO: "log-probabilities of given tokens",
+            FORCED: "log-probabilities of given tokens, one request for each",
+            TOP: f"log-probabilities of the {TOP_TOKENS} likeliest tokens",
+        }
+        return kinds.get(self.scoring, "no log-probabilities") + ("" if self.takes_ids else ", of texts alone")
+
+    def score(self, continuations: Sequence[Continuation], value: str) -> Iterator[np.ndarray]:
+        """Yield the outcomes of the tokens that follow each prompt: float64 of shape (tokens,), in order.
+
+        Args:
+            value: A key of `OUTCOMES`.
+        Raises:
+            UserError: The server lacks what is needed, or the value does not follow from log-probabilities.
+        """
+        if value not in OUTCOMES:
+            raise UserError(
+                f"{self.where}: {value!r} is no function of log-probabilities, and a server returns no logits; choose"
+                f" {', '.join(OUTCOMES)} (profile equations)"
+            )
+        if not self.scoring:
+            raise UserError(
+                f"{self.where}: {self.model} is served without log-probabilities of the prompt (echo) or the likeliest"
+                " tokens (logprobs), which scores need; let vLLM or llama.cpp serve it, or only generate text"
+            )
+        for values in _map_at_once(self._score, continuations):
+            yield np.array([OUTCOMES[value](number) for number in values])
+
+    def _score(self, continuation: Continuation) -> list[float]:
+        """Return log-probabilities of tokens that follow a prompt."""
+        prompt, targets = list(continuation[0]), list(continuation[1])
+        if self.scoring == ECHO:
+            return self._score_prompt([*prompt, *targets])[len(prompt) :]
+        score_token = self._score_forced if self.scoring == FORCED else self._score_likeliest
+        return [score_token([*prompt, *targets[:index]], target) for index, target in enumerate(targets)]
+
+    def _score_prompt(self, ids: list[int]) -> list[float]:
+        """Return the log-probability of each token of a prompt; the first has none."""
+        options = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        choice = self.post("completions", {"prompt": self._encode(ids), **options})["choices"][0]
+        values = (choice.get("logprobs") or {}).get("token_logprobs") or []
+        if not len(ids) <= len(values) <= len(ids) + 1:
+            raise UserError(
+                f"{self.where}: {len(values)} log-probabilities were returned for {len(ids)} tokens; check that the"
+                " server has the same tokenizer"
+            )
+        return [math.nan if value is None else max(value, LOWEST) for value in values[: len(ids)]]
+
+    def _score_forced(self, ids: list[int], target: int) -> float:
+        """Return the log-probability of a token that llama.cpp is made to take."""
+        options = {"n_predict": 1, "n_probs": 1, "temperature": 0, "logit_bias": [[target, FORCING_BIAS]]}
+        token = self.post("/completion", {"prompt": ids, **options})["completion_probabilities"][0]
+        if token["id"] != target:
+            raise UserError(f"{self.where}: the server took token {token['id']}, expected {target}; report this")
+        return max(float(token["logprob"]), LOWEST)
+
+    def find_likeliest(self, ids: list[int]) -> dict[str, float]:
+        """Return the log-probabilities of the likeliest tokens after a prompt, by their texts."""
+        options = {"logprobs": TOP_TOKENS, "max_tokens": 1, "temperature": 0}
+        choice = self.post("completions", {"prompt": self._encode(ids), **options})["choices"][0]
+        likeliest: dict[str, float] = choice["logprobs"]["top_logprobs"][0]
+        return likeliest
+
+    def _score_likeliest(self, ids: list[int], target: int) -> float:
+        """Return the log-probability of a token if it is one of the likeliest."""
+        text, likeliest = self.tokenizer.decode([target]), self.find_likeliest(ids)
+        if text not in likeliest:
+            raise UserError(
+                f"{self.where}: {text!r} is not among the {len(likeliest)} likeliest tokens, of which alone this server"
+                " returns log-probabilities; let vLLM or llama.cpp serve the model"
+            )
+        return float(likeliest[text])
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_tokens: int,
+        sampling: Mapping[str, float],
+        seeds: Sequence[int],
+        min_tokens: int,
+        keep_end: bool,
+    ) -> list[tuple[int, ...]]:
+        """Return the tokens that are generated after each prompt; see `continuations.generate_texts`.
+
+        A server that returns only text has its text tokenized again.
+
+        Args:
+            prompts: Token ids.
+            sampling: `temperature`, `top_k` and `top_p`; empty takes the likeliest tokens.
+        """
+
+        def generate(pair: tuple[Sequence[int], int]) -> tuple[int, ...]:
+            ids = list(pair[0])
+            most = min(max_tokens, self.window - len(ids))
+            if most < 1:
+                return ()
+            tokens, has_end = self._generate(ids, most, sampling, pair[1])
+            while len(tokens) < min(min_tokens, most):  # the end is not allowed yet
+                forced, _ = self._generate([*ids, *tokens], 1, sampling, pair[1], without_end=True)
+                if not forced:
+                    break
+                tokens, has_end = [*tokens, *forced], False
+                if len(tokens) < most:
+                    more, has_end = self._generate([*ids, *tokens], most - len(tokens), sampling, pair[1])
+                    tokens = [*tokens, *more]
+            end = [min(self.ends)] if keep_end and has_end and self.ends else []
+            return (*tokens, *end)
+
+        return list(_map_at_once(generate, list(zip(prompts, seeds, strict=True))))
+
+    def _generate(
+        self,
+        ids: list[int],
+        most: int,
+        sampling: Mapping[str, float],
+        seed: int,
+        *,
+        without_end: bool = False,
+    ) -> tuple[list[int], bool]:
+        """Return generated tokens, without the end, and whether it was generated."""
+        options: dict[str, Any] = {"temperature": 0.0, "seed": seed % 2**31, "stream": False}
+        options |= {name: number for name, number in sampling.items() if name != "top_k" or number}
+        if self.scoring == FORCED:
+            bias = [[end, False] for end in self.ends] if without_end else []
+            neutral = {"min_p": 0.0, "top_k": 0, **options, "return_tokens": True, "logit_bias": bias}
+            reply = self.post("/completion", {"prompt": ids, "n_predict": most, **neutral})
+            tokens, has_end = reply["tokens"], reply.get("stop_type") == "eos"
+        else:
+            without = {"logit_bias": {str(end): -100 for end in self.ends}} if without_end else {}
+            body = {"prompt": self._encode(ids), "max_tokens": most, "return_token_ids": True, **without, **options}
+            choice = self.post("completions", body)["choices"][0]
+            tokens, has_end = choice.get("token_ids"), choice.get("finish_reason") == "stop"
+            if tokens is None:
+                tokens = self.tokenizer(choice["text"], add_special_tokens=False)["input_ids"][:most]
+        return [token for token in tokens if token not in self.ends], has_end
+
+    def _encode(self, ids: list[int]) -> list[int] | str:
+        """Return a prompt as the server takes it.
+
+        Raises:
+            UserError: It takes texts alone, and the text of the ids has other ids, as masked tokens may.
+        """
+        if self.takes_ids:
+            return ids
+        start = int(
+            bool(ids) and ids[0] == self.tokenizer.bos_token_id and self.tokenizer("a")["input_ids"][0] == ids[0]
+        )
+        text = str(self.tokenizer.decode(ids[start:], clean_up_tokenization_spaces=False))
+        if self.tokenizer(text)["input_ids"] != ids:
+            raise UserError(
+                f"{self.where}: the server takes texts and no token ids, and {text[-40:]!r} has other tokens than the"
+                " masked prompt; let vLLM or llama.cpp's llama-server serve the model, or name a special token under"
+                " masked_token"
+            )
+        return text
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the reply to a request, sent again with longer and longer delays while the server is busy.
+
+        Args:
+            path: Path below the url; that of the server where it begins with `/`.
+        Raises:
+            UserError: The server is not reached, or refuses the request.
+        """
+        return self._request("POST", path, {"model": self.model, **body})
+
+    def get(self, path: str) -> Any:
+        """Return the reply to a request without a body; see `post`."""
+        return self._request("GET", path, None)
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        url, root = str(self.client.base_url).rstrip("/"), str(self.client.base_url).rstrip("/").removesuffix("/v1")
+        address, fault = f"{root}{path}" if path.startswith("/") else f"{url}/{path}", ""
+        for attempt in range(ATTEMPTS):
+            time.sleep(FIRST_DELAY * 2 ** (attempt - 1) if attempt else 0)
+            try:
+                response = self.client.request(method, address, json=body)
+            except httpx.TransportError as error:
+                fault = get_first_line(error) or type(error).__name__
+                continue
+            if response.status_code in (401, 403):
+                advice = "is wrong; correct it" if os.environ.get(API_KEY) else "is not set; set it to the server's key"
+                raise UserError(f"{self.where}: {url} needs an API key: the environment variable {API_KEY} {advice}")
+            if response.is_success:
+                try:
+                    return response.json()
+                except ValueError:
+                    raise UserError(f"{self.where}: {address} returns no JSON; correct the url") from None
+            fault = f"status {response.status_code}: {' '.join(response.text.split())[:200]}"
+            if response.status_code not in BUSY:
+                raise RefusedError(f"{self.where}: {address} refuses the request ({fault}); check url and server")
+        raise UserError(
+            f"{self.where}: no reply from {address} in {ATTEMPTS} attempts ({fault}); start the server, or correct the"
+            " url"
+        )
+
+
+class RefusedError(UserError):
+    """A request that the server does not know or take."""
+
+
+def _map_at_once(function: Callable[[Input], Output], values: Sequence[Input]) -> Iterator[Output]:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        yield from pool.map(function, values)
+
+
+def open_server(url: str, model: str, where: str) -> Server:
+    """Return a server by its url, with the API key of the environment."""
+    key = os.environ.get(API_KEY, "")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return Server(where, model, httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT))
