@@ -219,7 +219,8 @@ def test_falcon_40b_fits_a_large_machine(tmp_path, monkeypatch):
     def check(memory, gpus):
         monkeypatch.setattr(implied_size, "count_usable_bytes", lambda: memory)
         monkeypatch.setattr(implied_size, "_count_gpu_bytes", lambda: gpus)
-        implied_size.check_implied_size(spec, transformers.AutoModelForCausalLM, str(tmp_path), {})
+        config = transformers.AutoConfig.from_pretrained(tmp_path)
+        implied_size.check_implied_size(spec, transformers.AutoModelForCausalLM, config, tmp_path)
 
     check(memory=256_000_000_000, gpus=0)
     check(memory=64_000_000_000, gpus=160_000_000_000)

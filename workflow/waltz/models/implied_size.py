@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from waltz.core.errors import UserError
 from waltz.core.memory import GB, count_usable_bytes
@@ -17,7 +16,9 @@ FOUR_BIT_BYTES = 0.5
 BITS_PER_BYTE = 8
 
 
-def check_implied_size(spec: ModelSpec, network_class: Any, source: str, options: dict[str, Any]) -> None:
+def check_implied_size(
+    spec: ModelSpec, network_class: Any, config: Any, folder: str | Path, file: str = "config.json"
+) -> None:
     """Refuse a config whose parameters fit neither the memory of this machine nor the weights of its folder.
 
     The bound of the weights is one bit for each parameter, below any quantisation; how well keys and shapes fit is
@@ -25,25 +26,25 @@ def check_implied_size(spec: ModelSpec, network_class: Any, source: str, options
 
     Args:
         network_class: A transformers class, or one of its `AutoModelFor...` classes.
-        source: Folder or hub id.
-        options: Arguments of `from_pretrained`.
+        config: Config of the network.
+        folder: Folder of the weights; no weights are compared if there is none.
+        file: Name of the file of the config.
     Raises:
         UserError: Memory or weights are too small.
     """
-    config_class = getattr(network_class, "config_class", None) or transformers.AutoConfig
-    parameters = count_parameters(network_class, config_class.from_pretrained(source, **options))
+    parameters = count_parameters(network_class, config)
     needed = parameters * (FOUR_BIT_BYTES if spec.four_bit else DTYPE_BYTES[spec.dtype])
-    described = f"models.{spec.name}: cannot load {spec.weights}: config.json describes {parameters:,} parameters"
-    stored = sum(file.stat().st_size for file in Path(source).glob("*") if file.suffix in SUFFIXES)
+    described = f"models.{spec.name}: cannot load {spec.weights}: {file} describes {parameters:,} parameters"
+    stored = sum(file.stat().st_size for file in Path(folder).glob("*") if file.suffix in SUFFIXES)
     if stored and parameters > BITS_PER_BYTE * stored:
         raise UserError(
-            f"{described}, more than its weights can hold (got {stored:,} bytes); correct config.json, or copy the"
+            f"{described}, more than its weights can hold (got {stored:,} bytes); correct {file}, or copy the"
             " folder again"
         )
     usable = count_usable_bytes()
     if needed > usable and needed > usable + _count_gpu_bytes():
         raise UserError(
-            f"{described}, which need {needed / GB:.1f} GB (got {usable / GB:.1f} GB of memory); correct config.json,"
+            f"{described}, which need {needed / GB:.1f} GB (got {usable / GB:.1f} GB of memory); correct {file},"
             " or run it on a larger machine"
         )
 

@@ -118,7 +118,8 @@ def load_pretrained(
     options["trust_remote_code"] = spec.trust_remote_code  # transformers asks on standard input where it is not said
     if not (device == META or spec.trust_remote_code or "gguf_file" in options):  # code and GGUF files know their own
         with report_faults(spec, MODEL_CONFIG):
-            check_implied_size(spec, network_class, source, options)
+            config_class = getattr(network_class, "config_class", None) or transformers.AutoConfig
+            check_implied_size(spec, network_class, config_class.from_pretrained(source, **options), source)
     # redirected: progress bars of GGUF loading, which no setting disables
     with report_faults(spec, "tokenizer or processor"), contextlib.redirect_stderr(io.StringIO()):
         processor = _restore_llama_spaces(processor_class.from_pretrained(source, **options), source, options)

@@ -90,8 +90,8 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     own = ModelSpec(name, "vision", weights, "local")
     if folder.is_dir() and is_mplug_owl3(own):
         return own
-    config = _read_config(weights, requested or "main")
-    kind = _detect_decoder_kind(config, set(config.architectures or []))
+    config = _find_config(weights, requested or "main")
+    kind = config and _detect_decoder_kind(config, set(config.architectures or []))
     if kind is None:
         return None
     return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
@@ -183,12 +183,9 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
     Raises:
         UserError: There is no config, or no adapter for what it says.
     """
-    try:
-        config = _read_config(weights, revision)
-    except UserError:
-        if _is_open_clip(weights, revision):
-            return "open-clip"
-        raise
+    config = _find_config(weights, revision)
+    if config is None:
+        return "open-clip"
     return _detect_encoder_kind(config, set(config.architectures or []), weights)
 
 
@@ -210,6 +207,16 @@ def _is_open_clip(weights: str, revision: str) -> bool:
         return bool(transformers.utils.cached_file(weights, OPEN_CLIP_CONFIG, **options))
     except OSError:
         return False
+
+
+def _find_config(weights: str, revision: str) -> Any:
+    """Return the config of a hub id or folder, or None for the layout of open_clip; raises as `_read_config`."""
+    try:
+        return _read_config(weights, revision)
+    except UserError:
+        if _is_open_clip(weights, revision):
+            return None
+        raise
 
 
 def _read_config(weights: str, revision: str) -> Any:

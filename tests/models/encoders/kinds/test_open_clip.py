@@ -13,7 +13,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.resolve_name import resolve_encoder
+from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
 CPU = Device("cpu", 1, "a test")
 LOGITS = (-6.353386, -5.380812, -4.568573)
@@ -48,7 +48,8 @@ def test_a_checkpoint_of_torch_save_is_read_too(tmp_path):
 
 
 def test_the_kind_of_a_folder_is_found(tmp_path):
-    spec = resolve_encoder(str(write_open_clip(tmp_path)))
+    assert resolve_decoder(str(write_open_clip(tmp_path))) is None  # as commands ask first
+    spec = resolve_encoder(str(tmp_path))
     assert (spec.kind, spec.revision) == ("open-clip", "local")
 
 
@@ -78,6 +79,12 @@ def test_another_preparation_of_images_is_refused(tmp_path):
     config["preprocess_cfg"]["resize_mode"] = "longest"
     (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=r"preprocess_cfg\.resize_mode"):
+        load(tmp_path)
+
+
+def test_more_layers_than_the_weights_hold_are_refused_before_they_are_built(tmp_path):
+    write_open_clip(tmp_path, vision_cfg=VISION | {"layers": 10**6})
+    with pytest.raises(UserError, match=r"open_clip_config\.json describes .* more than its weights can hold"):
         load(tmp_path)
 
 

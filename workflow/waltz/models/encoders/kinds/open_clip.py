@@ -17,6 +17,7 @@ from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import load_weights, read_checkpoint, read_settings
 from waltz.models.encoders.base import build_common_fields, read_scalar
 from waltz.models.encoders.kinds.two_towers import EXCLAMATION_MARK, Clip
+from waltz.models.implied_size import check_implied_size
 from waltz.models.pretrained import META, OPEN_CLIP_CONFIG, fetch_folder
 
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
@@ -74,8 +75,11 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
     file = next((folder / name for name in WEIGHTS if (folder / name).is_file()), folder / WEIGHTS[0])
     weights = {key.removeprefix("text."): value for key, value in read_checkpoint(file).items()}
     bias = weights.pop("logit_bias", None)
+    config = _build_config(model_settings, tokenizer)
+    if device.name != META:
+        check_implied_size(spec, transformers.CLIPModel, config, folder, OPEN_CLIP_CONFIG)
     with torch.device(META if device.name == META else "cpu"):
-        network = transformers.CLIPModel(_build_config(model_settings, tokenizer))
+        network = transformers.CLIPModel(config)
     load_weights(network, _rename_weights(weights), file, spec.name, lambda key: key == "attn_mask", spec.allow_missing)
     return Clip(
         **build_common_fields(spec, device, network.to(getattr(torch, spec.dtype)), tokenizer),
