@@ -159,6 +159,11 @@ def test_which_files_are_loaded(config, given, names):
     assert [path.stem for path in find_study_files(config, given, ROOT / "config")] == names
 
 
+def test_an_empty_name_of_a_study_is_refused():
+    with pytest.raises(UserError, match=r"--config: study has no name; run: .* study=scenes"):
+        find_study_files({"study": None}, [], ROOT / "config")
+
+
 def test_a_study_that_extends_another_needs_its_own_name():
     with pytest.raises(UserError, match="study is missing"):
         find_study_files({"extends": "scenes"}, ["mine.yaml"], ROOT / "config")

@@ -43,6 +43,8 @@ def find_study_files(config: Mapping[str, Any], configfiles: Sequence[object], f
     """
     if configfiles and "extends" in config and "study" not in config:
         raise UserError(f"study is missing: a study that extends {config['extends']} needs a name of its own")
+    if not configfiles and config.get("study", DEFAULT) in (None, ""):
+        raise UserError(f"--config: study has no name; run: snakemake --cores 2 --config study={DEFAULT}")
     name = config.get("extends") if configfiles else config.get("study", DEFAULT)
     files: list[Path] = []
     while name is not None:
