@@ -10,11 +10,17 @@ from stand_ins.models import tiny_gguf
 from stand_ins.openai_server import MODEL, serve
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.evaluation.decoder_tasks import build_template
+from waltz.evaluation.prompting.decoder_outputs import choose_label
+from waltz.evaluation.prompting.questions import Question
 from waltz.model_registry import ModelSpec, compute_fingerprint, estimate_gpu_memory, list_weight_files, resolve_model
 from waltz.models.decoders import load_decoder, server
 from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players
 from waltz.models.decoders.continuations import FIRST_STEP, generate_texts, score_targets, score_targets_in_batches
+from waltz.models.decoders.decoder import Turn
 from waltz.models.text.causal import load_causal_model
+from waltz.preflight import run
+from waltz.preflight.checks import State
 
 CPU = Device("cpu", 1, "test")
 SCORING = ["vllm", "llama.cpp"]
@@ -220,3 +226,27 @@ def test_faults_of_an_entry_are_one_line(change, fault):
 def test_log_odds_follow_from_a_log_probability():
     assert server.OUTCOMES["log-odds"](math.log(0.8)) == pytest.approx(math.log(4))
     assert server.OUTCOMES["log-odds"](-1e-12) == pytest.approx(math.log(1e12), rel=1e-6)
+
+
+def test_preflight_says_what_the_server_returns(local, file):
+    with serve(local) as stand_in:
+        fields = {"weights": MODEL, "revision": "F32", "server": stand_in.url, "tokenizer": str(file)}
+        check = run._judge_server(resolve_model("served", fields))
+        assert (check.state, stand_in.decoder) == (State.OK, local)
+        assert "log-probabilities of given tokens" in check.finding
+    check = run._judge_server(resolve_model("served", fields))
+    assert check.state == State.FAILURE
+    assert "start the server" in check.finding
+
+
+def test_the_chosen_label_is_that_of_the_network(local, file):
+    question = Question(
+        "1", "comve", "comve", None, {"first": "the", "second": "an"}, ("A", "B"), ("A",), "A", None, "x"
+    )
+    with serve(local) as stand_in:
+        chosen = []
+        for decoder in (local, connect(stand_in, file)):
+            template = build_template(decoder, "equations")
+            prompt = decoder.build_prompt(decoder.render_chat([Turn("user", "the answer is")]))
+            chosen.append(choose_label(decoder, prompt, None, question, template))
+    assert chosen[0] == chosen[1]
