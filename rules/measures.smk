@@ -172,6 +172,37 @@ rule measure_calibration:
         "../workflow/scripts/measure_calibration.py"
 
 
+MEASURED_DECODERS = PLAN.select_measured_models("vision")
+
+
+rule measure_ceiling:
+    """Agreement of attributions of one output that are drawn twice, which bounds CC-SHAP."""
+    input:
+        **MEASURED_ITEMS,
+        weights=MODELS.list_files(*MEASURED_DECODERS),
+        prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
+    output:
+        rows="<results>/measures/ceiling.parquet",
+    log:
+        "<logs>/measures/ceiling.log",
+    priority: ON_GPUS
+    conda:
+        "../envs/environment.yaml"
+    threads: MODEL_THREADS
+    resources:
+        **request_resources(lambda w: MEASURED_DECODERS),
+        runtime=per_attempt(EXPLAINING_MINUTES),
+    params:
+        **PLAN.resampling,
+        own_images=OWN_IMAGES,
+        settings=PLAN.get_measure_settings("ceiling"),
+        models=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        datasets=MEASURED_DATASETS,
+        code=code("measure_ceiling.py"),
+    script:
+        "../workflow/scripts/measure_ceiling.py"
+
+
 SCORED = [run for run in PLAN.scored if run.dataset in STUDY.measures.datasets]
 
 

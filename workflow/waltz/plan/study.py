@@ -679,6 +679,17 @@ class Calibration(Section):
     """Profiles whose tests and CC-SHAP are calibrated."""
 
 
+class Ceiling(Section):
+    """How far attributions of one output agree when they are drawn again, which bounds CC-SHAP."""
+
+    sample: Count
+    """Number of items a data set."""
+    permutations: Annotated[list[Count], Field(min_length=1)]
+    """Numbers of permutations, each with its reverse."""
+    tokens: Count
+    """Most tokens of an explanation."""
+
+
 class Plausibility(Section):
     """acc_r of encoders where a language model finds caption and foil equally likely, from stage evaluation."""
 
@@ -716,6 +727,8 @@ class Measures(Section):
     """T-SHAP where the share of text is known: rulers, and scores that are built to mislead it."""
     calibration: Calibration | None = None
     """Self-consistency tests and CC-SHAP on constructed decoders, which explain faithfully or do not."""
+    ceiling: Ceiling | None = None
+    """How far attributions of one output agree when they are drawn again, which bounds CC-SHAP."""
     plausibility: Plausibility | None = None
     """acc_r of encoders where a language model finds caption and foil equally likely, from stage evaluation."""
     power: Power | None = None
