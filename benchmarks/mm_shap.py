@@ -8,8 +8,10 @@ speed   Seconds (wall and CPU) of either way, their ratio, and the largest diffe
         passes each coalition through the whole network on its own, repeated ones again, as the released scripts do; its
         prepared image is masked on the device, which they do not spare. With --dtype, the values' largest difference
         from float32 relative to the largest value. One permutation instead of ten makes a BLIP item short.
-error   Relative error of ten permutations, and the encoder passes after which orders of each side by themselves are as
-        good, with the trained CLIP of the scenes; then the seconds of exact values with the shape of ViT-B/32.
+error   Median relative error over ten seeds and median CPU seconds of estimators by budget, for the trained CLIP,
+        matcher and decoder of the scenes; and how many times fewer coalitions (or passes) are as good as ten
+        permutations. Then, with the shape of ViT-B/32, the seconds of ten permutations one by one, and of as good a
+        regression (--passes).
 memory  Seconds and peak memory after one, two, four and eight times --permutations.
 """
 
@@ -18,7 +20,9 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
+from math import factorial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -35,10 +39,18 @@ from waltz.attribution.shapley.late_fusion import compute_factorised
 from waltz.core.devices import Device
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec
+from waltz.models.decoders import coalitions as decoder_coalitions
+from waltz.models.decoders import load_decoder
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Players, build_published_players
+from waltz.models.encoders.coalitions import Coalitions, Players, build_equations_players, build_published_players
+from waltz.models.games import CoalitionValues
+from waltz.scenes.drawing import render_scene
+from waltz.scenes.language.captions import draw_plain_caption
+from waltz.scenes.sampling import draw_scenes
 
-SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "clip"
+SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models"
+CPU = Device("cpu", 1, "benchmark")
+SEEDS = range(10)
 ITEMS = {
     "zebras": ("there are no zebras .", "there are zebras ."),
     "kitchen": ("a cat sits on the table .", "a cat stands on the table ."),
@@ -208,40 +220,111 @@ def speed(arguments: argparse.Namespace) -> None:
 
 
 def error(arguments: argparse.Namespace) -> None:
-    """Errors of both samplings on a trained network, and the cost of exact values."""
-    spec = ModelSpec("clip", "clip", str(SCENES), "local", masked_token="[UNK]")
-    trained: Any = load_encoder(spec, Device("cpu", 1, "benchmark"))
-    image = trained.prepare_image(picture())
-    for text in ("a dog.", "two cats on the table."):
-        game = build_published_players(trained, trained.tokenize(text), image)
-        (exact,), wall, _ = timed(partial(compute_factorised, trained, image, [game]))
-        truth = exact.estimate.phi[:, 0]
-        print(
-            f"{text} {len(game.text_input.ids)} tokens, grid {game.grid}: exact in {exact.passes} passes, {wall:.1f} s"
-        )
-        errors, passes = [], 0
-        for seed in range(10):
-            counted = Counted(trained)
-            (attribution,) = attribute_texts(counted, picture(), [text], settings(10, len(game), seed))
-            errors.append(_relative(attribution.phi[:, 0], truth))
-            passes = attribution.requested
-        print(f"  10 permutations: median error {np.median(errors):.4f}, {passes} coalitions, {2 * passes} passes")
-        for budget in (40, 60, 80, 100, 120, 140, 160, 200, 240, 320, 400, 480):
-            many = [compute_factorised(trained, image, [game], budget, seed)[0] for seed in range(10)]
-            middle = np.median([_relative(one.estimate.phi[:, 0], truth) for one in many])
-            print(f"  either side by itself: median error {middle:.4f}, {max(one.passes for one in many)} passes")
-            if middle <= np.median(errors):
-                break
-    encoder, _ = loaded("clip", arguments.device, arguments.dtype)
+    """Errors of estimators with trained networks, and seconds of equally good ones with the shape of ViT-B/32."""
+    scenes = draw_scenes(12, 7)
+    pictures = [(render_scene(scene), draw_plain_caption(scene, Random(number))) for number, scene in enumerate(scenes)]
+    late: Any = load_encoder(ModelSpec("clip", "clip", str(SCENES / "clip"), "local", masked_token="[UNK]"), CPU)
+    for shown, caption in (pictures[1], pictures[2], pictures[9]):  # 15 and 16 players
+        compare_late_fusion(late, shown, caption)
+    matcher: Any = load_encoder(ModelSpec("matcher", "blip", str(SCENES / "matcher"), "local"), CPU)
+    for shown, caption in (pictures[9], pictures[1]):
+        image = matcher.prepare_image(shown)
+        game = build_equations_players(matcher, matcher.tokenize(caption), image)
+        build_game = partial(Coalitions, matcher, image, [game], choose_outcome(matcher))
+        compare_coalitions(f"matcher: {caption}", game.words, build_game)
+    spec = ModelSpec("llava", "vision", str(SCENES / "llava"), "local", prompts="scenes.yaml")
+    decoder: Any = load_decoder(spec, CPU)
+    shown, caption = pictures[9]
+    picture_of_decoder = decoder.prepare_image(shown)
+    prompt = decoder.build_prompt(f"<image> {caption}")
+    words = [place for place, special in enumerate(prompt.special) if not special and place != prompt.image_position]
+    own = decoder_coalitions.build_equations_players(decoder, prompt, picture_of_decoder, positions=words[-6:], grid=3)
+    played = decoder_coalitions.Game(own, (prompt.ids[words[-2]], prompt.ids[words[-1]]), "log-probability")
+    compare_coalitions(
+        f"decoder: {caption}", own.words, partial(decoder_coalitions.Coalitions, decoder, picture_of_decoder, [played])
+    )
+    encoder, network = loaded("clip", arguments.device, arguments.dtype)
     image = encoder.prepare_image(picture())
+    one_by_one(network, encoder, image, build_published_players(encoder, encoder.tokenize("a cat"), image))(
+        [np.ones((2, 8), dtype=bool)]
+    )
     for name in arguments.items:
-        games = [build_published_players(encoder, encoder.tokenize(text), image) for text in ITEMS[name]]
-        if all(game.grid == 3 for game in games):
-            attribution, wall, cpu = timed(partial(compute_factorised, encoder, image, games))
-            passes = sum(one.passes for one in attribution)
-            print(
-                f"CLIP's shape, {name}: exact values of 2 texts in {passes} passes, {wall:.1f} s wall, {cpu:.1f} s CPU"
-            )
+        text = ITEMS[name][0]
+        game = build_published_players(encoder, encoder.tokenize(text), image)
+        _, plain_wall, plain_cpu = timed(partial(plainly, network, encoder, text, 10))
+        (estimate,), wall, cpu = timed(partial(compute_factorised, encoder, image, [game], arguments.passes))
+        print(
+            f"CLIP's shape, {name}, {len(game)} players: {plain_wall:.1f} s wall {plain_cpu:.1f} s CPU one by one,"
+            f" {wall:.2f} s wall {cpu:.2f} s CPU for {estimate.passes} passes; ratio {plain_wall / wall:.1f} wall,"
+            f" {plain_cpu / cpu:.1f} CPU"
+        )
+
+
+def compare_late_fusion(encoder: Any, shown: Image.Image, text: str) -> None:
+    """Print errors of ten permutations, whose coalitions count as two passes, and of regressions of each side."""
+    image = encoder.prepare_image(shown)
+    game = build_equations_players(encoder, encoder.tokenize(text), image)
+    (exact,) = compute_factorised(encoder, image, [game])
+    truth = exact.estimate.phi
+    print(f"clip: {text} {len(game)} players")
+
+    def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
+        own_settings = AttributionSettings("equations", estimator, budget, seed)
+        (attribution,) = attribute_texts(encoder, shown, [text], own_settings)
+        return attribution.phi, attribution.requested
+
+    count = 10 * (2 * len(game) + 1)
+    reference, _ = report("permutation", count, run, truth)
+    least = 2 * len(game) + 4
+    for budget in (least, 40, 50, 60, 80, 120, 160, 240):
+        middle, passes = report("factorised-regression", budget, run, truth)
+        if middle <= reference:
+            print(f"  {2 * count / passes:.1f} times fewer passes than two for each coalition")
+            break
+
+
+def compare_coalitions(name: str, words: int, build: Callable[[], CoalitionValues[Any]]) -> None:
+    """Print errors of estimators of any game by their coalitions."""
+    table = build()
+    players = len(table.players[0])
+    numbers = np.arange(2**players)
+    masks = (numbers[:, None] >> np.arange(players) & 1).astype(bool)
+    values = table.values([masks])[0]
+    sizes = masks.sum(axis=1)
+    weights = np.array([factorial(s) * factorial(players - s - 1) / factorial(players) for s in range(players)])
+    truth = np.empty((players, values.shape[1]))
+    for player in range(players):
+        without = numbers[~masks[:, player]]
+        truth[player] = weights[sizes[without]] @ (values[without | 1 << player] - values[without])
+    print(f"{name} {players} players")
+
+    def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
+        own_settings = AttributionSettings("equations", estimator, budget, seed)
+        (estimate,) = run_in_step([begin_estimation(estimator, players, words, own_settings)], build().values)
+        return estimate.phi, estimate.requested
+
+    count = 10 * (2 * players + 1)
+    reference, _ = report("permutation", count, run, truth)
+    report("KernelSHAP", 4 * players, run, truth)
+    report("KernelSHAP", count, run, truth)
+    for rounds in range(20):
+        middle, coalitions = report("regression", 2 * players + 2 + 16 * rounds, run, truth)
+        if middle <= reference:
+            print(f"  {count / coalitions:.1f} times fewer coalitions")
+            break
+
+
+def report(
+    estimator: str, budget: int, run: Callable[[str, int, int], tuple[np.ndarray, int]], truth: np.ndarray
+) -> tuple[float, int]:
+    """Print and return the median error of an estimator over seeds, and what it requested."""
+    errors, seconds, requested = [], [], 0
+    for seed in SEEDS:
+        (phi, requested), _, cpu = timed(partial(run, estimator, budget, seed))
+        errors.append(_relative(phi, truth))
+        seconds.append(cpu)
+    print(f"  {estimator} {requested}: median error {np.median(errors):.3f}, {np.median(seconds):.3f} s CPU")
+    return float(np.median(errors)), requested
 
 
 def memory(arguments: argparse.Namespace) -> None:
@@ -271,6 +354,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--items", nargs="+", choices=list(ITEMS), default=["kitchen", "bench"])
     parser.add_argument("--texts", type=int, choices=[1, 2], default=2, help="1: captions alone")
+    parser.add_argument("--passes", type=int, default=50, help="encoder passes of a regression, for --case error")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     arguments = parser.parse_args()

@@ -68,7 +68,7 @@ def test_rulers_get_their_share_from_shapiq(name):
 
 
 def test_a_name_that_is_none_lists_those_that_are():
-    with pytest.raises(UserError, match=r"got 'magic'\); take one of auto, permutation, exact, KernelSHAP"):
+    with pytest.raises(UserError, match=r"got 'magic'\); take one of auto, permutation, exact, regression, KernelSHAP"):
         begin_estimation("magic", 4, 2, AttributionSettings("equations"))
 
 

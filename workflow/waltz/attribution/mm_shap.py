@@ -182,10 +182,8 @@ def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Play
         )
     if settings.estimator != "auto":
         return settings.estimator
-    if settings.standard_error is not None:
-        return "permutation"
-    budget = settings.evaluations
-    return choose_estimator(encoder, game, count_published_evaluations(len(game)) if budget is None else budget)
+    budget = count_published_evaluations(len(game)) if settings.evaluations is None else settings.evaluations
+    return choose_estimator(encoder, game, budget, settings.standard_error)
 
 
 def _select_interactions_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
@@ -193,13 +191,13 @@ def _select_interactions_estimator(settings: AttributionSettings, encoder: Encod
         raise UserError(f"interactions: profile {settings.profile} defines none; take profile equations")
     if not encoder.late:
         return select_estimator(settings, encoder, game)
-    if settings.standard_error is not None or settings.estimator not in ("auto", *FACTORISED_ESTIMATORS):
+    if settings.estimator not in ("auto", *FACTORISED_ESTIMATORS):
         raise UserError(
             f"interactions: {encoder.spec.name} is of late fusion, whose interactions come from its factorised"
-            " estimators; leave out estimator and standard_error, and set a budget"
+            " estimators; leave out estimator, and set a budget"
         )
     name = select_estimator(settings, encoder, game)
-    return name if name in FACTORISED_ESTIMATORS else "factorised-permutation"
+    return name if name in FACTORISED_ESTIMATORS else "factorised-regression"
 
 
 def name_explained_value(encoder: Encoder) -> str:
@@ -241,15 +239,17 @@ def _estimate_factorised(
 ) -> list[FactorisedEstimate]:
     """Return the estimate of each game within the budget."""
     budget = None
-    if name == "factorised-permutation":
+    if name == "factorised-regression":
         budget = settings.evaluations
         if budget is None:
             budget = count_published_evaluations(max(map(len, games)))
-    estimates = compute_factorised(encoder, prepared, games, budget, settings.seed, interactions, progress)
+    estimates = compute_factorised(
+        encoder, prepared, games, budget, settings.seed, interactions, progress, settings.standard_error
+    )
     least = max(factorised.estimate.requested for factorised in estimates)
     if budget is not None and least > budget:
         raise UserError(
-            f"attribution.evaluations: too small for a pair of orders of tokens and of patches (got {budget},"
+            f"attribution.evaluations: too small for regressions on tokens and on patches (got {budget},"
             f" expected at least {least}); set at least {least}"
         )
     return estimates
@@ -259,7 +259,7 @@ def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> tuple[
     """Return estimate, new encoder passes and T-SHAP of a game."""
     t_shap, error = measure_t_shap(factorised.estimate, game.words), factorised.t_shap_se
     if not math.isnan(t_shap.value):
-        reason = "one pair of orders a side; two give an error" if math.isnan(error) else None
+        reason = "fewer than two random pairs on one side; two give an error" if math.isnan(error) else None
         t_shap = TShap(t_shap.value, error, reason)
     return factorised.estimate, factorised.passes, t_shap
 
@@ -277,7 +277,10 @@ def _estimate_by_coalitions(
         values = coalitions.values(masks)
         return [values[index] for index in indices]
 
-    estimations = [begin_estimation(name, len(games[index]), games[index].words, settings) for index in indices]
+    estimations = [
+        begin_estimation(name, len(game), game.words, settings, game.always_visible)
+        for game in (games[index] for index in indices)
+    ]
     return [
         (estimate, len(coalitions.requested[index]), measure_t_shap(estimate, games[index].words))
         for index, estimate in zip(indices, run_in_step(estimations, compute_values), strict=True)

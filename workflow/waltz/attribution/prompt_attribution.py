@@ -17,6 +17,7 @@ from waltz.attribution.shapley.estimators import (
     begin_estimation,
     begin_permutations,
     check_profile_estimator,
+    choose_sampler,
 )
 from waltz.attribution.shapley.interactions import estimate_interactions
 from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
@@ -67,8 +68,8 @@ class PromptSettings:
         seed: Seed of the permutations (or of shap's choice among equal splits), the same for each prompt.
         estimator: For `equations`, a name in `estimators.COALITION_ESTIMATORS`, or `auto`: exact values where they take
             no more coalitions.
-        evaluations: For `equations`, most coalitions of a prompt; None takes `permutations`.
-        permutations: For `equations`, number of permutations, each with its reverse.
+        evaluations: For `equations`, most coalitions of a prompt; None takes those of `permutations`.
+        permutations: For `equations`, number of permutations, each with its reverse, whose coalitions are the budget.
         standard_error: For `equations`, standard error of T-SHAP, a share, at which sampling stops; None uses all
             evaluations.
         value: For `equations`, the explained value of a token: a key of `continuations.OUTCOMES`.
@@ -296,9 +297,10 @@ def begin_prompt_estimation(players: Players, settings: PromptSettings) -> tuple
     evaluations = count_prompt_evaluations(count, settings)
     if name == "auto":
         is_small = count <= MAX_EXACT_PLAYERS and 2**count <= evaluations
-        name = "exact" if is_small and settings.standard_error is None else "permutation"
+        free = int((~players.always_visible).sum())
+        name = "exact" if is_small and settings.standard_error is None else choose_sampler(free, evaluations)
     own_settings = AttributionSettings(settings.profile, name, evaluations, settings.seed, settings.standard_error)
-    return name, begin_estimation(name, count, players.words, own_settings)
+    return name, begin_estimation(name, count, players.words, own_settings, players.always_visible)
 
 
 def count_prompt_evaluations(count: int, settings: PromptSettings) -> int:

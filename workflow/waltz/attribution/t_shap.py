@@ -120,17 +120,19 @@ def measure_t_shap_of_outputs(
     return _measure(estimate, lambda phi: compute_t_shap_of_outputs(phi, text, profile, contributing))
 
 
-def compute_t_shap_error(parts: np.ndarray, text_players: int) -> float:
+def compute_t_shap_error(parts: np.ndarray, text_players: int, phi: np.ndarray | None = None) -> float:
     """Return the standard error of T-SHAP by the jackknife over independent estimates of the Shapley values.
 
     It covers what the draw of permutations adds, not the bias that `compute_t_shap` describes.
 
     Args:
         parts: float64 of shape (parts, players, outputs), at least two.
+        phi: The values of a regression, (players, outputs), whose T-SHAP differs from that of the parts' mean: the
+            difference counts as an error too. None where `phi` is that mean.
     Returns:
         A share; NaN where T-SHAP is undefined without one part.
     """
-    return compute_jackknife_error(compute_t_shap(average_leaving_one_out(parts), text_players))
+    return _compute_share_error(parts, phi, lambda values: compute_t_shap(values, text_players))
 
 
 def correct_t_shap(parts: np.ndarray, text_players: int) -> float:
@@ -183,9 +185,17 @@ def _measure(estimate: Estimate, compute_share: Callable[[np.ndarray], np.ndarra
     if estimate.parts is None:
         return TShap(value, math.nan, "the estimator gives no independent parts")
     if len(estimate.parts) < 2:
-        return TShap(value, math.nan, "one permutation with its reverse; a standard error needs two")
-    error = compute_jackknife_error(compute_share(average_leaving_one_out(estimate.parts)))
+        part = "one random pair of coalitions" if estimate.fitted else "one permutation with its reverse"
+        return TShap(value, math.nan, f"{part}; a standard error needs two")
+    error = _compute_share_error(estimate.parts, estimate.phi if estimate.fitted else None, compute_share)
     return TShap(value, error, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
+
+
+def _compute_share_error(
+    parts: np.ndarray, phi: np.ndarray | None, compute_share: Callable[[np.ndarray], np.ndarray]
+) -> float:
+    error = compute_jackknife_error(compute_share(average_leaving_one_out(parts)))
+    return error if phi is None else math.hypot(error, float(compute_share(phi) - compute_share(parts.mean(axis=0))))
 
 
 def _explain_undefined(phi: np.ndarray) -> str:

@@ -51,6 +51,7 @@ Estimator = Literal[
     "auto",
     "permutation",
     "exact",
+    "regression",
     "KernelSHAP",
     "UnbiasedKernelSHAP",
     "SVARM",
@@ -58,7 +59,7 @@ Estimator = Literal[
     "StratifiedSamplingSV",
     "OwenSamplingSV",
     "exact-factorised",
-    "factorised-permutation",
+    "factorised-regression",
 ]
 Table = Literal[
     "thesis-3.1",

@@ -1,7 +1,7 @@
 """Estimates of Shapley values, their settings, and estimations that yield coalitions and are sent their values."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,9 +35,10 @@ class Estimate:
         base_value: Value of the empty coalition, float64 of shape (outputs,).
         value: Value of all players together, float64 of shape (outputs,).
         requested: Coalitions that were requested, repeated ones counted each time.
-        parts: Independent unbiased estimates whose mean `phi` is, float64 of shape (parts, players, outputs): one a
-            permutation with its reverse. None where the estimator has no such parts.
+        parts: Estimates that the draw makes independent, float64 of shape (parts, players, outputs): one a permutation
+            with its reverse, whose mean is `phi`, or one a random pair of a regression. None where there are none.
         exact: Whether nothing was sampled.
+        fitted: Whether `phi` comes from a regression, which is not the mean of `parts`.
         stopped_by: Why an estimation with a target standard error of T-SHAP ended; None without a target.
     """
 
@@ -47,6 +48,7 @@ class Estimate:
     requested: int
     parts: np.ndarray | None = None
     exact: bool = False
+    fitted: bool = False
     stopped_by: Literal["standard error", "evaluations"] | None = None
 
     @property
@@ -83,6 +85,32 @@ def run_in_step(
                 estimates[game] = finished.value
                 coalitions[game] = np.zeros((0, coalitions[game].shape[1]), dtype=bool)
     return [estimates[game] for game in range(len(estimations))]
+
+
+def spread_players(estimation: Estimation, free: np.ndarray) -> Estimation:
+    """Estimate the values of all players from a game of some; the others take part always, and their values are 0.
+
+    Args:
+        estimation: An estimation of the players that coalitions mask, not begun.
+        free: Which those are, bool of shape (players,).
+    """
+    masks = next(estimation)
+    while True:
+        coalitions = np.ones((len(masks), len(free)), dtype=bool)
+        coalitions[:, free] = masks
+        values = yield coalitions
+        try:
+            masks = estimation.send(values)
+        except StopIteration as finished:
+            estimate: Estimate = finished.value
+            break
+    phi = np.zeros((len(free), estimate.phi.shape[1]))
+    phi[free] = estimate.phi
+    parts = estimate.parts
+    if parts is not None:
+        parts = np.zeros((len(parts), *phi.shape))
+        parts[:, free] = estimate.parts
+    return replace(estimate, phi=phi, parts=parts)
 
 
 def to_null(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The estimators of Shapley values by name: permutations, all coalitions, and those of shapiq."""
+"""The estimators of Shapley values by name: permutations, all coalitions, a regression, and those of shapiq."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, Estimation
+from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, Estimation, spread_players
+from waltz.attribution.shapley.regression import MAX_COALITIONS, begin_regression, count_fixed_subsets
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.core.errors import UserError
 from waltz.fidelity import get_fidelity
@@ -34,21 +35,29 @@ MIN_SHAPIQ_EVALUATIONS: dict[str, Callable[[int], int]] = {
 """Classes of shapiq 1.4.1 that estimate the index SV for any value function, with the fewest evaluations that are
 accepted for a number of players. The last two skip strata that they have not drawn, which moves T-SHAP by up to 0.2:
 they need each stratum, or each of ten points, of each player once."""
-COALITION_ESTIMATORS = ("permutation", "exact", *MIN_SHAPIQ_EVALUATIONS)
+COALITION_ESTIMATORS = ("permutation", "exact", "regression", *MIN_SHAPIQ_EVALUATIONS)
 """Estimators of any game, which need the values of coalitions."""
-FACTORISED_ESTIMATORS = ("exact-factorised", "factorised-permutation")
+FACTORISED_ESTIMATORS = ("exact-factorised", "factorised-regression")
 """Estimators of games of late fusion, which need vectors of each side: see `shapley.late_fusion`."""
 ESTIMATORS = ("auto", *COALITION_ESTIMATORS, *FACTORISED_ESTIMATORS)
 """Every name that a study or a command can give."""
 
 
-def begin_estimation(name: str, players: int, text_players: int, settings: AttributionSettings) -> Estimation:
+def begin_estimation(
+    name: str,
+    players: int,
+    text_players: int,
+    settings: AttributionSettings,
+    always_visible: np.ndarray | None = None,
+) -> Estimation:
     """Return an estimation by name; without a number of evaluations its budget is 10 * (2 * players + 1).
 
     Args:
         name: A name in `COALITION_ESTIMATORS`.
         players: Number of players, text first.
         settings: Evaluations, seed and target standard error; `exact` uses none of them.
+        always_visible: Players that no coalition masks, bool of shape (players,), which a regression leaves out; None
+            if there are none.
     Raises:
         UserError: There is no such estimator, or it does not fit the settings or the number of players.
     """
@@ -59,11 +68,22 @@ def begin_estimation(name: str, players: int, text_players: int, settings: Attri
     evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
     if name == "permutation":
         return begin_permutations(players, evaluations, settings.seed, text_players, settings.standard_error)
+    if name == "regression":
+        free = np.ones(players, dtype=bool) if always_visible is None else ~always_visible
+        count, words = int(free.sum()), int(free[:text_players].sum())
+        if count < 2 or (count <= MAX_EXACT_PLAYERS and 2**count <= evaluations and settings.standard_error is None):
+            return spread_players(begin_exact(count), free)
+        return spread_players(begin_regression(count, evaluations, settings.seed, words, settings.standard_error), free)
     if settings.standard_error is not None:
         raise UserError(
-            f"attribution.standard_error: {name} has no standard error to stop at; leave it out or take permutation"
+            f"attribution.standard_error: {name} has no standard error to stop at; leave it out or take regression"
         )
     return begin_shapiq(name, players, evaluations, settings.seed)
+
+
+def choose_sampler(players: int, evaluations: int) -> str:
+    """Return what `auto` takes where exact values need too many coalitions: a regression, if it can use them all."""
+    return "regression" if count_fixed_subsets(players) <= evaluations <= MAX_COALITIONS else "permutation"
 
 
 def check_profile_estimator(estimator: str, profile: str) -> None:

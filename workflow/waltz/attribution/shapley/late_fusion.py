@@ -1,4 +1,4 @@
-"""Shapley values of late fusion: image and text are encoded alone, each over its own subsets or orders.
+"""Shapley values of late fusion: image and text are encoded alone, each over all or some of its own subsets.
 
 Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n = a + b players, the
 order of the a patches, that of the b tokens and how both interleave are independent. The patch that comes after s
@@ -8,25 +8,36 @@ patches has u tokens before it with probability
 
 so its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩, and that of a token the same with both sides
 exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D and G over subsets,
-from 2^a + 2^b encoder passes instead of 2^(a + b). Over sampled orders each order of patches meets each order of
-tokens, in all their interleavings, without another pass. A player that is never masked changes no value and is skipped.
+from 2^a + 2^b encoder passes instead of 2^(a + b). With fewer, the vectors of each side are predicted by a regression
+on some of its subsets (`regression`), whose means take the place of those over all subsets. A player that is never
+masked changes no value and is skipped.
 The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩, whose weight depends on s + u
 alone, so that interactions need no other pass either.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS
+from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS, choose_sampler
+from waltz.attribution.shapley.regression import (
+    GROWTH,
+    MAX_COALITIONS,
+    MIN_PAIRS,
+    Fit,
+    count_fixed_subsets,
+    draw_subsets,
+    fit_subsets,
+)
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.models.batches import ProgressCallback, ignore_progress, run_in_halves
 from waltz.models.encoders.coalitions import Players, cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
+from waltz.models.games import split_rows
 
 Vectors = Callable[[np.ndarray], np.ndarray]
 """From masks of one side's maskable players, bool (k, players), to float64 vectors (k, width)."""
@@ -34,22 +45,20 @@ Vectors = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The vectors of one side, over all or sampled orders of its maskable players.
+    """The vectors of one side, averaged over all orders of its maskable players.
 
     Attributes:
         gains: Mean over orders of what the player at a position adds, float64 (players, positions, width): zero in the
             orders where another player stands there.
         means: Mean vector of the first s players, float64 (players + 1, width).
         passes: Encoder passes.
-        orders: Sampled orders, each with its reverse, (pairs, 2, players); None where all orders count.
-        prefixes: Vectors along them, float64 (pairs, 2, players + 1, width).
+        fit: The regression that both come from; None where all subsets are known.
     """
 
     gains: np.ndarray
     means: np.ndarray
     passes: int
-    orders: np.ndarray | None = None
-    prefixes: np.ndarray | None = None
+    fit: Fit | None = None
 
 
 def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
@@ -72,26 +81,18 @@ def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Sid
     return Side(contributions / times[:, None], means, 2**players)
 
 
-def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
-    """Return a side over sampled orders of its players, each with its reverse."""
-    generator = np.random.default_rng(seed)
-    one_way = np.stack([generator.permutation(players) for _ in range(pairs)])
-    orders = np.stack([one_way, one_way[:, ::-1]], axis=1)
-    ranks = orders.argsort(axis=-1)
-    masks = ranks[:, :, None, :] < np.arange(players + 1)[:, None]
-    distinct, rows = np.unique(masks.reshape(-1, players), axis=0, return_inverse=True)
-    prefixes = vectors(distinct)[rows.reshape(-1)].reshape(pairs, 2, players + 1, -1)
-    contributions = np.diff(prefixes, axis=2)
-    gains = np.zeros((players, players, contributions.shape[-1]))
-    np.add.at(gains, (orders, np.arange(players)), contributions / (2 * pairs))
-    return Side(gains, prefixes.mean(axis=(0, 1)), len(distinct), orders, prefixes)
+def average_some_orders(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
+    """Return a side from a regression on some subsets of its players, at least those that every regression needs."""
+    masks = draw_subsets(players, passes, seed)
+    fit = fit_subsets(masks, vectors(masks))
+    return Side(fit.gains, fit.means, len(masks), fit)
 
 
 def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
-    """Return a side over all orders where the passes suffice, else over as many pairs of orders as they allow."""
-    if players < 2 or 2**players <= passes:
+    """Return a side from all subsets where the passes suffice, else from as many as they allow."""
+    if 2**players <= max(passes, count_fixed_subsets(players)):
         return average_all_orders(vectors, players)
-    return average_sampled_orders(vectors, players, max(1, (passes - 2) // (2 * (players - 1))), seed)
+    return average_some_orders(vectors, players, passes, seed)
 
 
 def compute_interleaving(own: int, others: int) -> np.ndarray:
@@ -126,7 +127,7 @@ def compute_cross_interactions(text: Side, image: Side) -> np.ndarray:
 
         P(s, u) = C(a − 1, s) C(b − 1, u) / ((n − 1) C(n − 2, s + u)).
 
-    It is exact where both sides are over all orders, and unbiased where one is sampled or both are.
+    It is exact where all subsets of both sides are known.
 
     Returns:
         float64 of shape (tokens, patches).
@@ -153,34 +154,37 @@ def compute_cross_interactions(text: Side, image: Side) -> np.ndarray:
 
 
 def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
-    """Return for each sampled side the values from single pairs with all of the other: (pairs, tokens + patches)."""
+    """Return for each side with a regression the values by each of its random pairs: (pairs, tokens + patches).
+
+    The pair is left out of the regression, and what it misses then is added (see `regression.Fit`).
+    """
     parts = []
     for side, other_side, text_first in ((text, image, True), (image, text, False)):
-        if side.orders is None or side.prefixes is None:
+        if side.fit is None:
             continue
-        players = side.orders.shape[-1]
-        meets = compute_interleaving(players, len(other_side.means) - 1) @ other_side.means
-        dots = np.einsum("pksd,sd->pks", np.diff(side.prefixes, axis=2), meets)
-        own = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
-        before = compute_interleaving(len(other_side.gains), players)
-        gains = np.einsum("jud,us->jsd", other_side.gains, before)
-        theirs = np.einsum("jsd,psd->pj", gains, side.prefixes.mean(axis=1))
-        parts.append(np.concatenate([own, theirs] if text_first else [theirs, own], axis=1))
+        fit, players, others = side.fit, len(side.gains), len(other_side.gains)
+        meets = compute_interleaving(players, others) @ other_side.means
+        own = np.einsum("phis,phs->pi", fit.gain_changes, fit.residuals @ meets.T)
+        gains = np.einsum("jud,us->jsd", other_side.gains, compute_interleaving(others, players))
+        theirs = np.einsum("phs,phjs->pj", fit.mean_changes, np.einsum("phd,jsd->phjs", fit.residuals, gains))
+        values = compute_shapley_values(text, image)
+        changes = [own, theirs] if text_first else [theirs, own]
+        parts.append(np.concatenate(values) + np.concatenate(changes, axis=1))
     return parts
 
 
-def compute_sides_error(sides: Sequence[np.ndarray], words: int) -> float:
-    """Return the standard error of T-SHAP by the jackknife: each side's pairs of orders are omitted in turn.
+def compute_sides_error(sides: Sequence[np.ndarray], phi: np.ndarray, words: int) -> float:
+    """Return the standard error of T-SHAP by the jackknife: each side's random pairs are omitted in turn.
 
     Args:
-        sides: For each sampled side, the estimates of single pairs, shape (pairs, players).
+        sides: For each side with a regression, the estimates of single pairs, shape (pairs, players).
+        phi: The values by the regressions, shape (players,).
     Returns:
-        The root of the sum of both sides' variances, which counts what they have in common twice; NaN where a side has
-        a single pair.
+        The root of the sum of both sides' squares; NaN where a side has less than two pairs.
     """
     if any(len(single) < 2 for single in sides):
         return math.nan
-    return math.hypot(*(compute_t_shap_error(single[:, :, None], words) for single in sides))
+    return math.hypot(*(compute_t_shap_error(single[:, :, None], words, phi[:, None]) for single in sides))
 
 
 def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -196,7 +200,8 @@ class FactorisedEstimate:
     Attributes:
         estimate: The values; `requested` counts encoder passes, an image side that texts share for each of them.
         passes: Encoder passes that were new with this text.
-        t_shap_se: Standard error of T-SHAP, a share: 0 where exact, NaN where a sampled side has one pair of orders.
+        t_shap_se: Standard error of T-SHAP, a share: 0 where exact, NaN where a regression has less than two random
+            pairs.
         interactions: See `compute_cross_interactions`; None where they were not requested.
     """
 
@@ -206,19 +211,38 @@ class FactorisedEstimate:
     interactions: np.ndarray | None = None
 
 
-def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
-    """Return the estimator that a budget allows: exact-factorised, exact, factorised-permutation or permutation.
+def choose_estimator(encoder: Encoder, players: Players, budget: int, standard_error: float | None = None) -> str:
+    """Return the estimator that a budget allows: of exact values, else a regression, else permutations.
 
     Args:
         budget: Encoder passes for late fusion, else coalitions.
+        standard_error: Standard error of T-SHAP to reach, or None.
     """
-    words, patches = _find_free_players(players)
-    if encoder.late and 2 ** len(words) + 2 ** len(patches) <= budget:
+    words, patches = (len(free) for free in _find_free_players(players))
+    free = words + patches
+    if standard_error is None and encoder.late and 2**words + 2**patches <= budget:
         return "exact-factorised"
-    free = len(words) + len(patches)
-    if free <= MAX_EXACT_PLAYERS and 2**free <= budget:
+    if standard_error is None and free <= MAX_EXACT_PLAYERS and 2**free <= budget:
         return "exact"
-    return "factorised-permutation" if encoder.late else "permutation"
+    least = count_fixed_subsets(words) + count_fixed_subsets(patches)
+    if encoder.late and (least <= budget or budget < 2 * len(players) + 1):  # permutations need less, but not much
+        return "factorised-regression"
+    return choose_sampler(free, budget)
+
+
+class _CachedVectors:
+    """Vectors of subsets, each computed once."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.vectors = vectors
+        self.known: dict[bytes, np.ndarray] = {}
+
+    def __call__(self, masks: np.ndarray) -> np.ndarray:
+        keys = split_rows(masks)
+        new = [place for place, key in enumerate(keys) if key not in self.known]
+        if new:
+            self.known.update(zip([keys[place] for place in new], self.vectors(masks[new]), strict=True))
+        return np.array([self.known[key] for key in keys])
 
 
 @torch.inference_mode()
@@ -230,57 +254,85 @@ def compute_factorised(
     seed: int = 0,
     interactions: bool = False,
     progress: ProgressCallback = ignore_progress,
+    standard_error: float | None = None,
 ) -> list[FactorisedEstimate]:
-    """Return the Shapley values of each text: exact, or unbiased from sampled orders of patches and tokens.
+    """Return the Shapley values of each text: exact, or from regressions on subsets of tokens and of patches.
 
     With a budget, all subsets of one side are taken where they need no more than half of it, and the other side has the
-    rest; else both sides have as many orders. A sampled side has at least one order and its reverse, whatever the
-    budget. Texts with one grid share an image side.
+    rest; else both sides have as many beyond those that each regression needs. Texts with one grid share masked images.
 
     Args:
         image: Result of `encoder.prepare_image`.
         games: Players of each text with this image.
-        budget: Most encoder passes for one text, those of its image included; None takes all orders.
-        seed: Seed of the orders; those of the patches are the same for all texts.
+        budget: Most encoder passes for one text, those of its image included; None takes all subsets. Each side takes
+            at least the subsets that its regression needs.
+        seed: Seed of the subsets; those of the patches are the same for all texts.
         interactions: Whether interactions of tokens with patches are computed too, without another pass.
         progress: Called with the number of passes that are done.
+        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at most this.
     """
     estimates = []
+    image_vectors: dict[int, _CachedVectors] = {}
     image_sides: dict[tuple[int, int], Side] = {}
     for game in games:
         words, patches = (len(free) for free in _find_free_players(game))
-        for_words, for_patches = (2**words, 2**patches) if budget is None else _split_budget(words, patches, budget)
-        text = average_orders_within(build_text_vectors(encoder, game, progress), words, for_words, (seed, 0))
-        passes = text.passes
-        if (game.grid, for_patches) not in image_sides:
-            vectors = build_image_vectors(encoder, image, game, progress)
-            side = average_orders_within(vectors, patches, for_patches, (seed, 1))
-            image_sides[game.grid, for_patches] = side
-            passes += side.passes
-        image_side = image_sides[game.grid, for_patches]
-        estimate, error = _combine_sides(encoder, game, text, image_side)
-        pairs = None
+        text_vectors = build_text_vectors(encoder, game, progress)
+        if budget is not None:
+            text_vectors = _CachedVectors(text_vectors)
+        if game.grid not in image_vectors:
+            image_vectors[game.grid] = _CachedVectors(build_image_vectors(encoder, image, game, progress))
+        cached = image_vectors[game.grid]
+        passes, known = 0, len(cached.known)
+        for for_words, for_patches in _list_rounds(words, patches, budget, standard_error is not None):
+            text = average_orders_within(text_vectors, words, for_words, (seed, 0))
+            if (game.grid, for_patches) not in image_sides:
+                vectors = cached.vectors if budget is None else cached
+                side = average_orders_within(vectors, patches, for_patches, (seed, 1))
+                image_sides[game.grid, for_patches] = side
+                passes += side.passes if budget is None else 0
+            image_side = image_sides[game.grid, for_patches]
+            estimate, error, pairs = _combine_sides(encoder, game, text, image_side)
+            reached = standard_error is not None and pairs >= MIN_PAIRS and error <= standard_error
+            if reached:
+                break
+        if standard_error is not None:
+            estimate = replace(estimate, stopped_by="standard error" if reached else "evaluations")
+        cross = None
         if interactions:
-            pairs = np.zeros((game.words, game.patches))
-            pairs[np.ix_(*_find_free_players(game))] = encoder.scale * compute_cross_interactions(text, image_side)
-        estimates.append(FactorisedEstimate(estimate, passes, error, pairs))
+            cross = np.zeros((game.words, game.patches))
+            cross[np.ix_(*_find_free_players(game))] = encoder.scale * compute_cross_interactions(text, image_side)
+        passes += text.passes + len(cached.known) - known
+        estimates.append(FactorisedEstimate(estimate, passes, error, cross))
     return estimates
+
+
+def _list_rounds(words: int, patches: int, budget: int | None, grows: bool) -> list[tuple[int, int]]:
+    """Return the passes of tokens and of patches after each round: all at once, or ever more."""
+    if budget is None:
+        return [(2**words, 2**patches)]
+    budgets = [budget]
+    count = count_fixed_subsets(words) + count_fixed_subsets(patches) + 4 * MIN_PAIRS
+    while grows and count < budget:
+        budgets.insert(-1, count)
+        count = math.ceil(count * GROWTH)
+    return [_split_budget(words, patches, count) for count in budgets]
 
 
 def _split_budget(words: int, patches: int, budget: int) -> tuple[int, int]:
     """Return the encoder passes for tokens and for patches."""
+    fixed_words, fixed_patches = count_fixed_subsets(words), count_fixed_subsets(patches)
     if 2**words + 2**patches <= budget:
         return 2**words, 2**patches
-    if 2**words <= budget // 2:
-        return 2**words, budget - 2**words
-    if 2**patches <= budget // 2:
-        return budget - 2**patches, 2**patches
-    pairs = (budget - 4) // max(1, 2 * (words + patches - 2))  # as many of either side
-    return 2 + 2 * (words - 1) * pairs, 2 + 2 * (patches - 1) * pairs
+    if 2**words <= min(budget // 2, budget - fixed_patches):
+        return 2**words, min(budget - 2**words, MAX_COALITIONS)
+    if 2**patches <= min(budget // 2, budget - fixed_words):
+        return min(budget - 2**patches, MAX_COALITIONS), 2**patches
+    half = max(0, budget - fixed_words - fixed_patches) // 2
+    return min(fixed_words + half, MAX_COALITIONS), min(fixed_patches + half, MAX_COALITIONS)
 
 
-def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float]:
-    """Return the values of all players, and the standard error of T-SHAP."""
+def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float, float]:
+    """Return the values of all players, the standard error of T-SHAP, and the fewest random pairs of a regression."""
     words, patches = _find_free_players(game)
     free = np.concatenate([words, patches + game.words])
     phi = np.zeros(len(game))
@@ -295,10 +347,11 @@ def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side)
         base_value=ends[0],
         value=ends[1],
         requested=text.passes + image.passes,
-        parts=sampled[0][:, :, None] if len(sampled) == 1 else None,
+        parts=sampled[0][:, :, None] if len(sampled) == 1 and len(sampled[0]) else None,
         exact=not sampled,
+        fitted=bool(sampled),
     )
-    return estimate, compute_sides_error(sampled, game.words)
+    return estimate, compute_sides_error(sampled, phi, game.words), min(map(len, sampled), default=math.inf)
 
 
 def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
