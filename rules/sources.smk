@@ -187,6 +187,7 @@ rule source:
     """One source in its upstream format as typed rows; what cannot be used keeps its reason."""
     input:
         raw=lambda w: RAW.list_source_files(w.source),
+        listed=lambda w: RAW.get_image_list(w.source) or [],
     output:
         rows="<results>/sources/{source}.parquet",
         run="<results>/sources/{source}.run.json",

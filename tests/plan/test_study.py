@@ -404,7 +404,7 @@ def test_a_model_that_is_left_out_must_be_named(study):
         (
             "sources.valse.files.existence",
             {"path": "a", "drawn": "b"},
-            r"expected one of url, path and drawn \(got path",
+            r"expected one of url, path, listed and drawn \(got path",
         ),
         ("evaluation.models", ["a", "a"], "evaluation: models names 'a' twice"),
         ("threads", None, "threads is null; leave the key out"),

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import compress
+from operator import not_
 from typing import Any
 
 from waltz.core.errors import UserError
@@ -110,6 +112,18 @@ class MakerOptions:
     count_tokens: Callable[[str], int] | None = None
     most_tokens: int | None = None
     most_verbs: int = 10
+
+
+TOO_LONG = "the caption has more tokens than the study allows"
+
+
+def split_by_length(rows: Sequence[Row], options: MakerOptions) -> tuple[list[Row], list[Row]]:
+    """Return the rows whose captions have at most `options.most_tokens` word pieces, and the others."""
+    limit, count = options.most_tokens, options.count_tokens
+    if limit is None or count is None:
+        return list(rows), []
+    are_short = [count(row["caption"]) <= limit for row in rows]
+    return list(compress(rows, are_short)), list(compress(rows, map(not_, are_short)))
 
 
 def build_candidate(

@@ -6,7 +6,17 @@ from itertools import product
 
 from spacy.tokens import Doc, Token
 
-from waltz.foils.candidates import Candidate, MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import (
+    TOO_LONG,
+    Candidate,
+    MakerOptions,
+    Outcome,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_candidate,
+    split_by_length,
+)
 from waltz.foils.english.noun_phrases import (
     SUBJECTS,
     NounPhrase,
@@ -25,18 +35,12 @@ from waltz.foils.english.parsing import parse_captions
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
 UNCOUNTED = {"baggage", "hair", "luggage"}
 """Possessions that keep their number when their owners become more or fewer."""
-TOO_LONG = "the caption has more tokens than the study allows"
 
 
 def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
     """Yield candidates for each COCO caption that is short enough, in the order of the rows, after the refusals."""
-    short_rows: list[Row] = []
-    for row in rows:
-        limit, count = options.most_tokens, options.count_tokens
-        if limit is not None and count is not None and count(row["caption"]) > limit:
-            yield row, Refusal(TOO_LONG)
-        else:
-            short_rows.append(row)
+    short_rows, long_rows = split_by_length(rows, options)
+    yield from ((row, Refusal(TOO_LONG)) for row in long_rows)
     for row, doc in zip(short_rows, parse_captions(row["caption"] for row in short_rows), strict=True):
         yield from ((row, outcome) for outcome in build_plurality_foils(doc))
 

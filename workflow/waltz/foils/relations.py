@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Token
 
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import (
+    TOO_LONG,
     Candidate,
     MakerOptions,
     Proposal,
@@ -21,6 +22,7 @@ from waltz.foils.candidates import (
     Slot,
     SourceOutcomes,
     replace_span,
+    split_by_length,
 )
 from waltz.foils.english.parsing import parse_captions
 
@@ -52,8 +54,13 @@ class PrepositionSlot:
 
 
 def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
-    """Yield candidates for each slot of each COCO caption, in the order of the rows; needs `options.propose_spans`."""
+    """Yield candidates for each slot of each COCO caption that is short enough, in the order of the rows.
+
+    Refusals of others come first. Needs `options.propose_spans`.
+    """
     assert options.propose_spans is not None
+    rows, long_rows = split_by_length(rows, options)
+    yield from ((row, Refusal(TOO_LONG)) for row in long_rows)
     captions = [(doc.text, list(find_slots(doc))) for doc in parse_captions(row["caption"] for row in rows)]
     sequences = count_attested(slot for _, slots in captions for slot in slots)
     proposals = options.propose_spans(sorted({Slot(text, **slot.span) for text, slots in captions for slot in slots}))

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import get_archive_member, get_file_name, is_url
+from waltz.core.files.resources import find_in_checkout
 from waltz.plan.study import File, Settings, Study
 
 IMAGES = "images"
@@ -64,6 +65,8 @@ def find_owners(study: Study) -> dict[tuple[str, str], Key]:
 
 def get_stored_name(file: File) -> str:
     """Return the name under which a raw file is stored: that of its path, url, or place in the archive of its url."""
+    if file.listed is not None:
+        return "images.zip"
     if file.path is not None:
         return file.path.rstrip("/").rsplit("/", 1)[-1]
     url = file.url or ""
@@ -128,8 +131,14 @@ class RawFiles:
         return f"{self.results}/sources/raw/{source}/{name}/{get_stored_name(self.files[source, name])}"
 
     def get_own_path(self, source: str, name: str) -> str | list[str]:
-        """Return the user's own path of a file; an empty list where it is fetched."""
-        return self.files[source, name].path or []
+        """Return the user's own path of a file, or the list of its images; an empty list where it has a url."""
+        file = self.files[source, name]
+        return file.path or (self.get_image_list(source) if file.listed else None) or []
+
+    def get_image_list(self, source: str) -> str | None:
+        """Return the table of a source's images; None where they are not listed."""
+        file = self.files.get((source, IMAGES))
+        return find_in_checkout(file.listed) if file and file.listed else None
 
     def get_archive(self, source: str, name: str) -> str | list[str]:
         """Return the fetched archive that a raw file is a part of; an empty list where it is a file of its own."""

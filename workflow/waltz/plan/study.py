@@ -151,7 +151,7 @@ def _allows_null(extra: object) -> bool:
 
 
 class File(Section):
-    """Origin of one file: a url with its checksum, a path of your own, or a drawing of the embedded world."""
+    """Origin of one file: a url with its checksum, a path of your own, a list, or a drawing of the embedded world."""
 
     url: Url | None = None
     """Address of the file; `#` and a path behind the url of a zip or tar mean a file of the archive."""
@@ -161,9 +161,13 @@ class File(Section):
     size: Count | None = Field(default=None, json_schema_extra={"nullable": True})
     """Bytes of what the url gives; for the disk that a study needs, and checked with `lock`."""
     local: Annotated[str, Field(pattern="^[^/]")] | None = None
-    """Path of a copy of what the url gives, below the folder that the environment variable WALTZ_DATA names."""
+    """Path of a copy of what the url gives, below the folder that the environment variable WALTZ_DATA names; with
+    `listed`, of the folder with the copies."""
     path: Text | None = None
     """A file of your own, instead of a url; relative to where snakemake runs."""
+    listed: Text | None = None
+    """A table of single images (tab-separated, with a header: file, url, bytes, sha256; other columns are for readers),
+    which are fetched one by one; rows of the source about other images are rejected. Of `images` only."""
     drawn: Text | None = None
     """A file of the embedded world, by its path below the folder of what `scenes` draws."""
     licence: str | None = None
@@ -175,9 +179,9 @@ class File(Section):
     @model_validator(mode="after")
     def check_origin(self) -> "File":
         """Refuse a file with no origin or several, and a url without a checksum."""
-        origins = [key for key in ("url", "path", "drawn") if getattr(self, key) is not None]
+        origins = [key for key in ("url", "path", "listed", "drawn") if getattr(self, key) is not None]
         if len(origins) != 1:
-            raise ValueError(f"expected one of url, path and drawn (got {', '.join(origins) or 'none'})")
+            raise ValueError(f"expected one of url, path, listed and drawn (got {', '.join(origins) or 'none'})")
         if self.url is not None and self.sha256 is None:
             raise ValueError("sha256 is missing: a url needs the checksum of what it gives, or `lock`")
         return self
@@ -218,6 +222,15 @@ class Source(Section):
     """Licence of the data, as its origin states it."""
     citation: str | None = None
     """Citation, in one line."""
+
+    @model_validator(mode="after")
+    def check_listed(self) -> "Source":
+        """Refuse a list of images in the place of another file."""
+        if odd := [name for name, file in self.files.items() if file.listed is not None]:
+            raise ValueError(f"files.{odd[0]}.listed: only images can be listed; give it a url")
+        if isinstance(self.images, list) and any(part.listed is not None for part in self.images):
+            raise ValueError("images: a list of single images is their only place; remove the others")
+        return self
 
 
 class Export(Section):

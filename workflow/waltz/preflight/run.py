@@ -40,6 +40,7 @@ from waltz.preflight.skeletons import (
     write_skeleton,
 )
 from waltz.preflight.web import NoRangesError, RemoteFile, open_remote, probe_file
+from waltz.sources.listed_images import read_image_list
 
 LARGE = 1_000_000_000
 """Parameters from which a model on a CPU is too slow for a study."""
@@ -133,6 +134,12 @@ def list_web_files(plan: Plan, specs: Mapping[str, ModelSpec]) -> list[WebFile]:
     study, raw = plan.study, plan.raw
     files: dict[str, WebFile] = {}
     for (source, name), entry in raw.files.items():
+        for image in read_image_list(Path(str(raw.get_image_list(source)))) if entry.listed else ():
+            copy = {"local": f"{entry.local}/{image.file}"} if entry.local else {}
+            target = Path(raw.get_path(source, name))
+            cached = Path("results/.downloads") / image.sha256
+            local = target.exists() or cached.exists() or find_local_copy(copy) is not None
+            files[image.url] = WebFile(f"sources.{source}.{name}", image.url, target, "sources", image.size, local)
         url = urldefrag(entry.url or "").url
         if not is_url(url) or url in files:
             continue

@@ -14,12 +14,14 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.open_image import IMAGE_FORMATS, open_image
+from waltz.sources.listed_images import NOT_LISTED
 
 T = TypeVar("T")
 
@@ -173,8 +175,13 @@ def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
 
 
 def list_image_names(tables: Iterable[str | Path]) -> list[str]:
-    """Return the images that Parquet tables of rows name, each once."""
-    columns = [parquet.read_table(table, columns=["image"])["image"].combine_chunks() for table in tables]
+    """Return the images that Parquet tables of rows name, each once; not those of rows about unlisted images."""
+    columns = []
+    for table in tables:
+        rows = parquet.read_table(table)
+        if "rejected" in rows.column_names:
+            rows = rows.filter(pc.fill_null(pc.not_equal(rows["rejected"], NOT_LISTED), True))
+        columns.append(rows["image"].combine_chunks())
     names: list[str] = pa.concat_arrays(columns).unique().drop_null().to_pylist()
     return names
 

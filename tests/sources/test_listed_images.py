@@ -1,0 +1,81 @@
+"""Images that a table lists: fetched into one zip, and the rows about others rejected."""
+
+import hashlib
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.sources.images import list_image_names
+from waltz.sources.listed_images import NOT_LISTED, fetch_listed_images, read_image_list, reject_unlisted
+
+HEADER = "file\turl\tbytes\tsha256\tlicence\n"
+CONTENTS = {"val2017/1.jpg": b"first", "train2017/2.jpg": b"second"}
+
+
+def write_list(folder, contents, header=HEADER):
+    path = folder / "images.tsv"
+    lines = [
+        f"{file}\thttp://nowhere.invalid/{file}\t{len(content)}\t{hashlib.sha256(content).hexdigest()}\tCC BY 2.0\n"
+        for file, content in contents.items()
+    ]
+    path.write_text(header + "".join(lines))
+    return path
+
+
+def write_copies(folder, contents):
+    for file, content in contents.items():
+        (folder / "copies" / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "copies" / file).write_bytes(content)
+
+
+def fetch(folder, listed):
+    fetch_listed_images(listed, "copies", folder / "images.zip", folder / "lock.yaml", folder / "cache")
+    return folder / "images.zip"
+
+
+def test_images_come_into_one_zip_of_the_same_bytes_each_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("WALTZ_DATA", str(tmp_path))
+    write_copies(tmp_path, CONTENTS)
+    listed = write_list(tmp_path, CONTENTS)
+    zipped = fetch(tmp_path, listed)
+    with zipfile.ZipFile(zipped) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == CONTENTS
+    first = zipped.read_bytes()
+    assert fetch(tmp_path, listed).read_bytes() == first
+
+
+def test_an_image_of_other_bytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("WALTZ_DATA", str(tmp_path))
+    write_copies(tmp_path, {**CONTENTS, "val2017/1.jpg": b"other"})
+    with pytest.raises(UserError, match=r"1\.jpg: sha256 is .*, the study says"):
+        fetch(tmp_path, write_list(tmp_path, CONTENTS))
+    assert not (tmp_path / "images.zip").exists()
+
+
+def test_rows_about_other_images_are_rejected_and_need_no_image(tmp_path):
+    rows = [
+        {"image": "1.jpg", "rejected": None},
+        {"image": "3.jpg", "rejected": None},
+        {"image": "2.jpg", "rejected": "the caption is empty"},
+    ]
+    checked = list(reject_unlisted(rows, write_list(tmp_path, CONTENTS)))
+    assert [row["rejected"] for row in checked] == [None, NOT_LISTED, "the caption is empty"]
+    pq.write_table(pa.Table.from_pylist(checked), tmp_path / "rows.parquet")
+    assert list_image_names([tmp_path / "rows.parquet"]) == ["1.jpg", "2.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("file\turl\tbytes\n1.jpg\thttp://a/1.jpg\t5\n", "line 2: sha256 is missing"),
+        (f"{HEADER}1.jpg\thttp://a/1.jpg\tfive\t{'0' * 64}\tCC\n", "line 2: bytes or sha256 is no number"),
+        (HEADER + f"1.jpg\thttp://a/1.jpg\t5\t{'0' * 64}\tCC\n" * 2, "line 3: 1.jpg is listed twice"),
+    ],
+)
+def test_a_wrong_list_is_refused(tmp_path, text, fault):
+    (tmp_path / "images.tsv").write_text(text)
+    with pytest.raises(UserError, match=fault):
+        read_image_list(tmp_path / "images.tsv")

@@ -1,0 +1,90 @@
+"""Single images that a table lists by url and checksum, fetched into one zip."""
+
+import csv
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import replace_file
+from waltz.core.files.downloads import provide_raw_file
+
+COLUMNS = ("file", "url", "bytes", "sha256")
+NOT_LISTED = "its image is not listed"
+"""Reason why a row about another image is rejected."""
+
+
+@dataclass(frozen=True)
+class ListedImage:
+    """An image of the list.
+
+    Attributes:
+        file: Its path in the zip, and below the folder of local copies.
+        url: Its address.
+        size: Its bytes.
+        sha256: Its checksum.
+    """
+
+    file: str
+    url: str
+    size: int
+    sha256: str
+
+
+def read_image_list(path: Path) -> list[ListedImage]:
+    """Return the images of a tab-separated table with a header.
+
+    Raises:
+        UserError: There is no such table, or a row lacks a column, has no checksum, or repeats a file.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such list of images; correct `listed` in the study")
+    images: dict[str, ListedImage] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, row in enumerate(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE), 2):
+            if missing := [name for name in COLUMNS if not row.get(name)]:
+                raise UserError(f"{path}, line {number}: {missing[0]} is missing; expected {', '.join(COLUMNS)}")
+            if not (row["bytes"].isdecimal() and re.fullmatch("[0-9a-f]{64}", row["sha256"])):
+                raise UserError(f"{path}, line {number}: bytes or sha256 is no number of its kind; correct the line")
+            if row["file"] in images:
+                raise UserError(f"{path}, line {number}: {row['file']} is listed twice; remove one line")
+            images[row["file"]] = ListedImage(row["file"], row["url"], int(row["bytes"]), row["sha256"])
+    return list(images.values())
+
+
+def fetch_listed_images(listed: Path, local: str | None, target: Path, lock_file: Path, cache: Path) -> None:
+    """Copy or fetch every image of a list into one zip, which depends on nothing but the images.
+
+    Args:
+        listed: The list.
+        local: Folder of local copies below `$WALTZ_DATA`.
+        target: The zip.
+        lock_file: The download lock file.
+        cache: Folder of all that was fetched, by checksum.
+    Raises:
+        UserError: As `provide_raw_file`, for the first image that cannot be had.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        replace_file(target) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        for image in read_image_list(listed):
+            entry: dict[str, Any] = {"url": image.url, "sha256": image.sha256, "size": image.size}
+            if local:
+                entry["local"] = f"{local}/{image.file}"
+            copy = Path(folder) / PurePosixPath(image.file).name
+            provide_raw_file(entry, copy, lock_file, cache)
+            archive.writestr(zipfile.ZipInfo(image.file), copy.read_bytes())
+
+
+def reject_unlisted(rows: Iterable[dict[str, Any]], listed: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a source; those about an image that is not listed are rejected."""
+    names = {PurePosixPath(image.file).name for image in read_image_list(listed)}
+    for row in rows:
+        unlisted = row["rejected"] is None and PurePosixPath(str(row["image"])).name not in names
+        yield {**row, "rejected": NOT_LISTED} if unlisted else row
