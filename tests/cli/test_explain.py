@@ -180,6 +180,33 @@ def test_odd_images_have_values(clip, size, tmp_path):
     assert len(record["players"]) == 3 + 4
 
 
+def test_players_of_ones_own_are_those_of_the_explainer(clip, picture, tmp_path):
+    text = "dogs a big dog"
+    record = explained(
+        clip, picture, text, tmp_path / "x.json", "--profile", "equations", "--players", "word", "--grid", "2x3"
+    )
+    expected = Explainer(str(clip)).explain(picture, text, players="word", grid=(2, 3))
+    np.testing.assert_allclose(
+        [player["phi"] for player in record["players"]], np.concatenate([expected.text, expected.image]), atol=1e-9
+    )
+    assert [player["text"] for player in record["players"][:2]] == ["dogs", "a"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--players", "words", "did you mean 'word'?"),
+        ("--grid", "3", "--grid: no rows and columns (got '3', expected such as 3x4)"),
+        ("--grid", "900x1", "--grid: got 900 x 1 patches, expected 1 to 47 rows"),
+    ],
+)
+def test_players_that_do_not_fit_are_one_line(option, value, message, clip, picture):
+    result = waltz("--model", clip, "--image", picture, "--text", SHORT, option, value)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
 def test_a_text_that_fills_the_network(clip, picture, tmp_path):
     record = explained(
         clip, picture, " ".join(["dog"] * 75), tmp_path / "x.json", "--profile", "equations", "--evaluations", 317

@@ -1,7 +1,9 @@
 """The command `waltz explain`: Shapley values of an encoder's score, or of a decoder's answer and explanation."""
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 PROMPTS = ("prompt_answer", "suffix_answer", "prompt_explanation", "suffix_explanation")
 """Options of ready prompts, all of which are needed."""
-DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value"})
+DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value", "players", "grid"})
 TEXTS = ("question", "text", "foil", "prompt_answer", "prompt_explanation")
 """Options of texts that a decoder reads, which contain words."""
 READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids", "family"}
@@ -34,7 +36,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIGURE_FORMATS = (".svg", ".png")
 COMMON_OPTIONS = ("model", "tokenizer", "profile", "seed", "as_json", "figure")
 """Options of every model."""
-ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations"})
+ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations", "players", "grid"})
 """Options of an encoder besides those of every model."""
 
 
@@ -64,6 +66,13 @@ def explain_command(
     as_json: Annotated[Path | None, typer.Option("--json", help="Write all values here.")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write a figure here: .svg or .png, or both if there is no suffix.")
+    ] = None,
+    players: Annotated[str | None, typer.Option(help="Text players: token or word.", show_default="token")] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows and columns of patches, such as 3x4.", show_default="ceil(sqrt(tokens)) patches a side"
+        ),
     ] = None,
     text: Annotated[str | None, typer.Option(help="A text of the image, or the caption of a pair.")] = None,
     foil: Annotated[str | None, typer.Option(help="The other text of a pair.")] = None,
@@ -188,9 +197,14 @@ def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mappin
         explainer = Explainer(
             spec, device=device.name, profile=profile, estimator=options.get("estimator", "auto"), seed=seed
         )
-        explanation = explainer.explain(
-            image, options["text"], foil=options.get("foil"), budget=options.get("evaluations")
-        )
+        with _report_own_players():
+            explanation = explainer.explain(
+                image,
+                options["text"],
+                foil=options.get("foil"),
+                budget=options.get("evaluations"),
+                **_read_own_players(options),
+            )
     assert isinstance(explanation, Explanation)
     return explanation
 
@@ -222,8 +236,39 @@ def _explain_decoder(
         raise UserError(f"--max-new-tokens: too few (got {most}, expected at least 1); raise it")
     asked = _build_ready_prompts(options) if ready else _build_question(spec, options)
     settings = _build_settings(chosen, seed, options)
-    with lease_device(spec.gpus, torch.get_num_threads()) as device:
-        return Explainer(spec, device=device.name).explain_query(asked, settings, image=options.get("image"), most=most)
+    own_players = _read_own_players(options)
+    with lease_device(spec.gpus, torch.get_num_threads()) as device, _report_own_players():
+        return Explainer(spec, device=device.name).explain_query(
+            asked, settings, image=options.get("image"), most=most, **own_players
+        )
+
+
+def _read_own_players(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the explainer that choose players, from --players and --grid."""
+    from waltz.attribution.own_players import TOKEN, WORDS
+
+    arguments: dict[str, Any] = {}
+    if "players" in options:
+        if options["players"] not in (TOKEN, WORDS):
+            raise build_name_error("--players", "kind of text player", options["players"], (TOKEN, WORDS))
+        arguments["players"] = options["players"]
+    if "grid" in options:
+        sides = re.fullmatch(r"(\d+)[x,](\d+)", options["grid"])
+        if sides is None:
+            raise UserError(f"--grid: no rows and columns (got {options['grid']!r}, expected such as 3x4); correct it")
+        arguments["grid"] = int(sides[1]), int(sides[2])
+    return arguments
+
+
+@contextmanager
+def _report_own_players() -> Iterator[None]:
+    """Report players that do not fit the text or image, which the explainer refuses by the argument's name."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(("grid: ", "players: ")):
+            raise
+        raise UserError(f"--{error}") from None
 
 
 def _check_profile(name: str) -> "Profile":

@@ -192,7 +192,7 @@ class Explainer:
         Args:
             image: An image: a path, a PIL image, an array or a tensor; or a list of images, each with each text.
             text: For an encoder, a text of the image, or a list of texts. For a decoder, a text of the image that it
-                judges.
+                judges. The texts and images of an encoder share masked inputs; a decoder reads each pair on its own.
             foil: A second text: explained next to the first; a decoder chooses between both.
             question: For a decoder, a question of the user's own.
             labels: Its answers to choose from.
