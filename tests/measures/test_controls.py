@@ -5,6 +5,7 @@ import torch
 
 from waltz.core.intervals import Resampling
 from waltz.measures.controls import measure_shuffled_explanations, randomize_weights, shift_images
+from waltz.models.encoders.base import pack_linear_layers
 
 HOW = Resampling(100, 0.95, 1)
 
@@ -26,6 +27,18 @@ def test_random_weights_keep_their_scale_and_follow_the_seed():
     assert first.std() == pytest.approx(float(before.std()), rel=0.05)
     randomize_weights(Encoder, 2)
     assert not torch.equal(first, Encoder.network.weight)
+
+
+def test_packed_weights_are_drawn_anew_as_well():
+    class Encoder:
+        network = torch.nn.Sequential(torch.nn.Linear(20, 20))
+
+    pack_linear_layers(Encoder.network)
+    ones = torch.ones(1, 20)
+    with torch.no_grad():
+        before = Encoder.network(ones)
+        randomize_weights(Encoder, 1)
+        assert not torch.allclose(Encoder.network(ones), before, atol=0.1)
 
 
 def build_row(item, answer, explanation, value):

@@ -16,6 +16,7 @@ from waltz.measures.items import Item, read_items
 from waltz.measures.released_faults import compute_cc_shap_values
 from waltz.measures.rows import Row, average, build_row
 from waltz.models.decoders.decoder import Decoder
+from waltz.models.encoders.base import PackedLinear
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "controls"
@@ -103,11 +104,20 @@ def randomize_weights(encoder: Any, seed: int) -> None:
         seed: Seed of the draws.
     """
     generator = torch.Generator().manual_seed(seed)
+
+    def draw(weights: torch.Tensor) -> torch.Tensor:
+        if weights.numel() == 1:
+            return weights
+        return weights.mean() + weights.std() * torch.randn(weights.shape, generator=generator).to(weights)
+
     with torch.no_grad():
         for weights in encoder.network.state_dict().values():
-            if weights.is_floating_point() and weights.numel() > 1 and not weights.is_mkldnn:
-                drawn = torch.randn(weights.shape, generator=generator)
-                weights.copy_(weights.mean() + weights.std() * drawn.to(weights))
+            if weights.is_floating_point():
+                weights.copy_(draw(weights))
+        for layer in encoder.network.modules():
+            if isinstance(layer, PackedLinear):  # whose weights are no parameters
+                layer.weight = torch.ops.mkldnn._reorder_linear_weight(draw(layer.weight.to_dense()))
+                layer.bias = None if layer.bias is None else draw(layer.bias)
 
 
 def measure_decoder_controls(

@@ -18,6 +18,8 @@ from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.ruler import Ruler
 
 MEASUREMENT = "ground_truth"
+BOUNDS = {"t_shap": PERCENT, "ordered": PERCENT, "absolute_error": None}
+"""Bounds of each quantity; errors that agree have none to be drawn to."""
 Score = Callable[[np.ndarray, np.ndarray], Any]
 """From visible tokens, bool (k, tokens), and visible patches, bool (k, patches), to scores of shape (k,)."""
 
@@ -114,7 +116,7 @@ def measure_rulers(
     seed: int,
     how: Resampling,
 ) -> list[Row]:
-    """Return T-SHAP of rulers in percent by data set and estimator, its error, and whether it orders them.
+    """Return T-SHAP of rulers in percent by estimator, its error, and whether it orders them: by data set, and of all.
 
     Args:
         rulers: Rulers of different shares.
@@ -125,6 +127,7 @@ def measure_rulers(
         how: Resampling of the images for intervals.
     """
     rows: list[Row] = []
+    together: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     in_order = sorted(rulers, key=lambda ruler: ruler.share)
     for dataset in datasets:
         items = read_items(dataset, sample, seed)
@@ -138,18 +141,21 @@ def measure_rulers(
                 ]
                 for ruler in in_order
             }
-            place = {"dataset": dataset.name, "factor": "estimator", "level": estimator}
+            steps = np.diff(np.array(list(shares.values())), axis=0)
+            found = {("", "ordered"): np.where((steps > 0).all(axis=0), 100.0, 0.0).tolist()}
             for ruler in in_order:
                 own = shares[ruler.spec.name]
-                errors = [abs(share - 100 * ruler.share) for share in own]
-                for quantity, values in (("t_shap", own), ("absolute_error", errors)):
-                    measure = average(values, clusters, dataset.name, how, PERCENT)
-                    rows.append(build_row(MEASUREMENT, quantity, measure, model=ruler.spec.name, **place))
-            steps = np.diff(np.array(list(shares.values())), axis=0)
-            ordered = average(
-                np.where((steps > 0).all(axis=0), 100.0, 0.0).tolist(), clusters, dataset.name, how, PERCENT
-            )
-            rows.append(build_row(MEASUREMENT, "ordered", ordered, **place))
+                found[ruler.spec.name, "t_shap"] = own
+                found[ruler.spec.name, "absolute_error"] = [abs(share - 100 * ruler.share) for share in own]
+            for (model, quantity), values in found.items():
+                measure = average(values, clusters, dataset.name, how, BOUNDS[quantity])
+                place = {"model": model, "dataset": dataset.name, "factor": "estimator", "level": estimator}
+                rows.append(build_row(MEASUREMENT, quantity, measure, **place))
+                together.setdefault((model, estimator, quantity), []).extend(zip(clusters, values, strict=True))
+    for (model, estimator, quantity), pairs in together.items():
+        names, values = zip(*pairs, strict=True)
+        measure = average(values, names, "all", how, BOUNDS[quantity])
+        rows.append(build_row(MEASUREMENT, quantity, measure, model=model, factor="estimator", level=estimator))
     return rows
 
 
