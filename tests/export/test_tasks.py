@@ -10,8 +10,10 @@ import yaml
 from PIL import Image
 
 from stand_ins.benchmark_rows import facts, item, part
+from waltz.evaluation.recorded_answers import build_answer_row
 from waltz.export import lmms_eval_functions
 from waltz.export.folder import write_dataset
+from waltz.sources.formats.harness_samples import read_samples
 
 LANGUAGE_MODEL = Path(__file__).parents[2] / "resources/scenes/models/causal-lm"
 
@@ -122,5 +124,9 @@ def test_the_harness_runs_the_tasks_unchanged(dataset, tmp_path):
         for log in logs:
             texts = [log["arguments"][f"gen_args_{number}"]["arg_1"] for number in range(2)]
             assert texts == [log["doc"]["foil"], log["doc"]["caption"]]
+        rows = map(build_answer_row, read_samples(str(samples), name))
+        assert {row["item_id"]: row["correct"] for row in rows} == {
+            log["doc"]["item_id"]: log["acc"] == 1 for log in logs
+        }
         right = [float(log["resps"][1][0][0]) > float(log["resps"][0][0][0]) for log in logs]
         assert values[f"waltz_small_{name}"]["acc,none"] == pytest.approx(sum(right) / len(right))

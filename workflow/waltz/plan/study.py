@@ -24,7 +24,7 @@ QUESTION_FORMATS = ("vqa", "gqa")
 """Formats of sources whose questions can be answered (`answering`)."""
 TASK_FORMATS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
 """Formats of sources whose items are text tasks with labels (`texts`)."""
-RECORDED_FORMATS = ("cc-shap-results", "recorded-runs")
+RECORDED_FORMATS = ("cc-shap-results", "harness-samples", "recorded-runs")
 """Formats of sources that hold results of models that were run elsewhere, whose files are data sets."""
 CV_PROBES = "cv-probes"
 """Name of the data set that the key `cv_probes` builds."""
@@ -207,12 +207,14 @@ class Source(Section):
         "bbh",
         "bbh-examples",
         "cc-shap-results",
+        "harness-samples",
         "recorded-runs",
     ]
     """How the files are read. `valse-release` (the JSON of the released benchmark) and `pairs` (JSON, CSV or Parquet
     with image, caption, foil and, if you like, phenomenon) hold finished items, and each of their files is a data set;
-    `cc-shap-results` and `recorded-runs` hold results of models that were run elsewhere, each file those on the data
-    set of its name (docs/reference/recorded-runs.md); all others are raw, see docs/reference/sources.md."""
+    `cc-shap-results`, `harness-samples` and `recorded-runs` hold results of models that were run elsewhere, each file
+    those on the data set of its name (docs/reference/recorded-runs.md); all others are raw, see
+    docs/reference/sources.md."""
     files: Annotated[dict[Name, File], Field(min_length=1)]
     """Files by name: of finished items the name of the data set, of raw formats the name of the split, or what the
     format calls it."""
@@ -370,8 +372,8 @@ class ModelEntry(Section):
     """Family of the adapter: `text` is a causal language model, `vision` a decoder that reads images, `masked` a masked
     one, `classifier` classifies texts or pairs of texts; encoders have the kinds of docs/how-to/adding-a-model.md."""
     recorded: str | None = None
-    """Source of format cc-shap-results or recorded-runs with the results of this decoder, which no job runs; see
-    docs/reference/recorded-runs.md."""
+    """Source of format cc-shap-results, harness-samples or recorded-runs with the results of this decoder, which no job
+    runs; see docs/reference/recorded-runs.md."""
     family: str | None = None
     """A decoder's family in the `published` prompts (docs/reference/prompts.md), which decides their turn markers."""
     prompts: str | None = None

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from waltz.core.errors import UserError
 from waltz.core.schema import Layout, build_nullable, build_required
-from waltz.sources.formats import cc_shap_results, coco, questions, recorded_runs, swig, text_tasks
+from waltz.sources.formats import cc_shap_results, coco, harness_samples, questions, recorded_runs, swig, text_tasks
 from waltz.sources.raw_files import find_half_pair
 
 
@@ -292,6 +292,7 @@ FORMATS = {
         TEXTS, _read_single_file(lambda path, task, source: text_tasks.read_bbh_examples(path, task, source, "test"))
     ),
     "cc-shap-results": Format(RECORDED, _read_recorded(cc_shap_results.read_results)),
+    "harness-samples": Format(RECORDED, _read_recorded(harness_samples.read_samples)),
     "recorded-runs": Format(
         RECORDED,
         lambda files, source: _read_recorded(partial(recorded_runs.read_run, datasets=list(files)))(files, source),
