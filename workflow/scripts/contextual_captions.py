@@ -15,7 +15,7 @@ output, params = snakemake.output, snakemake.params
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
-    frames = parquet.read_table(snakemake.input.rows).to_pylist()
+    frames = [row for file in snakemake.input.rows for row in parquet.read_table(file).to_pylist()]
     specs = [ModelSpec(**model) for model in params.model]
     generate = partial(reply_to, load(specs[0], device)) if specs else None
     rows, facts = build_study_captions(frames, params.settings, params.seed, generate, specs[0].name if specs else "")
