@@ -1,4 +1,4 @@
-"""Findings about the measures: the page says what the committed numbers say."""
+"""Findings about the measures: the pages say what the committed numbers say."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.measures.findings import FINDINGS, MARK, Place, collect_findings, format_number, update_page
+from waltz.measures.finding import Place
+from waltz.measures.findings import MARK, PAGES, collect_findings, format_number, update_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PLACE = Place("bias", "error", "clip", "permutations", "10", decimals=1)
@@ -14,13 +15,14 @@ ROW = {"measurement": "bias", "quantity": "error", "model": "clip", "factor": "p
 NUMBER = {"value": 2.4444, "ci_low": -0.04, "ci_high": 1234.5, "n": 3, "dataset": ""}
 
 
-def test_the_page_states_every_committed_number():
-    committed = json.loads((DOCS / "explanation" / "measures.json").read_text(encoding="utf-8"))
-    stated = MARK.findall((DOCS / "explanation" / "measures.md").read_text(encoding="utf-8"))
-    assert {name: finding["text"] for name, finding in committed.items()} == dict(stated)
-    assert committed.keys() == FINDINGS.keys()
-    for name, finding in committed.items():
-        assert finding["text"] == format_number(finding, FINDINGS[name].decimals)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_states_every_committed_number(name):
+    committed = json.loads((DOCS / "explanation" / f"{name}.json").read_text(encoding="utf-8"))
+    stated = MARK.findall((DOCS / "explanation" / f"{name}.md").read_text(encoding="utf-8"))
+    assert {finding: entry["text"] for finding, entry in committed.items()} == dict(stated)
+    assert committed.keys() == PAGES[name].keys()
+    for finding, entry in committed.items():
+        assert entry["text"] == format_number(entry, PAGES[name][finding].decimals)
 
 
 def test_numbers_are_found_by_their_place():

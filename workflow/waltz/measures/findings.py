@@ -1,14 +1,13 @@
-"""Findings about the measures: the numbers that docs/explanation/measures.md states, from the files of a study.
+"""Findings about the measures: the numbers that two pages of docs/explanation state, from the files of a study.
 
 Run `python -m waltz.measures.findings results/measures/measures docs` after a new run: it writes
-`explanation/measures.json`, the numbers of the page, and its figure.
+`explanation/measures.json` and `calibration.json`, the numbers of the pages, and a figure.
 """
 
 import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,103 +15,17 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.schema import MEASURES
+from waltz.measures import calibration_findings, t_shap_findings
+from waltz.measures.finding import Place
 
 Row = Mapping[str, Any]
 MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
 """A number of the page, between its name and the end."""
+PAGES = {"measures": t_shap_findings.FINDINGS, "calibration": calibration_findings.FINDINGS}
+"""Numbers of each page by name."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Place of a number among the measurements.
-
-    Attributes:
-        measurement: Name of its file, without the ending.
-        quantity: As in the layout `MEASURES`, like the fields after it but the last.
-        decimals: Decimals in the text.
-    """
-
-    measurement: str
-    quantity: str
-    model: str = ""
-    factor: str = ""
-    level: str = ""
-    dataset: str = ""
-    decimals: int = 1
-
-
-CLIP, MATCHER, LLAVA = "scenes-clip", "scenes-matcher", "scenes-llava"
-ESTIMATOR = "estimator, 10 permutations"
-FINDINGS: dict[str, Place] = {
-    **{
-        f"bias_{quantity}_{level}": Place("bias", quantity, CLIP, "permutations", level)
-        for level in ("2", "10", "100")
-        for quantity in ("bias_towards_players", "bias_corrected", "error", "error_corrected", "covered")
-    },
-    "bias_evaluations": Place("bias", "evaluations_for_1_point", CLIP, decimals=0),
-    **{
-        f"estimator_{quantity}_{level}": Place("bias", quantity, CLIP, ESTIMATOR, level)
-        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
-        for quantity in ("bias_towards_players", "error")
-    },
-    **{
-        f"ruler_{model}_{level}": Place("ground_truth", "absolute_error", model, "estimator", level)
-        for model in ("ruler-0", "ruler-50", "ruler-100")
-        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
-    },
-    **{
-        f"ordered_{level}": Place("ground_truth", "ordered", "", "estimator", level, decimals=0)
-        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
-    },
-    **{
-        f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches")
-        for name in ("additive", "cancelling", "saturated text", "parity of text", "conjunction", "disjunction")
-    },
-    **{
-        f"control_{model}_{level}": Place("controls", "t_shap", model, "control", level)
-        for model in (CLIP, MATCHER)
-        for level in ("none", "other image", "random weights", "share of players")
-    },
-    **{
-        f"control_difference_{model}": Place("controls", "t_shap_difference", model, "control", "other image")
-        for model in (CLIP, MATCHER)
-    },
-    **{
-        f"floor_{kind}_{level}": Place("controls", "cc_shap", LLAVA, f"control, {kind}", level, decimals=2)
-        for kind in ("post-hoc", "cot")
-        for level in ("none", "other explanation", "shuffled players")
-    },
-    **{
-        f"choice_{model}_{level}": Place("multiverse", "t_shap_difference", model, factor, level)
-        for model in (CLIP, MATCHER)
-        for factor, level in (
-            ("masked patch", "black"),
-            ("masked token", "id 0"),
-            ("grid", "2 x 2"),
-            ("grid", "6 x 6"),
-            ("players", "special tokens"),
-            ("players", "words"),
-            ("profile", "published"),
-            ("estimator", "SVARM"),
-        )
-    },
-    **{
-        f"order_{model or 'models'}_{factor}": Place("multiverse", "kendall_tau", model, factor, "all", decimals=2)
-        for model in ("", CLIP, MATCHER)
-        for factor in ("one at a time", "cross")
-    },
-    **{
-        f"fault_{quantity}_{level}": Place(
-            "released_faults", quantity, LLAVA, "fault", level, decimals=2 if quantity.startswith("cc_shap") else 1
-        )
-        for level in ("first step only", "suffix by count", "end token explained", "special tokens play")
-        for quantity in ("cc_shap_absolute_difference", "t_shap_answer_difference", "t_shap_answer_absolute_difference")
-    },
-}
-"""Numbers of the page by name."""
-
-
-def collect_findings(rows: Iterable[Row], places: Mapping[str, Place] = FINDINGS) -> dict[str, dict[str, Any]]:
+def collect_findings(rows: Iterable[Row], places: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
     """Return the number at each place, with its interval and as text.
 
     Raises:
@@ -171,18 +84,19 @@ def draw_bias(rows: Iterable[Row], file: Path) -> None:
 
 
 def main(results: Path, docs: Path) -> None:
-    """Write the findings of a study, and the page and figure that show them.
+    """Write the findings of a study, and the pages and the figure that show them.
 
     Args:
         results: Folder of the measurements.
         docs: Folder of the documentation.
     """
     rows = read_measurements(results)
-    findings = collect_findings(rows)
-    write_text(docs / "explanation" / "measures.json", json.dumps(findings, indent=1) + "\n")
-    page = docs / "explanation" / "measures.md"
-    texts = {name: finding["text"] for name, finding in findings.items()}
-    write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
+    for name, places in PAGES.items():
+        findings = collect_findings(rows, places)
+        write_text(docs / "explanation" / f"{name}.json", json.dumps(findings, indent=1) + "\n")
+        page = docs / "explanation" / f"{name}.md"
+        texts = {finding: entry["text"] for finding, entry in findings.items()}
+        write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
     draw_bias(rows, docs / "images" / "measures-bias.png")
 
 

@@ -1,0 +1,72 @@
+"""Findings about T-SHAP and CC-SHAP: the numbers of docs/explanation/measures.md."""
+
+from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
+
+ESTIMATOR = "estimator, 10 permutations"
+FINDINGS: dict[str, Place] = {
+    **{
+        f"bias_{quantity}_{level}": Place("bias", quantity, CLIP, "permutations", level)
+        for level in ("2", "10", "100")
+        for quantity in ("bias_towards_players", "bias_corrected", "error", "error_corrected", "covered")
+    },
+    "bias_evaluations": Place("bias", "evaluations_for_1_point", CLIP, decimals=0),
+    **{
+        f"estimator_{quantity}_{level}": Place("bias", quantity, CLIP, ESTIMATOR, level)
+        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+        for quantity in ("bias_towards_players", "error")
+    },
+    **{
+        f"ruler_{model}_{level}": Place("ground_truth", "absolute_error", model, "estimator", level)
+        for model in ("ruler-0", "ruler-50", "ruler-100")
+        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+    },
+    **{
+        f"ordered_{level}": Place("ground_truth", "ordered", "", "estimator", level, decimals=0)
+        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+    },
+    **{
+        f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches")
+        for name in ("additive", "cancelling", "saturated text", "parity of text", "conjunction", "disjunction")
+    },
+    **{
+        f"control_{model}_{level}": Place("controls", "t_shap", model, "control", level)
+        for model in (CLIP, MATCHER)
+        for level in ("none", "other image", "random weights", "share of players")
+    },
+    **{
+        f"control_difference_{model}": Place("controls", "t_shap_difference", model, "control", "other image")
+        for model in (CLIP, MATCHER)
+    },
+    **{
+        f"floor_{kind}_{level}": Place("controls", "cc_shap", LLAVA, f"control, {kind}", level, decimals=2)
+        for kind in ("post-hoc", "cot")
+        for level in ("none", "other explanation", "shuffled players")
+    },
+    **{
+        f"choice_{model}_{level}": Place("multiverse", "t_shap_difference", model, factor, level)
+        for model in (CLIP, MATCHER)
+        for factor, level in (
+            ("masked patch", "black"),
+            ("masked token", "id 0"),
+            ("grid", "2 x 2"),
+            ("grid", "6 x 6"),
+            ("players", "special tokens"),
+            ("players", "words"),
+            ("profile", "published"),
+            ("estimator", "SVARM"),
+        )
+    },
+    **{
+        f"order_{model or 'models'}_{factor}": Place("multiverse", "kendall_tau", model, factor, "all", decimals=2)
+        for model in ("", CLIP, MATCHER)
+        for factor in ("one at a time", "cross")
+    },
+    **{
+        f"fault_{quantity}_{level}": Place(
+            "released_faults", quantity, LLAVA, "fault", level, decimals=2 if quantity.startswith("cc_shap") else 1
+        )
+        for level in ("first step only", "suffix by count", "end token explained", "special tokens play")
+        for quantity in ("cc_shap_absolute_difference", "t_shap_answer_difference", "t_shap_answer_absolute_difference")
+    },
+}
+"""Numbers of the page by name."""
