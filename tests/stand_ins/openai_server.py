@@ -1,12 +1,13 @@
 """A server on the loopback with the completions API of OpenAI, which computes with a network that is loaded here.
 
 Dialects: `vllm` (token ids, echo, `/tokenize`), `llama.cpp` (its own `/completion`, which returns the log-probability
-of the token that a bias makes it take), `text` (texts and echo, no token ids, as llama-cpp-python), `likeliest` (no
-echo) and `bare` (no log-probabilities).
+of the token that a bias makes it take, except of an end or the beginning of a character), `text` (texts and echo, no
+token ids, as llama-cpp-python), `likeliest` (no echo) and `bare` (no log-probabilities).
 """
 
 import json
 import threading
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,10 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import torch
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from waltz.models.decoders.language_model import LanguageModel
 
 MODEL = "tiny"
+BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}
 
 
 class UnknownError(Exception):
@@ -32,6 +35,7 @@ class StandIn:
         decoder: The loaded model.
         failures: Requests that are still answered with status 503.
         key: API key that is needed.
+        replies: Replies by path, in the place of its own.
         requests: Paths and bodies so far.
     """
 
@@ -40,10 +44,13 @@ class StandIn:
     failures: int = 0
     key: str = ""
     url: str = ""
+    replies: dict[str, Any] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     lock: Any = field(default_factory=threading.Lock)
 
     def reply(self, path: str, body: dict[str, Any]) -> Any:
+        if path in self.replies:
+            return self.replies[path]
         if path == "/v1/models":
             entry = {"id": MODEL, "owned_by": self.dialect, "root": "/weights/tiny"}
             return {"data": [entry | ({"max_model_len": 512} if self.dialect == "vllm" else {})]}
@@ -106,11 +113,26 @@ class StandIn:
         tokens, has_end = self.choose(ids, body["n_predict"], bias)
         reply: dict[str, Any] = {"tokens": tokens, "stop_type": "eos" if has_end else "limit"}
         if body.get("n_probs"):
-            table = self.compute_log_probabilities(ids)
-            reply["completion_probabilities"] = [
-                {"id": token, "logprob": float(table[-1, token])} for token in tokens[:1]
+            table = self.compute_log_probabilities(ids)[-1]
+            best = table.topk(min(body["n_probs"], len(table)))
+            likeliest = [
+                {"id": token, "logprob": value}
+                for token, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ]
+            taken = [
+                {"id": token, "logprob": float(table[token]), "top_logprobs": likeliest}
+                for token in tokens[:1]
+                if not begins_character(self.decoder.tokenizer.convert_ids_to_tokens(token))
+            ]
+            reply |= {"completion_probabilities": taken} if taken else {}
         return reply
+
+
+def begins_character(piece: str) -> bool:
+    """Return whether the text of a piece is the beginning of a character of several bytes."""
+    reader = getincrementaldecoder("utf-8")("ignore")
+    reader.decode(bytes(BYTES[letter] for letter in piece if letter in BYTES))
+    return bool(reader.getstate()[0])
 
 
 @contextmanager

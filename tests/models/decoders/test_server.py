@@ -1,20 +1,23 @@
 """Decoders behind a server give the numbers of the same network loaded here."""
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
 
-import waltz
 from stand_ins.models import tiny_gguf
 from stand_ins.openai_server import MODEL, serve
+from waltz import Explainer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.decoder_outputs import choose_label
 from waltz.evaluation.prompting.questions import Question
 from waltz.model_registry import ModelSpec, compute_fingerprint, estimate_gpu_memory, list_weight_files, resolve_model
-from waltz.models.decoders import load_decoder, server
+from waltz.models.decoders import load_decoder, served_model, server
 from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players
 from waltz.models.decoders.continuations import FIRST_STEP, generate_texts, score_targets, score_targets_in_batches
 from waltz.models.decoders.decoder import Turn
@@ -26,6 +29,8 @@ CPU = Device("cpu", 1, "test")
 SCORING = ["vllm", "llama.cpp"]
 """Dialects with the log-probabilities of any tokens."""
 TEXTS = ["the answer is", "an answer is the A", "what?"]
+SPOILT = [None, "x", -1, 10**9, [], {}, [None]]
+"""Values in the places of a reply's own."""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +67,91 @@ def test_log_probabilities_are_those_of_the_network(local, file, dialect):
                 assert row == pytest.approx(expected_row, abs=1e-5)
         table = score_targets_in_batches(served, prompts, targets[0], "log-odds")
         assert table == pytest.approx(score_targets_in_batches(local, prompts, targets[0], "log-odds"), abs=1e-5)
+
+
+def test_tokens_that_llama_cpp_leaves_out_have_log_probabilities(local, file):
+    prompt = local.build_prompt(TEXTS[0])
+    left_out = [*local.build_prompt("\u00e9\u4e2d\U0001f600").ids, *local.ends]
+    with serve(local, "llama.cpp") as stand_in:
+        (scores,) = score_targets(connect(stand_in, file), [prompt], [None], [left_out], "log-probability")
+        taken = [body["logit_bias"][0][0] for path, body in stand_in.requests if body.get("n_probs", 0) > 1]
+    (expected,) = score_targets(local, [prompt], [None], [left_out], "log-probability")
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert len(taken) == 4  # the first bytes of three characters, and the end
+
+
+def test_a_token_without_any_log_probability_is_named(local, file):
+    prompt, (first, _) = local.build_prompt(TEXTS[0]), local.build_prompt("\u00e9").ids
+    with serve(local, "llama.cpp") as stand_in:
+        served = connect(stand_in, file)
+        letter = {"id": local.build_prompt("a").ids[0], "logprob": -1.0}
+        for replies in ({}, {"completion_probabilities": []}, {"completion_probabilities": [letter]}):
+            stand_in.replies["/completion"] = replies
+            fault = "took token" if replies.get("completion_probabilities") else "returns no log-probability of"
+            with pytest.raises(UserError, match=rf"served\.server: .*{fault}.* {first}"):
+                score_targets(served, [prompt], [None], [[first]], "probability")
+
+
+def spoil(reply: Any) -> Iterator[Any]:
+    """Yield a reply with one of its values exchanged or left out."""
+    yield from SPOILT
+    if isinstance(reply, dict):
+        for name, value in reply.items():
+            yield {other: kept for other, kept in reply.items() if other != name}
+            yield from (reply | {name: spoilt} for spoilt in spoil(value))
+    elif isinstance(reply, list) and reply:
+        yield from ([spoilt, *reply[1:]] for spoilt in spoil(reply[0]))
+
+
+@pytest.mark.parametrize("dialect", [*SCORING, "text", "likeliest"])
+def test_a_reply_without_its_fields_is_one_line(local, file, dialect):
+    prompt, faults = local.build_prompt(TEXTS[0]).ids, []
+    with serve(local, dialect) as stand_in:
+        served = connect(stand_in, file).server
+        likeliest = stand_in.compute_log_probabilities(list(prompt))[-1].topk(server.TOP_TOKENS).indices.tolist()
+        target = next(token for token in likeliest if tiny_gguf.VOCABULARY[token].isascii())
+        for call in (
+            lambda: list(served.score([(prompt, [target])], "probability")),
+            lambda: served.generate([prompt], 2, {}, [0], 0, keep_end=True),
+        ):
+            stand_in.requests.clear()
+            call()
+            path, body = stand_in.requests[0]
+            for reply in spoil(stand_in.reply(path, body)):
+                stand_in.replies[path] = reply
+                with suppress(UserError):
+                    call()
+                    continue
+                faults.append(reply)
+            for reply in ("x", {}, {"choices": [{}]}):
+                stand_in.replies[path] = reply
+                with pytest.raises(
+                    UserError, match=r"models\.served\.server: .*(the reply of http://|returns no log-pro)"
+                ):
+                    call()
+            stand_in.replies.clear()
+    assert len(faults) > 20
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path"),
+    [("vllm", "/v1/models"), ("vllm", "/version"), ("vllm", "/tokenize"), ("llama.cpp", "/props")],
+)
+def test_what_a_server_says_of_itself_may_be_anything(local, file, dialect, path, monkeypatch):
+    monkeypatch.setattr(served_model, "load_tokenizer", lambda spec: local.tokenizer)
+    monkeypatch.setattr(served_model, "_find_scoring", lambda server, is_llama_cpp: server)
+    with serve(local, dialect) as stand_in:
+        opened = server.open_server(stand_in.url, MODEL, "models.served.server")
+        monkeypatch.setattr(served_model, "open_server", lambda *_: opened)
+        for reply in spoil(stand_in.reply(path, {"prompt": served_model.PROBE})):
+            stand_in.replies[path] = reply
+            with suppress(UserError):
+                connect(stand_in, file)
+        stand_in.replies["/v1/models"] = {"data": [{"name": MODEL}]}
+        with pytest.raises(
+            UserError, match=rf"the reply of {stand_in.url}/models has no usable data\.0\.id \(Field requ"
+        ):
+            connect(stand_in, file)
 
 
 @pytest.mark.parametrize("dialect", [*SCORING, "text", "likeliest"])
@@ -119,10 +209,10 @@ def test_coalitions_have_the_values_of_the_network(local, file, dialect):
 
 
 def test_an_explainer_takes_a_url(local, file):
-    options = {"question": "the answer is", "labels": ["A", "B"], "max_new_tokens": 3, "budget": 100}
-    own = waltz.Explainer(str(file), progress=False).explain(**options)
+    options = {"question": "the answer is", "labels": ["A", "B"], "max_new_tokens": 2, "budget": 80}
+    own = Explainer(str(file), progress=False).explain(**options)
     with serve(local) as stand_in:
-        explained = waltz.Explainer(stand_in.url, file, progress=False).explain(**options)
+        explained = Explainer(stand_in.url, file, progress=False).explain(**options)
     assert explained.text == pytest.approx(own.text, abs=1e-6)
     assert explained.cc_shap == pytest.approx(own.cc_shap, abs=1e-4)
 

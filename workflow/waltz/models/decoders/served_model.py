@@ -7,17 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TypeVar
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import LanguageModel, add_chat_template
 from waltz.models.decoders.network import Network
 from waltz.models.decoders.server import ECHO, FORCED, TOP, RefusedError, Server, open_server
+from waltz.models.decoders.server_replies import (
+    Completion,
+    ModelEntry,
+    ModelList,
+    Properties,
+    Text,
+    TokenizedText,
+    Version,
+)
 from waltz.models.pretrained import load_generation_config, load_tokenizer
 
 PROBE = "The dog's 2 legs (A), or \u00e9 B:"
 """Text whose token ids are compared with the server's."""
+Output = TypeVar("Output")
 log = logging.getLogger(__name__)
 
 
@@ -52,16 +62,17 @@ def load(spec: ModelSpec) -> ServedModel:
     entry = _find_model(server)
     tokenizer = load_tokenizer(spec)
     add_chat_template(tokenizer, bool(tokenizer.chat_template), spec)
-    properties = _try(partial(server.get, "/props")) or {}
-    version = properties.get("build_info") or (_try(partial(server.get, "/version")) or {}).get("version", "")
-    details = {name: entry[name] for name in ("root", "meta") if entry.get(name)}
-    facts = " ".join(filter(None, [entry.get("owned_by", "server"), version, json.dumps(details, sort_keys=True)]))
-    window = entry.get("max_model_len") or properties.get("default_generation_settings", {}).get("n_ctx")
+    properties = _try(partial(server.get, "/props", Properties)) or Properties()
+    version = properties.build_info or (_try(partial(server.get, "/version", Version)) or Version()).version
+    details = {name: value for name, value in (("root", entry.root), ("meta", entry.meta)) if value}
+    facts = " ".join(filter(None, [entry.owned_by or "server", version, json.dumps(details, sort_keys=True)]))
+    settings = properties.default_generation_settings
+    window = entry.max_model_len or (settings and settings.n_ctx)
     ends = frozenset() if tokenizer.eos_token_id is None else frozenset([tokenizer.eos_token_id])
     limit = int(window or tokenizer.model_max_length)
     server = replace(server, facts=facts, tokenizer=tokenizer, window=limit, ends=ends)
     _compare_tokenizers(server)
-    server = _find_scoring(server, is_llama_cpp="default_generation_settings" in properties)
+    server = _find_scoring(server, is_llama_cpp=settings is not None)
     log.info("models.%s: %s; %s", spec.name, facts, server.describe_scoring())
     return ServedModel(
         replace(spec, revision=f"{spec.revision} ({facts})"),
@@ -86,19 +97,14 @@ def find_served_model(url: str) -> str:
     return next(iter(names))
 
 
-def _list_models(server: Server) -> dict[str, dict[str, Any]]:
-    reply = server.get("models")
-    if not isinstance(reply, dict) or not isinstance(reply.get("data"), list):
-        raise UserError(
-            f"{server.where}: {server.client.base_url}models lists no models; correct the url (it ends in /v1)"
-        )
-    return {str(entry["id"]): entry for entry in reply["data"]}
+def _list_models(server: Server) -> dict[str, ModelEntry]:
+    return {entry.id: entry for entry in server.get("models", ModelList).data}
 
 
-def _find_model(server: Server) -> dict[str, Any]:
+def _find_model(server: Server) -> ModelEntry:
     models = _list_models(server)
     for name, entry in models.items():
-        if server.model in (name, *entry.get("aliases", [])):
+        if server.model in (name, *entry.aliases):
             return entry
     raise UserError(
         f"{server.where}: no such model at the server (got {server.model}, expected {' or '.join(models) or 'any'});"
@@ -106,8 +112,8 @@ def _find_model(server: Server) -> dict[str, Any]:
     )
 
 
-def _try(request: Callable[[], Any]) -> Any:
-    """Return the reply to a request that the server may not know; None where it does not."""
+def _try(request: Callable[[], Output]) -> Output | None:
+    """Return the reply to a request that the server may not know, or answer otherwise; None then."""
     try:
         return request()
     except RefusedError:
@@ -117,8 +123,8 @@ def _try(request: Callable[[], Any]) -> Any:
 def _compare_tokenizers(server: Server) -> None:
     """Refuse a tokenizer whose ids of a text are not the server's, where it tells its own."""
     body = {"content": PROBE, "prompt": PROBE, "input": PROBE, "add_special": True, "parse_special": True}
-    replies = [_try(partial(server.post, path, body)) for path in ("/tokenize", "/extras/tokenize")]
-    theirs = next((reply.get("tokens") for reply in replies if isinstance(reply, dict)), None)
+    replies = [_try(partial(server.post, path, body, TokenizedText)) for path in ("/tokenize", "/extras/tokenize")]
+    theirs = next((reply.tokens for reply in replies if reply and reply.tokens is not None), None)
     ours, start = server.tokenizer(PROBE)["input_ids"], [server.tokenizer.bos_token_id]
     if theirs is not None and theirs != ours and [*start, *theirs] != ours and theirs != [*start, *ours]:
         raise UserError(
@@ -140,10 +146,12 @@ def _find_scoring(server: Server, is_llama_cpp: bool) -> Server:
             else:
                 (values,) = candidate.score([(ids[:-1], ids[-1:])], "log-probability")
                 usable = math.isfinite(values[0])
-        except (UserError, KeyError, IndexError, TypeError) as error:
+        except UserError as error:
             log.info("%s: %s is not served: %s", server.where, candidate.scoring, get_first_line(error))
             continue
         if usable:
             return candidate
-    takes_ids = _try(partial(server.post, "completions", {"prompt": ids, "max_tokens": 1})) is not None
+    takes_ids = (
+        _try(partial(server.post, "completions", {"prompt": ids, "max_tokens": 1}, Completion[Text])) is not None
+    )
     return replace(server, takes_ids=takes_ids)

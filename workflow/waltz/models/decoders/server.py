@@ -14,8 +14,20 @@ from typing import Any, TypeVar
 
 import httpx
 import numpy as np
+from pydantic import ValidationError
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.models.decoders.server_replies import (
+    Completion,
+    LikeliestTokens,
+    NativeCompletion,
+    PromptTokens,
+    Reply,
+    Scored,
+    TakenToken,
+    TakenTokens,
+    Text,
+)
 
 API_KEY = "WALTZ_API_KEY"
 """Environment variable with the key of a server that needs one."""
@@ -30,6 +42,8 @@ TOP_TOKENS = 20
 """Tokens whose log-probability is requested where the server has none of given tokens."""
 FORCING_BIAS = 1000.0
 """Bias of the logit of a token that llama.cpp is to take; its log-probability is that without the bias."""
+WHOLE_VOCABULARY = 1 << 24
+"""More tokens than a model has."""
 LOWEST = math.log(np.finfo(np.float32).smallest_subnormal)
 """Log-probability in the place of one whose probability is 0 in single precision."""
 ECHO, FORCED, TOP = "echo", "forced", "top"
@@ -43,6 +57,7 @@ OUTCOMES: Mapping[str, Callable[[float], float]] = {
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
+AnyReply = TypeVar("AnyReply", bound=Reply)
 Continuation = tuple[Sequence[int], Sequence[int]]
 """Ids of a prompt, and those that follow and are scored."""
 
@@ -114,29 +129,63 @@ class Server:
     def _score_prompt(self, ids: list[int]) -> list[float]:
         """Return the log-probability of each token of a prompt; the first has none."""
         options = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-        choice = self.post("completions", {"prompt": self._encode(ids), **options})["choices"][0]
-        values = (choice.get("logprobs") or {}).get("token_logprobs") or []
+        completion = self.post(
+            "completions", {"prompt": self._encode(ids), **options}, Completion[Scored[PromptTokens]]
+        )
+        values = completion.choices[0].logprobs.token_logprobs
         if not len(ids) <= len(values) <= len(ids) + 1:
             raise UserError(
                 f"{self.where}: {len(values)} log-probabilities were returned for {len(ids)} tokens; check that the"
                 " server has the same tokenizer"
             )
+        if None in values[1 : len(ids)]:
+            raise UserError(
+                f"{self.where}: token {values.index(None, 1)} of {len(ids)} has no log-probability; let another server"
+                " serve the model"
+            )
         return [math.nan if value is None else max(value, LOWEST) for value in values[: len(ids)]]
 
     def _score_forced(self, ids: list[int], target: int) -> float:
-        """Return the log-probability of a token that llama.cpp is made to take."""
-        options = {"n_predict": 1, "n_probs": 1, "temperature": 0, "logit_bias": [[target, FORCING_BIAS]]}
-        token = self.post("/completion", {"prompt": ids, **options})["completion_probabilities"][0]
-        if token["id"] != target:
-            raise UserError(f"{self.where}: the server took token {token['id']}, expected {target}; report this")
-        return max(float(token["logprob"]), LOWEST)
+        """Return the log-probability of a token that llama.cpp is made to take.
+
+        It returns none of a token that is the beginning of a character, and some versions none of the end. These are
+        found among those of the whole vocabulary in the place of a letter that it takes.
+
+        Raises:
+            UserError: It returns none there either.
+        """
+        taken = self._force(ids, target, 1)
+        if taken is None:
+            letter = self.tokenizer("a", add_special_tokens=False)["input_ids"][-1]
+            others = self._force(ids, letter, WHOLE_VOCABULARY)
+            value = (
+                next((token.logprob for token in others.top_logprobs if token.id == target), None) if others else None
+            )
+        else:
+            value = taken.logprob
+        if value is None:
+            raise UserError(
+                f"{self.where}: {self.client.base_url} returns no log-probability of token {target}"
+                f" ({self.tokenizer.decode([target])!r}), which ends a text or is a part of a character; let vLLM serve"
+                " the model"
+            )
+        return max(value, LOWEST)
+
+    def _force(self, ids: list[int], target: int, most: int) -> TakenToken | None:
+        """Return the token that llama.cpp is made to take, with the likeliest ones; None where it leaves it out."""
+        options = {"n_predict": 1, "n_probs": most, "temperature": 0, "logit_bias": [[target, FORCING_BIAS]]}
+        taken = self.post("/completion", {"prompt": ids, **options}, TakenTokens).completion_probabilities
+        if taken and taken[0].id != target:
+            raise UserError(f"{self.where}: the server took token {taken[0].id}, expected {target}; report this")
+        return taken[0] if taken else None
 
     def find_likeliest(self, ids: list[int]) -> dict[str, float]:
         """Return the log-probabilities of the likeliest tokens after a prompt, by their texts."""
         options = {"logprobs": TOP_TOKENS, "max_tokens": 1, "temperature": 0}
-        choice = self.post("completions", {"prompt": self._encode(ids), **options})["choices"][0]
-        likeliest: dict[str, float] = choice["logprobs"]["top_logprobs"][0]
-        return likeliest
+        completion = self.post(
+            "completions", {"prompt": self._encode(ids), **options}, Completion[Scored[LikeliestTokens]]
+        )
+        return completion.choices[0].logprobs.top_logprobs[0]
 
     def _score_likeliest(self, ids: list[int], target: int) -> float:
         """Return the log-probability of a token if it is one of the likeliest."""
@@ -146,7 +195,7 @@ class Server:
                 f"{self.where}: {text!r} is not among the {len(likeliest)} likeliest tokens, of which alone this server"
                 " returns log-probabilities; let vLLM or llama.cpp serve the model"
             )
-        return float(likeliest[text])
+        return max(likeliest[text], LOWEST)
 
     def generate(
         self,
@@ -200,15 +249,22 @@ class Server:
         if self.scoring == FORCED:
             bias = [[end, False] for end in self.ends] if without_end else []
             neutral = {"min_p": 0.0, "top_k": 0, **options, "return_tokens": True, "logit_bias": bias}
-            reply = self.post("/completion", {"prompt": ids, "n_predict": most, **neutral})
-            tokens, has_end = reply["tokens"], reply.get("stop_type") == "eos"
+            reply = self.post("/completion", {"prompt": ids, "n_predict": most, **neutral}, NativeCompletion)
+            tokens, has_end = reply.tokens, reply.stop_type == "eos"
         else:
             without = {"logit_bias": {str(end): -100 for end in self.ends}} if without_end else {}
             body = {"prompt": self._encode(ids), "max_tokens": most, "return_token_ids": True, **without, **options}
-            choice = self.post("completions", body)["choices"][0]
-            tokens, has_end = choice.get("token_ids"), choice.get("finish_reason") == "stop"
-            if tokens is None:
-                tokens = self.tokenizer(choice["text"], add_special_tokens=False)["input_ids"][:most]
+            choice = self.post("completions", body, Completion[Text]).choices[0]
+            has_end = choice.finish_reason == "stop"
+            if choice.token_ids is None:
+                tokens = self.tokenizer(choice.text, add_special_tokens=False)["input_ids"][:most]
+            else:
+                tokens = choice.token_ids
+        if unknown := [token for token in tokens if token >= len(self.tokenizer)]:
+            raise UserError(
+                f"{self.where}: token {unknown[0]} was generated, and the tokenizer has {len(self.tokenizer)} tokens;"
+                " name the model's own tokenizer"
+            )
         return [token for token in tokens if token not in self.ends], has_end
 
     def _encode(self, ids: list[int]) -> list[int] | str:
@@ -231,38 +287,36 @@ class Server:
             )
         return text
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    def post(self, path: str, body: Mapping[str, Any], kind: type[AnyReply]) -> AnyReply:
         """Return the reply to a request, sent again with longer and longer delays while the server is busy.
 
         Args:
             path: Path below the url; that of the server where it begins with `/`.
+            kind: Fields that the reply must have.
         Raises:
-            UserError: The server is not reached, or refuses the request.
+            UserError: The server is not reached, refuses the request, or its reply lacks a field.
         """
-        return self._request("POST", path, {"model": self.model, **body})
+        return self._request("POST", path, {"model": self.model, **body}, kind)
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, kind: type[AnyReply]) -> AnyReply:
         """Return the reply to a request without a body; see `post`."""
-        return self._request("GET", path, None)
+        return self._request("GET", path, None, kind)
 
-    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None, kind: type[AnyReply]) -> AnyReply:
         url, root = str(self.client.base_url).rstrip("/"), str(self.client.base_url).rstrip("/").removesuffix("/v1")
         address, fault = f"{root}{path}" if path.startswith("/") else f"{url}/{path}", ""
         for attempt in range(ATTEMPTS):
             time.sleep(FIRST_DELAY * 2 ** (attempt - 1) if attempt else 0)
             try:
                 response = self.client.request(method, address, json=body)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 fault = get_first_line(error) or type(error).__name__
                 continue
             if response.status_code in (401, 403):
                 advice = "is wrong; correct it" if os.environ.get(API_KEY) else "is not set; set it to the server's key"
                 raise UserError(f"{self.where}: {url} needs an API key: the environment variable {API_KEY} {advice}")
             if response.is_success:
-                try:
-                    return response.json()
-                except ValueError:
-                    raise UserError(f"{self.where}: {address} returns no JSON; correct the url") from None
+                return self._read(response, kind)
             fault = f"status {response.status_code}: {' '.join(response.text.split())[:200]}"
             if response.status_code not in BUSY:
                 raise RefusedError(f"{self.where}: {address} refuses the request ({fault}); check url and server")
@@ -271,9 +325,25 @@ class Server:
             " url"
         )
 
+    def _read(self, response: httpx.Response, kind: type[AnyReply]) -> AnyReply:
+        """Return the fields of a reply."""
+        address = response.url
+        try:
+            return kind.model_validate(response.json())
+        except ValidationError as error:  # a ValueError too
+            fault = error.errors(include_url=False)[0]
+            field = ".".join(map(str, fault["loc"])) or "object"
+            got = "" if fault["type"] == "missing" else f", got {str(fault['input'])[:40]!r}"
+            raise RefusedError(
+                f"{self.where}: the reply of {address} has no usable {field} ({fault['msg']}{got}); check that the url"
+                " is that of an API like OpenAI's (it ends in /v1)"
+            ) from None
+        except (ValueError, RecursionError):
+            raise UserError(f"{self.where}: {address} returns no JSON; correct the url") from None
+
 
 class RefusedError(UserError):
-    """A request that the server does not know or take."""
+    """A request that the server does not know or take, or whose reply lacks a field."""
 
 
 def _map_at_once(function: Callable[[Input], Output], values: Sequence[Input]) -> Iterator[Output]:

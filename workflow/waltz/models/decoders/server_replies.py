@@ -1,0 +1,116 @@
+"""Replies of servers with the completions API of OpenAI, and of llama.cpp's own: the fields that are read."""
+
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+LogProbability = Annotated[float, Field(le=0.01)]
+"""At most 0, apart from rounding; no NaN."""
+Item = TypeVar("Item")
+
+
+class Reply(BaseModel):
+    """Fields of a reply; others are ignored."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ModelEntry(Reply):
+    """A model in a list of models."""
+
+    id: str
+    aliases: list[str] = []
+    owned_by: str | None = None
+    root: str | None = None
+    meta: dict[str, Any] | None = None
+    max_model_len: Annotated[int, Field(ge=0)] | None = None
+
+
+class ModelList(Reply):
+    """Models of a server."""
+
+    data: list[ModelEntry]
+
+
+class GenerationSettings(Reply):
+    """Settings of llama.cpp; `n_ctx` counts the positions of its window."""
+
+    n_ctx: Annotated[int, Field(ge=0)] | None = None
+
+
+class Properties(Reply):
+    """What llama.cpp says of itself."""
+
+    build_info: str = ""
+    default_generation_settings: GenerationSettings | None = None
+
+
+class Version(Reply):
+    """What vLLM says of itself."""
+
+    version: str = ""
+
+
+class TokenizedText(Reply):
+    """Token ids of a text."""
+
+    tokens: list[TokenId] | None = None
+
+
+class Completion(Reply, Generic[Item]):
+    """A completion of a prompt."""
+
+    choices: Annotated[list[Item], Field(min_length=1)]
+
+
+class Text(Reply):
+    """A completion's text, and its token ids where the server returns them."""
+
+    text: str
+    token_ids: list[TokenId] | None = None
+    finish_reason: str | None = None
+
+
+class PromptTokens(Reply):
+    """Log-probabilities of the tokens of a prompt, of which the first may have none, and of those that follow."""
+
+    token_logprobs: list[LogProbability | None]
+
+
+class LikeliestTokens(Reply):
+    """Log-probabilities of the likeliest tokens of each step, by their texts."""
+
+    top_logprobs: Annotated[list[dict[str, LogProbability]], Field(min_length=1)]
+
+
+class Scored(Reply, Generic[Item]):
+    """A completion with log-probabilities."""
+
+    logprobs: Item
+
+
+class ScoredToken(Reply):
+    """A token with its log-probability, before any bias."""
+
+    id: TokenId
+    logprob: LogProbability
+
+
+class TakenToken(ScoredToken):
+    """A token that llama.cpp takes, and the likeliest tokens in its place."""
+
+    top_logprobs: list[ScoredToken] = []
+
+
+class TakenTokens(Reply):
+    """Tokens that llama.cpp takes; without one that is the beginning of a character."""
+
+    completion_probabilities: list[TakenToken] | None = None
+
+
+class NativeCompletion(Reply):
+    """A completion of llama.cpp."""
+
+    tokens: list[TokenId]
+    stop_type: str | None = None
