@@ -218,7 +218,7 @@ def test_rulers_find_their_share_and_clip_has_no_threshold(results):
     shares = pq.read_table(results / "attribution/shares.parquet").to_pylist()
     ruled = [row["value"] for row in shares if row["model"] == "ruler-25"]
     assert len(ruled) == 2 * (2 + 2 + 1)  # both profiles: two roles on pairs, one on CV-Probes
-    assert ruled == pytest.approx([25.0] * len(ruled))
+    assert ruled == pytest.approx([25.0] * len(ruled), abs=1e-3)  # regressions are not additive to the last digit
     metrics = pq.read_table(results / "evaluation/metrics.parquet").to_pylist()
     of_clip = {row["metric"]: row for row in metrics if row["model"] == "scenes-clip" and row["dataset"] == "existence"}
     assert of_clip["acc_r"]["value"] is not None
