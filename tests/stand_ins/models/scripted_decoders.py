@@ -55,6 +55,7 @@ class Scripted:
     masked_id: int = ord("_")
     ends: frozenset[int] = frozenset()
     positions_per_batch: int = 4096
+    server: None = None
 
     def render_chat(self, turns):
         text = "\n".join(f"{IMAGE if turn.image else ''}{turn.text}" for turn in turns)
