@@ -3,6 +3,7 @@
 from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
 
 ESTIMATOR = "estimator, 10 permutations"
+ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
 FINDINGS: dict[str, Place] = {
     **{
         f"bias_{quantity}_{level}": Place("bias", quantity, CLIP, "permutations", level)
@@ -12,17 +13,17 @@ FINDINGS: dict[str, Place] = {
     "bias_evaluations": Place("bias", "evaluations_for_1_point", CLIP, decimals=0),
     **{
         f"estimator_{quantity}_{level}": Place("bias", quantity, CLIP, ESTIMATOR, level)
-        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+        for level in ESTIMATORS
         for quantity in ("bias_towards_players", "error")
     },
     **{
         f"ruler_{model}_{level}": Place("ground_truth", "absolute_error", model, "estimator", level)
         for model in ("ruler-0", "ruler-50", "ruler-100")
-        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+        for level in ESTIMATORS
     },
     **{
         f"ordered_{level}": Place("ground_truth", "ordered", "", "estimator", level, decimals=0)
-        for level in ("permutation", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+        for level in ESTIMATORS
     },
     **{
         f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches")
