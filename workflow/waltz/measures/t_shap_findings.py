@@ -22,8 +22,7 @@ FINDINGS: dict[str, Place] = {
         for level in ESTIMATORS
     },
     **{
-        f"ordered_{level}": Place("ground_truth", "ordered", "", "estimator", level, decimals=0)
-        for level in ESTIMATORS
+        f"ordered_{level}": Place("ground_truth", "ordered", "", "estimator", level, decimals=0) for level in ESTIMATORS
     },
     **{
         f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches")
