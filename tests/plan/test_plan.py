@@ -157,6 +157,17 @@ def test_models_of_the_hub_are_fetched_once_and_only_those_that_jobs_load():
     assert not {"lxmert", "bakllava"} & set(skipped.loaded_models)
 
 
+def test_fetched_tokenizers_do_not_change_the_files_of_a_model(tmp_path, monkeypatch):
+    models = plan_of("thesis").models
+    monkeypatch.chdir(tmp_path)
+    before = models.list_files("lxmert-gqa")
+    assert models.borrowed_tokenizer in before
+    folder = Path(models["lxmert-gqa"].weights)
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").touch()
+    assert models.list_files("lxmert-gqa") == before
+
+
 def test_a_recorded_model_has_runs_and_files_but_no_jobs_and_no_weights(recorded):
     runs = [Run("mistral-7b-chat", "comve"), Run("mistral-7b-chat", "e-snli")]
     assert recorded.decoded == recorded.tested == recorded.explained == recorded.scored == runs
