@@ -163,7 +163,7 @@ class Models:
         for name in dict.fromkeys(names):
             spec = self.specs[name]
             own = [path for path in (spec.regions, spec.answers, spec.config) if path and self._exists(path)]
-            # Of the entry, not of the fetched files: these lie there after the first run, and inputs must stay the same.
+            # Of the entry, not of fetched files: these are there after the first run, and inputs must stay the same.
             borrows = may_borrow_tokenizer(self.resolved[name]) and not spec.recorded
             borrowed = [self.borrowed_tokenizer] if borrows else []
             files += [*self.list_weight_files(name), *self._list_detector_files(spec), *borrowed, *own]
