@@ -1,4 +1,4 @@
-"""Logger of a run on a terminal: progress with the time left, and one line for an option that Snakemake cannot read.
+"""Logger of a run on a terminal: progress with the time left, and one line for what the user can mend.
 
 Snakemake finds loggers by the prefix of their module; profiles/default names this one. Snakemake imports it before the
 Snakefile says from which checkout to import waltz, so that this module imports nothing of waltz when it is imported.
@@ -26,13 +26,15 @@ class LogHandler(RichLogHandler):  # type: ignore[misc]
     def emit(self, record: LogRecord) -> None:
         """Show a record; instead of the traceback of an option, show what is wrong with it."""
         if getattr(record, "event", None) == LogEvent.ERROR:
-            from waltz.cli.run.targets import build_target_error
+            from waltz.cli.run.targets import build_missing_file_error, build_target_error
             from waltz.core.errors import UserError
 
             try:
                 check_options()
                 if getattr(record, "exception", "") == "MissingRuleException":
                     raise build_target_error(record.getMessage().split()[5])
+                if getattr(record, "exception", "") == "MissingInputException":
+                    raise build_missing_file_error(record.getMessage())
                 for line in record.getMessage().splitlines():
                     if line.startswith(RAISED_IN_RULE):  # by a function of a rule's input or resources
                         raise UserError(line.removeprefix(RAISED_IN_RULE))

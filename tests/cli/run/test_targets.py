@@ -26,3 +26,15 @@ def _rules(monkeypatch):
 def test_a_wrong_target_is_answered_with_the_rule_that_was_meant(target, rule):
     assert targets.find_meant_rule(target) == rule
     assert (f"did you mean {rule!r}?" in str(targets.build_target_error(target))) == bool(rule)
+
+
+def test_a_missing_file_is_named_with_its_key(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    message = (
+        'MissingInputException in rule fetch in file "sources.smk", line 18:\nMissing input files for rule fetch:\n'
+        "    output: results/mine/raw/own/zoo/mine.csv\n    wildcards: source=own, part=zoo, file=mine.csv\n"
+        "    affected files:\n        mine.csv\n"
+    )
+    assert str(targets.build_missing_file_error(message)) == (
+        f"mine.csv: no such file or folder; correct the path in sources.own (zoo), which is relative to {tmp_path}"
+    )

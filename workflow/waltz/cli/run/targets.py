@@ -1,7 +1,8 @@
-"""Names that Snakemake can be asked for, so that a misspelt one is answered with the one that was meant."""
+"""Errors about targets and input files that are not there, with the name that was meant or the key to correct."""
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from waltz.core.errors import UserError, find_closest
 
@@ -33,3 +34,15 @@ def build_target_error(target: str) -> UserError:
     rule = find_meant_rule(target)
     advice = f"did you mean {rule!r}? All" if rule else "all"
     return UserError(f"{target}: no such target; {advice} are listed by: snakemake --list-target-rules")
+
+
+def build_missing_file_error(message: str) -> UserError:
+    """Return the error about input files that are not there and that no rule makes.
+
+    Args:
+        message: Snakemake's, which lists them, and the source and its part if a raw file is fetched from them.
+    """
+    files = ", ".join(line.strip() for line in message.partition("affected files:")[2].splitlines() if line.strip())
+    source = re.search(r"source=([^,\s]+), part=([^,\s]+)", message)
+    key = f"the path in sources.{source[1]} ({source[2]})" if source else "the path in the study"
+    return UserError(f"{files}: no such file or folder; correct {key}, which is relative to {Path.cwd()}")
