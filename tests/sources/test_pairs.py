@@ -105,7 +105,7 @@ def test_one_vote_is_not_enough_even_as_a_majority(read):
         ({"7": {key: value for key, value in ITEM.items() if key != "foil"}}, "id '7': field 'foil' is missing"),
         ({"7": {**ITEM, "mturk": {"caption": 3}}}, "mturk: field 'foil' is missing"),
         ({"7": {**ITEM, "classes": None}}, "field 'classes' is null"),
-        ('{"7": %s, "7": %s}' % ((json.dumps(ITEM),) * 2), "id '7': duplicate id"),
+        ('{"7": %s, "7": %s}' % ((json.dumps(ITEM),) * 2), "the root: key '7' stands twice"),
         ({"7": {**ITEM, "dataset": "imagenet"}}, "field 'dataset' is 'imagenet'"),
         ('{"7": {}, "7": {}}', "id '7': field 'dataset' is missing"),
     ],

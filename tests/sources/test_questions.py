@@ -153,7 +153,7 @@ def test_broken_questions_are_named(write_json: Any, record: Any, message: str) 
 def test_a_repeated_question_is_named(tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     path.write_text('{"20": {"question": "a", "imageId": "1"}, "20": {"question": "b", "imageId": "1"}}')
-    with pytest.raises(UserError, match="question 20: duplicate id"):
+    with pytest.raises(UserError, match="the root: key '20' stands twice"):
         list(read_gqa(path, "gqa", None))
 
 

@@ -131,12 +131,6 @@ def test_a_missing_or_mistyped_object_is_refused(tmp_path: Path, content: str, m
         list(read_object_entries(path, ""))
 
 
-def test_a_repeated_name_is_yielded_twice(tmp_path: Path) -> None:
-    path = tmp_path / "raw.json"
-    path.write_text('{"a": {"n": 1}, "a": {"n": 2}}')
-    assert list(read_object_entries(path, "")) == [("a", {"n": 1}), ("a", {"n": 2})]
-
-
 def test_a_single_value_is_read_or_missing(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
     path.write_text('{"data": {"split": "val"}, "n": 3}')
@@ -251,3 +245,40 @@ def test_half_a_surrogate_pair_in_malformed_json_is_one_line(tmp_path: Path) -> 
     path.write_text('["\\ud800", "\\uDefo"]')
     with pytest.raises(UserError, match=r"a\.json: malformed JSON at byte \d+: "):
         list(read_list_entries(path, "", str))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"rows": [{"id": 1}, {"id": 2, "text": "a", "text": "b"}]}', "rows[1]: key 'text' stands twice"),
+        ('{"rows": [{"id": 1, "deep": [{"a": {"b": 1, "\\u0062": 2}}]}]}', "rows[0].deep[0].a: key 'b' stands twice"),
+        ('{"rows": [{"id": 1}], "rows": [{"id": 2}]}', "the root: key 'rows' stands twice"),
+        ('{"rows": [{"text": "\\ud800", "id": 1, "id": 2}]}', "rows[0]: key 'id' stands twice"),
+        ('{"rows": [{"": 1, "": 2}]}', "rows[0]: key '' stands twice"),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text(content, encoding="utf-8")
+    expected = rf"raw\.json: {re.escape(message)}; only one of its values can hold; keep that one$"
+    with pytest.raises(UserError, match=expected):
+        list(read_list_entries(path, "rows", dict))
+    path.write_text(f'{{"kind": 1}}\n{content}\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"raw\.json: line 2: key '\w*' stands twice; only one"):
+        list(read_json_lines(path))
+
+
+def test_names_and_values_that_stand_twice_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text('{"a": {"x": 1}, "b": {}, "a": {"x": 2}, "split": "val", "split": "test"}', encoding="utf-8")
+    with pytest.raises(UserError, match="the root: key 'a' stands twice"):
+        read_value(path, "split", str)
+    path.write_text('{"verbs": {"a": {}, "b": {}, "a": {}}}', encoding="utf-8")
+    with pytest.raises(UserError, match="'verbs': key 'a' stands twice"):
+        list(read_object_entries(path, "verbs"))
+
+
+def test_equal_keys_of_different_objects_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "raw.json"
+    path.write_text('{"info": {"rows": 2}, "rows": [{"rows": "rows"}, {"rows": [{"rows": 1}]}]}', encoding="utf-8")
+    assert list(read_list_entries(path, "rows", dict)) == [{"rows": "rows"}, {"rows": [{"rows": 1}]}]

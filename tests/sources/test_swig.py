@@ -112,7 +112,7 @@ def test_broken_entries_are_named(write_json: Any, entry: Any, message: str) -> 
 def test_a_repeated_image_is_named(write_json: Any, tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     path.write_text('{"a.jpg": {"verb": "riding", "frames": []}, "a.jpg": {"verb": "riding", "frames": []}}')
-    with pytest.raises(UserError, match=r"image 'a\.jpg': duplicate id"):
+    with pytest.raises(UserError, match=r"the root: key 'a\.jpg' stands twice"):
         list(read_frames(path, read_situation_space(write_json(SPACE)), "swig", None))
 
 

@@ -1,13 +1,11 @@
 """Make the released items again from their inputs."""
 
-import json
-from pathlib import Path
-
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import MISSES, REPRODUCTION
 from waltz.foils.reproduction import measure_reproduction, render_markdown
+from waltz.sources.raw_files import read_object_entries
 
 inputs, output, released = snakemake.input, snakemake.output, snakemake.params.released
 
@@ -16,8 +14,7 @@ with log_job(snakemake.log[0]), show_progress(len(released), "instrument", "repr
     captions = {row["source_id"]: row["caption"] for table in tables for row in table.to_pylist()}
     shares, misses = [], []
     for instrument in released:
-        records = json.loads(Path(inputs[instrument]).read_text(encoding="utf-8"))
-        items = [{"id": item_id, **record} for item_id, record in records.items()]
+        items = [{"id": item_id, **record} for item_id, record in read_object_entries(inputs[instrument], "")]
         share, missed = measure_reproduction(instrument, items, captions)
         shares.append({"instrument": instrument, "metric": "reproduced", **vars(share)})
         misses += [{"instrument": instrument, **vars(miss)} for miss in missed]

@@ -264,6 +264,7 @@ def test_every_form_of_mechanical_turks_answers_is_read(tmp_path, columns, cells
     [
         ("Answer.other", "x", "no column Answer.taskAnswers or Answer.answer"),
         ("Answer.taskAnswers", "x", "Answer.taskAnswers 'x' is not a list of one object"),
+        ("Answer.taskAnswers", '"[{""answer"":""both"",""answer"":""first""}]"', "Answer.taskAnswers .* is not a list"),
         ("Answer.taskAnswers", "[]", r"Answer.taskAnswers '\[\]' is not"),
         ("Answer.answer.first,Answer.answer.both", "true,true", r"more than one answer \(got first, both"),
     ],

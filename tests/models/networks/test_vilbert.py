@@ -348,6 +348,9 @@ def test_sizes_come_from_a_json_next_to_the_file_or_are_the_released_ones(tmp_pa
     (tmp_path / "tiny.json").write_text("[")
     with pytest.raises(UserError, match=r"tiny\.json: cannot be read as JSON"):
         load_two_streams(path, None, False)
+    (tmp_path / "tiny.json").write_text('{"vocab_size": 17, "vocab_size": 18}')
+    with pytest.raises(UserError, match=r"tiny\.json: cannot be read as JSON \(key 'vocab_size' stands twice\)"):
+        load_two_streams(path, None, False)
     (tmp_path / "tiny.json").unlink()
     with pytest.raises(UserError, match=r"without a JSON, and the released vocab_size is 30522, its weights have 17"):
         load_two_streams(path, None, False)

@@ -1,7 +1,6 @@
 """Checkpoint files as released by their authors: read as tensors only and loaded into a network key by key."""
 
 import argparse
-import json
 import pickle
 import re
 import warnings
@@ -18,6 +17,7 @@ import torch
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.json_objects import parse_json
 from waltz.model_registry import ModelSpec
 
 WEIGHT_LEVELS = ("model", "state_dict", "model_state_dict")
@@ -184,7 +184,7 @@ def read_settings(file: Path) -> dict[str, Any]:
         UserError: It cannot be read or is no mapping.
     """
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
+        settings = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file}: cannot be read as JSON ({get_first_line(error)}); mend it") from None
     if not isinstance(settings, dict):

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import ijson
 
 from waltz.core.errors import UserError
+from waltz.core.files.json_objects import RepeatedKeyError, build_object_type, parse_json
 
 T = TypeVar("T", bound=object)
 
@@ -42,6 +43,7 @@ HALF_PAIR = re.compile(
 DEEP = re.compile(rb'(?:[\[{]\s*(?:"[^"\\]{0,100}"\s*:\s*)?){200}')
 """Beginning of a value that is nested in 200 others: the parser's memory grows with the square of their number."""
 TOO_DEEP = "values are nested too deeply (got 200 levels or more); flatten them"
+KEEP_ONE = "only one of its values can hold; keep that one"
 LARGEST_CELL = 10_000_000
 """Most letters of a cell of a CSV file."""
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -57,25 +59,26 @@ ImageNames = str | Mapping[str, str]
 def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
     """Yield the entries of the list at `key` in file order; each must have the type `kind`."""
     position = -1
-    with _open_json(path) as file:
-        for position, entry in enumerate(_choose_parser(file).items(file, f"{key}.item".lstrip("."), use_float=True)):
-            if not isinstance(entry, kind):
-                name = f"entry {position} of {_describe_key(key)}"
-                raise UserError(f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}")
-            yield entry
+    for position, entry in enumerate(_read_entries(path, "items", key)):
+        if not isinstance(entry, kind):
+            name = f"entry {position} of {_describe_key(key)}"
+            raise UserError(f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}")
+        yield entry
     if position < 0:
         _check_empty_container(path, key, "a list")
 
 
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and objects of the object of objects at `key`, repeated names included."""
-    name = None
-    with _open_json(path) as file:
-        for name, entry in _choose_parser(file).kvitems(file, key, use_float=True):
-            if not isinstance(entry, dict):
-                raise UserError(f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object")
-            yield name, entry
-    if name is None:
+    """Yield names and objects of the object of objects at `key`; a name that stands twice is refused."""
+    names: set[str] = set()
+    for name, entry in _read_entries(path, "kvitems", key):
+        if not isinstance(entry, dict):
+            raise UserError(f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object")
+        if name in names:
+            raise _build_repeated_error(path, _describe_key(key), name)
+        names.add(name)
+        yield name, entry
+    if not names:
         _check_empty_container(path, key, "an object")
 
 
@@ -88,8 +91,7 @@ def read_root_type(path: str | Path) -> str:
 
 def read_value(path: str | Path, key: str, kind: type[T]) -> T:
     """Return the small value at `key`; reading stops there."""
-    with _open_json(path) as file:
-        value = next(_choose_parser(file).items(file, key, use_float=True), None)
+    value = next(_read_entries(path, "value", key), None)
     if value is None:
         raise UserError(f"{path}: {_describe_key(key)} is missing or null; get the file again")
     if not isinstance(value, kind):
@@ -104,13 +106,15 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                entry = json.loads(line)
+                entry = parse_json(line)
             except UnicodeDecodeError as error:
                 raise UserError(
                     f"{path}: line {number}: not UTF-8 at byte {error.start} of the line; save it as UTF-8"
                 ) from None
             except RecursionError:
                 raise UserError(f"{path}: line {number}: {TOO_DEEP}") from None
+            except RepeatedKeyError as error:
+                raise UserError(f"{path}: line {number}: {error}; {KEEP_ONE}") from None
             except json.JSONDecodeError as error:
                 raise UserError(
                     f"{path}: line {number}: malformed JSON at column {error.colno}; get the file again"
@@ -186,7 +190,7 @@ def _find_half_pair(value: Any) -> str | None:
 
 def describe_type(value: Any) -> str:
     """Return the type of a JSON value in words."""
-    return TYPE_NAMES.get(type(value), type(value).__name__)
+    return TYPE_NAMES[dict] if isinstance(value, dict) else TYPE_NAMES.get(type(value), type(value).__name__)
 
 
 def read_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T:
@@ -266,6 +270,66 @@ def _open(path: str | Path) -> BinaryIO:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
+
+
+def _read_entries(path: str | Path, kind: Literal["items", "kvitems", "value"], key: str) -> Iterator[Any]:
+    """Yield the entries of the list, or names and values of the object, at a key, or the value itself.
+
+    Raises:
+        UserError: The file is no JSON, or holds a key twice within the entries or on the way to them.
+    """
+    repeated: list[str] = []
+    settings = {"use_float": True, "map_type": build_object_type(repeated)}
+    with _open_json(path) as file:
+        parser = _choose_parser(file)
+        if _may_repeat(file, key):
+            _check_keys(path)
+        if kind == "kvitems":
+            entries = parser.kvitems(file, key, **settings)
+        else:
+            entries = parser.items(file, f"{key}.item".lstrip(".") if kind == "items" else key, **settings)
+        for entry in entries:
+            if repeated:
+                break
+            yield entry
+        if repeated:
+            _check_keys(path)
+
+
+def _may_repeat(file: BinaryIO, key: str) -> bool:
+    """Return whether a key on the way to a value occurs twice in the text of a file, be it as another value."""
+    texts = [f'"{part}"'.encode() for part in key.split(".") if part]
+    if not texts or not os.fstat(file.fileno()).st_size:
+        return False
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return any(content.find(text) < content.rfind(text) for text in texts)
+
+
+def _check_keys(path: str | Path) -> None:
+    """Refuse a file in which an object holds a key twice."""
+    place: list[str | int] = []  # a key for each object that is open, an index for each list
+    keys: list[set[str]] = []
+    with _open(path) as file:
+        for event, value in _choose_parser(file).basic_parse(file, use_float=True):
+            if event == "map_key":
+                if value in keys[-1]:
+                    names = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place[:-1])
+                    raise _build_repeated_error(path, "".join(names).lstrip(".") or "the root", value)
+                keys[-1].add(value)
+                place[-1] = value
+            elif event in ("end_map", "end_array"):
+                keys.pop()
+                place.pop()
+            else:
+                if place and isinstance(place[-1], int):
+                    place[-1] += 1
+                if event in TYPE_BY_EVENT:
+                    keys.append(set())
+                    place.append("" if event == "start_map" else -1)
+
+
+def _build_repeated_error(path: str | Path, where: str, key: str) -> UserError:
+    return UserError(f"{path}: {where}: key {key!r} stands twice; {KEEP_ONE}")
 
 
 @contextmanager

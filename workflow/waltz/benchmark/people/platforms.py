@@ -28,6 +28,7 @@ from waltz.benchmark.people.tasks import (
 from waltz.benchmark.votes import ANSWERS
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
+from waltz.core.files.json_objects import parse_json
 from waltz.sources.raw_files import read_csv_records, read_json_lines, read_list_entries
 
 IMAGE_HINT = "(A click on the image opens the whole of it.)"
@@ -309,9 +310,9 @@ def _read_turk_answer(record: Mapping[str, str], where: str) -> str:
 
 def _parse_task_answers(cell: str, where: str) -> Any:
     try:
-        forms = json.loads(cell)
+        forms = parse_json(cell)
         return forms[0].get("answer", "")
-    except (json.JSONDecodeError, RecursionError, AttributeError, IndexError, KeyError, TypeError):
+    except (ValueError, RecursionError, AttributeError, IndexError, KeyError, TypeError):
         raise UserError(
             f"{where}: Answer.taskAnswers {cell!r} is not a list of one object; download it again"
         ) from None

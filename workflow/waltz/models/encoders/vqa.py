@@ -1,6 +1,5 @@
 """Encoders that answer questions by choosing from a vocabulary, and the game that explains the chosen answer."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import huggingface_hub
 import torch
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.json_objects import parse_json
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import ImageOrRegions
@@ -81,7 +81,7 @@ def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[s
             file = Path(spec.answers) if Path(spec.answers).is_file() else local_file
         else:
             file = Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
-        answers = json.loads(file.read_text(encoding="utf-8"))
+        answers = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{where}: cannot be read ({get_first_line(error)}); name a JSON list") from None
     is_valid = isinstance(answers, list) and all(isinstance(answer, str) for answer in answers) and len(answers) > 0

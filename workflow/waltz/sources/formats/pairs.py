@@ -12,7 +12,6 @@ from waltz.core.errors import UserError, get_first_line
 from waltz.core.text_diff import find_changed_spans, slice_span
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.raw_files import (
-    check_unique,
     describe_type,
     find_half_pair,
     read_csv_records,
@@ -55,11 +54,9 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
     """
     if instrument not in INSTRUMENTS:
         raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(INSTRUMENTS)}")
-    seen_ids: set[str] = set()
     rows = []
     for item_id, item in read_object_entries(path, ""):
         where = f"{path}: id {item_id!r}"
-        check_unique(seen_ids, item_id, where)
         _check_texts({item_id: item}, where)
         rows.append({"item_id": item_id, **_build_released_row(item, instrument, valid_votes, where)})
     return rows

@@ -119,10 +119,8 @@ def read_gqa(
     Args:
         path: {train,val,testdev,...}_{all,balanced}_questions.json; `balanced` distinguishes the sets in an `all` file.
     """
-    seen_ids: set[str] = set()
     for question_id, record in read_object_entries(path, ""):
         where = f"{path}: question {question_id}"
-        check_unique(seen_ids, question_id, where)
         question = join_lines(read_field(record, "question", str, where))
         answer = read_optional_field(record, "answer", str, where)
         types = read_optional_field(record, "types", dict, where) or {}

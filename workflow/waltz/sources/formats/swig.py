@@ -11,7 +11,6 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.sources.raw_files import (
-    check_unique,
     read_field,
     read_object_entries,
     read_objects,
@@ -70,10 +69,8 @@ def read_frames(path: str | Path, space: SituationSpace, source: str, split: str
     `source_id` is the image's name, `#` and the annotator from 0. Frames with a verb or noun that is not in the space,
     with roles that are not the verb's, or without any filled role are rejected.
     """
-    seen_ids: set[str] = set()
     for image, entry in read_object_entries(path, ""):
         where = f"{path}: image {image!r}"
-        check_unique(seen_ids, image, where)
         verb = read_field(entry, "verb", str, where)
         boxes = _read_boxes(entry, where)
         size = {name: read_optional_field(entry, name, int, where) for name in ("width", "height")}
