@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from snakemake.utils import update_config
 
 from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
@@ -15,6 +16,10 @@ ROOT = Path(__file__).parents[2]
 
 def plan_of(study: str) -> ReportingPlan:
     settings = yaml.safe_load((ROOT / "config" / f"{study}.yaml").read_text())
+    if "extends" in settings:
+        base = yaml.safe_load((ROOT / "config" / f"{settings['extends']}.yaml").read_text())
+        update_config(base, settings)
+        settings = base
     return ReportingPlan(Plan.from_study(read_study(settings)))
 
 
@@ -63,9 +68,21 @@ def test_a_table_of_examples_is_built_from_the_instruments_of_its_piece(scenes):
     }
 
 
-def test_all_tables_are_those_that_are_declared_and_others_those_that_are_named(scenes, texts):
-    assert scenes.tables == list(TABLES)
+def test_all_tables_are_those_of_papers_and_of_own_measurements_and_others_those_that_are_named(scenes, texts):
+    assert scenes.tables == [table for table in TABLES if not table.startswith("measures-")]
     assert texts.tables == ["thesis-5.1", "thesis-5.2", "thesis-C.1", "thesis-C.2", "thesis-C.3"]
+
+
+def test_tables_of_measurements_are_made_from_their_files():
+    plan = plan_of("measures")
+    measured = [table for table in TABLES if table.startswith("measures-")]
+    assert plan.tables == measured
+    assert plan.get_table_inputs("measures-ground-truth") == {
+        "ground_truth": ["results/measures/measures/ground_truth.parquet"],
+        "runs": [],
+        "printed": [],
+    }
+    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == ["runs", "printed"]
 
 
 def test_records_of_self_consistency_are_those_of_tests_and_of_cc_shap(texts):

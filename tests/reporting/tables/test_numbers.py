@@ -6,8 +6,8 @@ from stand_ins.paper_numbers import read_paper_table
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
-from waltz.core.schema import CONDITIONS, METRICS, SHARES
-from waltz.reporting.tables.build_table import build_cells
+from waltz.core.schema import CONDITIONS, MEASURES, METRICS, SHARES
+from waltz.reporting.tables.build_table import build_cells, build_table
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.numbers import TEXT_TASKS, Number, StudyFacts, derive_numbers, number_of_text, read_numbers
@@ -60,6 +60,21 @@ def test_pairs_and_verbs_of_cv_probes(tmp_path):
     pairs = ("probes", "image_caption_pairs", "", "cv-probes")
     assert numbers[*pairs, "context-dependent"].measure.value == pytest.approx(2)
     assert numbers[*pairs, "non-context-dependent"].measure.value == pytest.approx(1)
+
+
+def test_each_model_of_a_measurement_has_the_cells_of_its_numbers_alone(tmp_path):
+    names = {"measurement": "bias", "dataset": "", "reason": None, "ci_low": 1.0, "ci_high": 3.0, "n": 4}
+    rows = [
+        {**names, "model": "a", "factor": "permutations", "level": "10", "quantity": "error", "value": 2.0},
+        {**names, "model": "b", "factor": "", "level": "", "quantity": "evaluations_for_1_point", "value": 70.0},
+        {**names, "model": "b", "factor": "", "level": "", "quantity": "of no table", "value": 1.0},
+    ]
+    file = written(tmp_path, rows, MEASURES)
+    cells = build_table(TABLES["measures-bias"], {"bias": [file]}, [], ["equations"], StudyFacts({}, False, 0.95, {}))
+    assert [(cell.metric, cell.model, cell.setting, cell.value, cell.ci_low, cell.profile) for cell in cells] == [
+        ("error", "a", "permutations: 10", 2.0, 1.0, "equations"),
+        ("evaluations_for_1_point", "b", "", 70.0, 1.0, "equations"),
+    ]
 
 
 INSTRUMENTS = list(dict.fromkeys(key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"))

@@ -100,6 +100,15 @@ Table = Literal[
     "running-text",
     "seeds-texts",
     "seeds-images",
+    "measures-bias",
+    "measures-controls",
+    "measures-multiverse",
+    "measures-released-faults",
+    "measures-ground-truth",
+    "measures-calibration",
+    "measures-ceiling",
+    "measures-plausibility",
+    "measures-power",
 ]
 
 

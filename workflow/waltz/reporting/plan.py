@@ -10,7 +10,7 @@ from waltz.model_registry import load_registry
 from waltz.plan.plan import Plan, Run
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
 from waltz.reporting.tables.declaration import Declaration
-from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.declarations import MEASUREMENTS, TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
 PUBLISHED = RESOURCES / "published"
@@ -62,9 +62,13 @@ class ReportingPlan:
 
     @property
     def tables(self) -> list[str]:
-        """Ids of the tables that the study asks for."""
+        """Ids of the tables that the study asks for; all are those of the papers and of the measurements it makes."""
         ids = self.plan.study.reporting.tables
-        return list(TABLES) if ids == "all" else list(ids)
+        if ids != "all":
+            return list(ids)
+        measured = self.plan.study.measures.list_measurements()
+        missing = {table.id for measurement, table in MEASUREMENTS.items() if measurement not in measured}
+        return [table for table in TABLES if table not in missing]
 
     @property
     def declarations(self) -> Mapping[str, Declaration]:
@@ -88,7 +92,9 @@ class ReportingPlan:
         """Other files of numbers by kind; those that the study has."""
         results, probes = self.plan.results, self.plan.study.cv_probes
         statistics = f"{results}/benchmark/validation/statistics.parquet"
+        measured = self.plan.study.measures.list_measurements()
         return {
+            **{name: [f"{results}/measures/{name}.parquet"] if name in measured else [] for name in MEASUREMENTS},
             "validation": [statistics] if self.plan.built_or_finished else [],
             "probes": [f"{results}/benchmark/cv-probes.parquet"] if probes else [],
             "captions": [f"{results}/benchmark/cv-probes/captions.parquet"] if probes else [],

@@ -130,7 +130,7 @@ class _TableOfProfile:
         """Return the cells of all models."""
         cells = []
         for model, our_models in self._match_models():
-            own = [(key[0], *key[2:]) for key in self.paper_values if key[1] == model]
+            own = [(key[0], *key[2:]) for key in self.keys if key[1] == model]
             is_partial = not our_models or self.declaration.ragged
             for position in own if is_partial else dict.fromkeys([*own, *self.positions]):
                 numbers = (self._find_number(position, name) for name in our_models)
@@ -143,14 +143,22 @@ class _TableOfProfile:
         return self.study.compared and self.profile == COMPARED_PROFILE
 
     @cached_property
-    def paper_positions(self) -> list[Position]:
-        """Metric, data set and setting of every cell in the paper's order; of derived numbers where it has none."""
-        sources = self.declaration.sources
+    def keys(self) -> list[Key]:
+        """Metric, model, data set and setting of the paper's cells; of the table's numbers where it has no paper."""
         if self.paper_values:
-            keys = [(key[0], *key[2:]) for key in self.paper_values if key[1] != RANDOM and key[0] in sources]
-        else:
-            keys = [(place[1], *place[3:]) for place in self.numbers if place[0] == DERIVED and place[1] in sources]
-        return list(dict.fromkeys(keys))
+            return list(self.paper_values)
+        metrics = {
+            (source.source, source.metric): metric
+            for metric, sources in self.declaration.sources.items()
+            for source in sources
+        }
+        return [(metrics[place[:2]], *place[2:]) for place in self.numbers if place[:2] in metrics]
+
+    @cached_property
+    def paper_positions(self) -> list[Position]:
+        """Metric, data set and setting of every cell in the paper's order."""
+        sources = self.declaration.sources
+        return list(dict.fromkeys((key[0], *key[2:]) for key in self.keys if key[1] != RANDOM and key[0] in sources))
 
     @cached_property
     def averaged_datasets(self) -> list[str]:
@@ -185,7 +193,8 @@ class _TableOfProfile:
         """Return the models of the table, each with our models that stand for it; none where it was not run."""
         declaration = self.declaration
         of_kind = [model for model, kind in self.study.models.items() if kind in declaration.model_kinds]
-        names = list(dict.fromkeys(key[1] for key in self.paper_values)) or ([] if declaration.model_kinds else [""])
+        keys = [] if declaration.model_kinds and not self.paper_values else self.keys
+        names = list(dict.fromkeys(key[1] for key in keys))
         matches: list[tuple[str, tuple[str, ...]]] = []
         for name in names:
             aliases = declaration.model_aliases.get(name, (name,)) if name else ("",)

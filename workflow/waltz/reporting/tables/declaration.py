@@ -89,6 +89,47 @@ STYLES: Mapping[str, MetricStyle] = {
     "rho_c": MetricStyle("ρ of p_c and T-SHAP_c", places=2),
     "gruen_mean": MetricStyle("GRUEN, mean", places=3),
     "t_shap_sd": MetricStyle("T-SHAP, deviation over items"),
+    "t_shap_corrected": MetricStyle("T-SHAP, corrected"),
+    "t_shap_difference": MetricStyle("T-SHAP, difference"),
+    "bias": MetricStyle("bias"),
+    "bias_corrected": MetricStyle("bias, corrected"),
+    "bias_towards_players": MetricStyle("bias towards the share of players"),
+    "error": MetricStyle("error of an item"),
+    "error_corrected": MetricStyle("error, corrected"),
+    "covered": MetricStyle("intervals that hold the exact value, %"),
+    "evaluations_for_1_point": MetricStyle("evaluations for ± 1 point", places=0),
+    "correlation": MetricStyle("correlation with no control", places=2),
+    "cc_shap": MetricStyle("CC-SHAP", places=2),
+    "cc_shap_difference": MetricStyle("CC-SHAP, difference", places=2),
+    "cc_shap_absolute_difference": MetricStyle("CC-SHAP, absolute difference", places=2),
+    "t_shap_absolute_difference": MetricStyle("T-SHAP, absolute difference"),
+    "t_shap_answer": MetricStyle("T-SHAP of the answer"),
+    "t_shap_answer_difference": MetricStyle("T-SHAP of the answer, difference"),
+    "t_shap_answer_absolute_difference": MetricStyle("T-SHAP of the answer, absolute difference"),
+    "t_shap_explanation_difference": MetricStyle("T-SHAP of the explanation, difference"),
+    "t_shap_explanation_absolute_difference": MetricStyle("T-SHAP of the explanation, absolute difference"),
+    "kendall_tau": MetricStyle("Kendall's τ with the reference", places=2),
+    "ranking_survives": MetricStyle("choices under which the ranking survives, %", places=0),
+    "known_share": MetricStyle("known share"),
+    "absolute_error": MetricStyle("absolute error"),
+    "ordered": MetricStyle("items on which rulers are in order, %", places=0),
+    "sensitivity": MetricStyle("sensitivity, %", places=0),
+    "specificity": MetricStyle("specificity, %", places=0),
+    "cc_shap_crossed": MetricStyle("CC-SHAP of other draws", places=2),
+    "retest_answer": MetricStyle("same answer twice", places=2),
+    "retest_explanation": MetricStyle("same explanation twice", places=2),
+    "split_halves": MetricStyle("split halves", places=2),
+    "ceiling": MetricStyle("ceiling", places=2),
+    "share_of_ceiling": MetricStyle("share of the ceiling, %", places=0),
+    "skipped": MetricStyle("items skipped", places=0),
+    "acc_r_equal": MetricStyle("acc_r at equal likelihood"),
+    "acc_r_matched": MetricStyle("acc_r of matched items"),
+    "likelihood_difference": MetricStyle("log-likelihood of caption less foil, nats a token", places=2),
+    "discordant": MetricStyle("discordant items, %"),
+    "acc_r_difference": MetricStyle("acc_r, difference"),
+    "acc_difference": MetricStyle("acc, difference"),
+    "acc_r_detectable": MetricStyle("acc_r, smallest difference shown"),
+    "acc_detectable": MetricStyle("acc, smallest difference shown"),
 }
 """By metric, in the names of `waltz/resources/published`."""
 
@@ -149,7 +190,7 @@ class Declaration:
         example_datasets: Data sets of which the table shows items.
         adds_own_datasets: Whether data sets of the study that the paper lacks are shown; averages exclude them.
         adds_other_models: Whether models that the paper lacks get rows.
-        ragged: Whether each model of the paper has only the cells that the paper gives it.
+        ragged: Whether each model has only the cells that the paper gives it, or its numbers where there is no paper.
         known_reasons: Known reasons, by model or metric, why a paper value has no counterpart.
         model_notes: What is known to differ, by model of the paper, between our runs and the paper's; in the reasons of
             compared cells.

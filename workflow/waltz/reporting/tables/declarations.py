@@ -1,6 +1,6 @@
-"""All tables of the report, stage by stage: those of the papers, and two of single seeds, which they only plot."""
+"""All tables of the report: those of the papers, two of single seeds, which they only plot, and of measurements."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from waltz.consistency.metrics import RESCALED_AVERAGES, SHARED, T_SHAP_COLUMNS
@@ -526,7 +526,146 @@ RUNNING_TEXT = Declaration(
     ),
 )
 
-# In the order of the report: the thesis, then the other papers
+# What the measures are worth: one table a measurement
+
+OF_ITEMS = "T-SHAP is in percent, differences and errors in points; intervals are over images."
+
+
+def _declare_measurement(
+    measurement: str,
+    title: str,
+    metrics: Iterable[str],
+    varied: str,
+    *notes: str,
+    rows: tuple[str, ...] = ("model", "setting"),
+    columns: str = "metric",
+    quantities: Mapping[str, str] | None = None,
+) -> Declaration:
+    """Declare the table of one measurement of the measures.
+
+    Args:
+        measurement: Name of its file.
+        metrics: Its quantities, in order.
+        varied: What the setting names.
+        quantities: Names of quantities in the file, by metric, that differ from it.
+    """
+    names = {metric: (quantities or {}).get(metric, metric) for metric in metrics}
+    return Declaration(
+        id=f"measures-{measurement.replace('_', '-')}",
+        title=title,
+        sources={metric: locate_number(measurement, name, PAPER_SETTING) for metric, name in names.items()},
+        rows=rows,
+        columns=columns,
+        paper_table_ids=(),
+        ragged=True,
+        marks_best=False,
+        profile_independent=True,
+        field_titles={"setting": varied},
+        notes=(*notes, "docs/explanation/measures.md and calibration.md say what follows from it."),
+    )
+
+
+MEASUREMENTS = {
+    "bias": _declare_measurement(
+        "bias",
+        "Bias and error of T-SHAP from few evaluations, against exact values",
+        (
+            *("t_shap", "t_shap_corrected", "bias", "bias_corrected", "bias_towards_players"),
+            *("error", "error_corrected", "covered", "evaluations_for_1_point"),
+        ),
+        "permutations, estimator",
+        OF_ITEMS,
+        "Permutations: all is the exact value. Evaluations for ± 1 point: of one item, in 95 of 100 draws.",
+    ),
+    "controls": _declare_measurement(
+        "controls",
+        "T-SHAP and CC-SHAP where there is nothing to find",
+        ("t_shap", "t_shap_difference", "correlation", "cc_shap"),
+        "control",
+        OF_ITEMS,
+    ),
+    "multiverse": _declare_measurement(
+        "multiverse",
+        "Choices that papers leave open, and the rankings that survive them",
+        ("t_shap", "t_shap_difference", "kendall_tau", "ranking_survives"),
+        "choice",
+        OF_ITEMS,
+        "Rankings are those of data sets by mean T-SHAP; without a model, that of models.",
+    ),
+    "released_faults": _declare_measurement(
+        "released_faults",
+        "Deviations of the released code from the definitions, one by one",
+        (
+            *("t_shap_answer", "t_shap_answer_difference", "t_shap_answer_absolute_difference"),
+            *("t_shap_explanation", "t_shap_explanation_difference", "t_shap_explanation_absolute_difference"),
+            *("cc_shap", "cc_shap_difference", "cc_shap_absolute_difference"),
+        ),
+        "fault",
+        OF_ITEMS,
+        "Differences are those of the same items with no fault.",
+    ),
+    "ground_truth": _declare_measurement(
+        "ground_truth",
+        "T-SHAP where the share of text is known: rulers, and built games",
+        ("t_shap", "known_share", "error", "absolute_error", "ordered"),
+        "estimator, players",
+        OF_ITEMS,
+        rows=("model", "dataset", "setting"),
+    ),
+    "calibration": _declare_measurement(
+        "calibration",
+        "Self-consistency tests and CC-SHAP on constructed decoders",
+        ("specificity", "sensitivity", "cc_shap", "auroc"),
+        "profile, test",
+        "Specificity: items of faithful decoders that are called consistent; sensitivity: items of the others that are"
+        " called inconsistent.",
+        rows=("metric", "setting"),
+        columns="model",
+    ),
+    "ceiling": _declare_measurement(
+        "ceiling",
+        "Agreement of attributions that are drawn twice, and the ceiling of CC-SHAP",
+        (
+            *("cc_shap", "cc_shap_crossed", "retest_answer", "retest_explanation"),
+            *("split_halves", "ceiling", "share_of_ceiling", "skipped"),
+        ),
+        "permutations",
+        quantities={
+            "cc_shap_crossed": "cc_shap crossed",
+            "retest_answer": "retest of answer",
+            "retest_explanation": "retest of explanation",
+            "split_halves": "split halves",
+            "share_of_ceiling": "share of ceiling",
+        },
+    ),
+    "plausibility": _declare_measurement(
+        "plausibility",
+        "acc_r where a language model finds caption and foil equally likely",
+        ("acc_r", "acc_r_equal", "acc_r_matched", "likelihood_difference"),
+        "filters",
+        "Matched items are the third with the smallest differences of log-likelihood.",
+        rows=("dataset", "model", "setting"),
+        quantities={
+            "acc_r_equal": "acc_r at equal likelihood",
+            "acc_r_matched": "acc_r matched",
+            "likelihood_difference": "difference",
+        },
+    ),
+    "power": _declare_measurement(
+        "power",
+        "Smallest differences between two models that paired tests can show",
+        ("discordant", "acc_r_difference", "acc_r_detectable", "acc_difference", "acc_detectable"),
+        "items",
+        rows=("dataset", "model", "setting"),
+        quantities={
+            metric: metric.replace("_diff", " diff").replace("_detect", " detect")
+            for metric in ("acc_r_difference", "acc_r_detectable", "acc_difference", "acc_detectable")
+        },
+    ),
+}
+"""By measurement, in the order of the report."""
+
+# In the order of the report: the thesis, then the other papers, then the measures
 
 TABLES = {
     table.id: table
@@ -539,6 +678,7 @@ TABLES = {
         *(IMAGES, DECODERS_PAPER, VISION_TASKS_PAPER, VALSE_TESTS_PAPER),
         *(VERBS, PAIRS, *PROBES, *VERB_SHARES),
         *(RUNNING_TEXT, *SEEDS),
+        *MEASUREMENTS.values(),
     )
 }
 """By id."""

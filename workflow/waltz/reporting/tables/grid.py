@@ -151,7 +151,8 @@ def _format_headings(fields: Sequence[str], names: Sequence[str], chance: float 
     suffix = "" if chance is None else f" (chance {chance:g})"
     headings = []
     for field, name in zip(fields, names, strict=True):
-        title = get_style(name.removeprefix(PROBES)).heading if field in ("metric", "dataset") else name
+        is_metric = field == "metric" or (field == "dataset" and name != EVERY_METRIC)
+        title = get_style(name.removeprefix(PROBES)).heading if is_metric else name
         headings.append(title + suffix if field == "metric" else title)
     return tuple(headings)
 

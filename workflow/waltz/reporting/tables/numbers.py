@@ -18,11 +18,11 @@ from waltz.consistency.metrics import (
 )
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
-from waltz.core.schema import BENCHMARK, CONDITIONS, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
+from waltz.core.schema import BENCHMARK, CONDITIONS, MEASURES, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
 from waltz.instruments import INSTRUMENTS
 from waltz.reporting.tables.cells import COMPARED_PROFILE
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER, SETTING_SEPARATOR, VISION, Declaration
-from waltz.reporting.tables.declarations import PIECES
+from waltz.reporting.tables.declarations import MEASUREMENTS, PIECES
 from waltz.reporting.tables.paper_values import RANDOM, Key, PaperValue
 
 Row = Mapping[str, Any]
@@ -164,6 +164,13 @@ def _read_examples(rows: Sequence[Row]) -> PlacedNumbers:
             yield (metric, "", row["instrument"], str(number)), number_of_text(row[metric], 1)
 
 
+def _read_measurements(rows: Sequence[Row]) -> PlacedNumbers:
+    """Yield the numbers of a measurement; what was varied and its value are the setting."""
+    for row in rows:
+        setting = ": ".join(filter(None, (row["factor"], row["level"])))
+        yield (row["quantity"], row["model"], row["dataset"], setting), Number(_read_measure(row))
+
+
 READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
     "evaluation": (METRICS, _read_metrics),
     "attribution": (METRICS, _read_metrics),
@@ -174,6 +181,7 @@ READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
     "probes": (CONDITIONS, _read_conditions),
     "captions": (PROBE_CAPTIONS, _read_captions),
     "samples": (BENCHMARK, _read_examples),
+    **dict.fromkeys(MEASUREMENTS, (MEASURES, _read_measurements)),
 }
 """Layout and reader by kind of file."""
 
