@@ -2,7 +2,9 @@
 
 import http.server
 import json
+import multiprocessing
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,29 @@ def test_the_first_commit_is_locked_and_a_newer_one_is_not_taken(snapshot, tmp_p
     monkeypatch.setattr(Hub, "newest", NEWER)
     assert snapshot("two") == COMMIT
     assert read_recorded(tmp_path / "lock.yaml", "org/model", "commit") == COMMIT
+
+
+def test_of_two_runs_that_share_a_folder_one_fetches(hub, tmp_path, monkeypatch):
+    requests = []
+    answer = Hub.do_GET
+
+    def answer_slowly(self):
+        requests.append(self.path)
+        time.sleep(0.2)
+        answer(self)
+
+    monkeypatch.setattr(Hub, "do_GET", answer_slowly)
+    context = multiprocessing.get_context("fork")
+    locks = [tmp_path / "lock-1.yaml", tmp_path / "lock-2.yaml"]
+    runs = [context.Process(target=fetch_snapshot, args=("org/model", tmp_path / "shared", lock)) for lock in locks]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert [run.exitcode for run in runs] == [0, 0]
+    assert {file.name for file in (tmp_path / "shared").iterdir()} == {"config.json", "model.safetensors"}
+    assert [read_recorded(lock, "org/model", "commit") for lock in locks] == [COMMIT, COMMIT]
+    assert sum(path.startswith("/api/models/org/model?") for path in requests) == 1
 
 
 def test_an_unavailable_model_is_refused_in_one_line(snapshot, tmp_path, monkeypatch):

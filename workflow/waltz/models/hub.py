@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import huggingface_hub
+from filelock import FileLock
 from huggingface_hub.errors import (
     GatedRepoError,
     LocalEntryNotFoundError,
@@ -37,7 +38,8 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     """Fetch the files of a repository into a folder, at the commit that the lock file holds or records now.
 
     Partial downloads stay next to the folder, so that a later run continues them. Large files are compared with the
-    checksums of the hub, which its own client does not do.
+    checksums of the hub, which its own client does not do. Of two runs that share the folder and fetch it at once, the
+    second one waits, and takes what the first one fetched.
 
     Args:
         folder: Destination; it appears when it is complete.
@@ -47,21 +49,30 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     Raises:
         UserError: The repository cannot be had, or not at that commit.
     """
-    locked = read_recorded(lock, repository, "commit")
     partial = folder.with_name(f".{folder.name}.part")
-    try:
-        commit = _download_repeatedly(repository, locked, partial, wait)
-    except Exception as error:  # errors of the client, of requests, of httpx and of the file system
-        at_commit = f" at commit {locked}, which {lock} holds" if locked else ""
-        raise UserError(
-            f"{repository}: cannot be had from the hub{at_commit}: {get_first_line(error)};"
-            f" {_advise(repository, error)}, or copy its files to {folder} and run `snakemake --touch {folder}`"
-        ) from error
-    record_download(lock, repository, {"commit": commit})
-    shutil.rmtree(partial / HUB_CACHE_FOLDER, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.replace(folder)
-    return commit
+    commit_file = folder.with_name(f".{folder.name}.commit")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    existed = folder.exists()
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        if folder.exists() and not existed:
+            commit = commit_file.read_text(encoding="utf-8").strip()
+            record_download(lock, repository, {"commit": commit})
+            return commit
+        locked = read_recorded(lock, repository, "commit")
+        try:
+            commit = _download_repeatedly(repository, locked, partial, wait)
+        except Exception as error:  # errors of the client, of requests, of httpx and of the file system
+            at_commit = f" at commit {locked}, which {lock} holds" if locked else ""
+            raise UserError(
+                f"{repository}: cannot be had from the hub{at_commit}: {get_first_line(error)};"
+                f" {_advise(repository, error)}, or copy its files to {folder} and run `snakemake --touch {folder}`"
+            ) from error
+        record_download(lock, repository, {"commit": commit})
+        shutil.rmtree(partial / HUB_CACHE_FOLDER, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        write_text(commit_file, f"{commit}\n")
+        partial.replace(folder)
+        return commit
 
 
 def fetch_to_cache(
