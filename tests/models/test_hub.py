@@ -12,7 +12,10 @@ from huggingface_hub import constants
 
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import read_recorded, record_download
+from waltz.model_registry import ModelSpec
 from waltz.models.hub import fetch_snapshot, fetch_to_cache
+from waltz.models.pretrained import load_tokenizer
+from waltz.models.resolve_name import resolve_decoder
 
 FILES = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"pickled", "tf_model.h5": b"other"}
 COMMIT, NEWER = "a" * 40, "b" * 40
@@ -169,7 +172,7 @@ def test_a_gated_model_names_the_page_to_accept_and_is_tried_once(cache, monkeyp
     with pytest.raises(UserError, match=r"accept its licence at http://127\.0\.0\.1:\d+/org/model and log in") as error:
         cache()
     assert "\n" not in str(error.value)
-    assert len(requests) == 1
+    assert sum(path.startswith("/api/models/") for path in requests) == 1
 
 
 def test_a_hub_that_is_down_is_tried_again(cache, monkeypatch):
@@ -197,3 +200,15 @@ def test_a_tokenizer_that_may_not_be_needed_does_not_stop_a_run(hub, tmp_path, m
     fetch_to_cache("org/model", COMMIT, tmp_path / "marker", only_tokenizer=True)
     assert (tmp_path / "marker").exists()
     assert "org/model: only what the hub's cache holds can be used" in caplog.text
+
+
+def test_a_hub_that_is_not_reached_is_asked_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    start = time.monotonic()
+    with pytest.raises(UserError, match=r"the hub cannot be reached.*name the model's tokenizer, .* --tokenizer"):
+        load_tokenizer(ModelSpec("default", "text", "default", "unknown", server="http://127.0.0.1:9/v1"))
+    with pytest.raises(UserError, match=r"org/model: .*the hub cannot be reached, and its cache has not all files"):
+        resolve_decoder("org/model")
+    assert time.monotonic() - start < 10  # five attempts for each file take 23 s

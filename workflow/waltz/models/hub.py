@@ -1,11 +1,13 @@
 """Models of the hub, downloaded at a commit: into a folder, or into the hub's own cache."""
 
+import functools
 import json
 import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 from filelock import FileLock
@@ -32,6 +34,29 @@ FINAL_ERRORS = (RepositoryNotFoundError, RevisionNotFoundError, OfflineModeIsEna
 HUB_CACHE_FOLDER = ".cache"
 """Folder of huggingface_hub with the state of interrupted downloads."""
 log = logging.getLogger(__name__)
+
+
+def build_options(revision: str) -> dict[str, Any]:
+    """Return the options of a loader for a hub id: the revision, and the cache alone where the hub is not reached.
+
+    The client tries five times for each file of a hub that is not reached, 23 s long.
+    """
+    return {"revision": revision, "local_files_only": not is_reached()}
+
+
+def is_reached() -> bool:
+    """Return whether the hub answers; it is asked once."""
+    return _is_reached(huggingface_hub.constants.ENDPOINT)
+
+
+@functools.cache
+def _is_reached(endpoint: str) -> bool:
+    try:
+        huggingface_hub.get_session().head(endpoint, timeout=huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # errors of the client, of requests and of httpx
+        log.warning("%s: is not reached, so that only its cache is used: %s", endpoint, get_first_line(error))
+        return False
+    return True
 
 
 def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[float], None] = time.sleep) -> str:

@@ -22,6 +22,7 @@ from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.packages import fetch_package_files
 from waltz.model_registry import HUB_PATH, ModelSpec, get_package_folder, is_packaged, list_packages
 from waltz.models.checkpoint_file import format_keys, is_allowed
+from waltz.models.hub import build_options, is_reached
 from waltz.models.implied_size import check_implied_size
 
 META = "meta"
@@ -137,11 +138,12 @@ def load_pretrained(
 
 
 @contextlib.contextmanager
-def report_faults(spec: ModelSpec, part: str = "") -> Iterator[None]:
+def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator[None]:
     """Turn whatever a model's files make its loader raise into one line; the traceback goes to the job's log.
 
     Args:
         part: What is loaded, if it is known.
+        advice: What to do, where more is known than that files or network are to be checked.
     Raises:
         UserError: The block raised an exception, other than for memory that is full.
     """
@@ -160,7 +162,7 @@ def report_faults(spec: ModelSpec, part: str = "") -> Iterator[None]:
                 f" set models.{spec.name}.trust_remote_code to true if you trust it at {spec.revision}"
             ) from error
         log.info("%s cannot be loaded", spec.weights, exc_info=True)
-        advice = (
+        advice = advice or (
             "check the files, or copy the folder again"
             if Path(spec.weights).exists()
             else "check the network, or put the files into the hub cache"
@@ -178,6 +180,8 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
         folder: Its folder; the files of a hub id are not looked at.
         part: What was loaded, for the case that no file is found.
     """
+    if isinstance(error, OSError) and HUB_PATH.fullmatch(folder) and not (Path(folder).exists() or is_reached()):
+        return "the hub cannot be reached, and its cache has not all files of this model"
     for file in sorted(Path(folder).glob("*.json")):
         if file.name.endswith(SETTINGS_FILES):
             try:
@@ -207,7 +211,8 @@ def load_tokenizer(spec: ModelSpec) -> Any:
     """
     origin = _find_tokenizer(spec)
     source, options = _resolve_source(origin)
-    with report_faults(origin, "tokenizer"), contextlib.redirect_stderr(io.StringIO()):
+    advice = "" if spec.tokenizer else "name the model's tokenizer, as `tokenizer` in the study or by --tokenizer"
+    with report_faults(origin, "tokenizer", advice), contextlib.redirect_stderr(io.StringIO()):
         loaded = transformers.AutoTokenizer.from_pretrained(source, **options, trust_remote_code=False)
         tokenizer = _restore_llama_spaces(loaded, source, options)
     if not tokenizer.is_fast:
@@ -417,4 +422,4 @@ def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
             f"models.{spec.name}: {spec.weights} is a file (kind {spec.kind} reads a folder, hub id or .gguf file);"
             " name one of these"
         )
-    return spec.weights, {"revision": spec.revision}
+    return spec.weights, build_options(spec.revision)

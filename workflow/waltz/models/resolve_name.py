@@ -16,6 +16,7 @@ from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.downloads import is_url
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
+from waltz.models.hub import build_options
 from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
@@ -49,9 +50,9 @@ def resolve_encoder(name: str) -> ModelSpec:
     weights, _, requested = name.partition("@")
     kind = detect_encoder_kind(weights, requested or "main")
     file = OPEN_CLIP_CONFIG if kind == "open-clip" else transformers.utils.CONFIG_NAME
-    path = transformers.utils.cached_file(weights, file, revision=requested or "main")
+    path = transformers.utils.cached_file(weights, file, **build_options(requested or "main"))
     revision = transformers.utils.hub.extract_commit_hash(path, None) or requested or "main"
-    return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
+    return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, build_options(revision)))
 
 
 def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
@@ -202,7 +203,7 @@ def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str
 
 def _is_open_clip(weights: str, revision: str) -> bool:
     """Return whether a hub id or folder has the settings of a checkpoint of open_clip."""
-    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
+    options = {} if Path(weights).is_dir() else build_options(revision or "main")
     try:
         return bool(transformers.utils.cached_file(weights, OPEN_CLIP_CONFIG, **options))
     except OSError:
@@ -226,7 +227,7 @@ def _read_config(weights: str, revision: str) -> Any:
         UserError: There is none, or the hub cannot be reached.
     """
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it shows each of five attempts to reach the hub
-    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
+    options = {} if Path(weights).is_dir() else build_options(revision or "main")
     try:
         return transformers.AutoConfig.from_pretrained(weights, trust_remote_code=False, **options)
     except Exception as error:  # a damaged config can raise anything
