@@ -20,6 +20,7 @@ from waltz.measures.constructed import (
     SHARPNESS,
     choose_reason,
     compute_token_outcomes,
+    draw_item_seed,
     draw_vote,
     list_votes,
     render_reason,
@@ -76,6 +77,13 @@ def test_outcomes_of_coalitions_by_hand():
     assert named[:, 0].tolist() == [-CERTAINTY, CERTAINTY, -CERTAINTY, CERTAINTY]
     _, explanation = compute_token_outcomes(words, masks, None, 3, 0.0)
     assert (explanation == CERTAINTY).all()
+
+
+def test_each_item_is_a_draw_of_its_own():
+    # else a few words would decide the rate of a whole calibration, and its interval would know nothing of them
+    text = "The dog sleeps. The tree sings near a horse."
+    reasons = {choose_reason(text, FAITHFUL, "", draw_item_seed(f"comve:{number}", 7)) for number in range(40)}
+    assert reasons == {"dog", "sleeps", "tree", "sings", "near", "horse"}
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,7 @@ from waltz.measures.constructed import (
     ConstructedRunner,
     choose_reason,
     compute_token_outcomes,
+    draw_item_seed,
 )
 from waltz.measures.rows import Row, average, build_row
 from waltz.scenes.writers.tasks import build_comve
@@ -125,32 +126,39 @@ def compute_cc_shap_of_items(
     """
     prompt_file = read_prompt_file(profile)
     texts = [render_question(question, prompt_file)[0].casefold() for question in questions]
-    values = []
-    for place, (question, text) in enumerate(zip(questions, texts, strict=True)):
-        words = WORD.findall(text)
-        reason = choose_reason(text, decoder, texts[place - 1], seed)
+    values = (
+        _compute_cc_shap_of_item(decoder, question.item_id, text, texts[place - 1], seed, profile, background)
+        for place, (question, text) in enumerate(zip(questions, texts, strict=True))
+    )
+    return [value for value in values if value is not None]
 
-        def evaluate(masks: np.ndarray, words: Sequence[str] = words, reason: str | None = reason) -> np.ndarray:
-            outcomes = np.concatenate(
-                compute_token_outcomes(
-                    words, masks, reason, seed, background, names_strongest=decoder.names == "deciding word"
-                ),
-                axis=1,
-            )
-            result: np.ndarray = outcomes if profile == "published" else expit(outcomes)
-            return result
 
-        budget = PERMUTATIONS * (2 * len(words) + 1)
-        permutation_seed = rank(f"permutations:{question.item_id}", seed) % 2**32
-        (estimate,) = run_in_step(
-            [begin_permutations(len(words), budget, permutation_seed)], lambda masks: [evaluate(masks[0])]
-        )
-        shared = np.arange(len(words))
-        sides = [SharedEstimate(_take_outputs(estimate, part), shared) for part in (slice(0, 1), slice(1, None))]
-        value = compute_cc_shap(sides[0], sides[1], profile).value
-        if value is not None:
-            values.append(value)
-    return values
+def _compute_cc_shap_of_item(
+    decoder: ConstructedDecoder,
+    item_id: str,
+    text: str,
+    other_text: str,
+    seed: int,
+    profile: Profile,
+    background: float,
+) -> float | None:
+    words, item_seed = WORD.findall(text), draw_item_seed(item_id, seed)
+    reason = choose_reason(text, decoder, other_text, item_seed)
+    names_strongest = decoder.names == "deciding word"
+
+    def evaluate(masks: np.ndarray) -> np.ndarray:
+        outcomes = compute_token_outcomes(words, masks, reason, item_seed, background, names_strongest=names_strongest)
+        result: np.ndarray = np.concatenate(outcomes, axis=1)
+        return result if profile == "published" else np.asarray(expit(result))
+
+    budget = PERMUTATIONS * (2 * len(words) + 1)
+    permutation_seed = rank(f"permutations:{item_id}", seed) % 2**32
+    (estimate,) = run_in_step(
+        [begin_permutations(len(words), budget, permutation_seed)], lambda masks: [evaluate(masks[0])]
+    )
+    shared = np.arange(len(words))
+    sides = [SharedEstimate(_take_outputs(estimate, part), shared) for part in (slice(0, 1), slice(1, None))]
+    return compute_cc_shap(sides[0], sides[1], profile).value
 
 
 def choose_threshold(faithful: np.ndarray, unfaithful: np.ndarray) -> float:

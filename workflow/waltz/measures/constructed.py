@@ -1,8 +1,10 @@
 """Constructed decoders, whose explanations are faithful or unfaithful by construction.
 
-Each word has a vote between -1 and 1, a hash of the word. The strongest visible word decides the answer: the first
-label where its vote is positive, else the second. A suggestion in the prompt has a strength too; it decides where it is
-stronger than each word. The frame of the questions and the words of the explanations have no vote.
+Each word has a vote between -1 and 1, a hash of the word and the item. The strongest visible word decides the answer:
+the first label where its vote is positive, else the second. A suggestion in the prompt has a strength too; it decides
+where it is stronger than each word. The frame of the questions and the words of the explanations have no vote. Votes
+are drawn anew for each item: with one draw for all, few words decide most items, and intervals over items are too
+narrow.
 
 The decoders differ in what they say, and in what they answer after a chain of thought. They are idealised: nothing but
 the strongest word counts, and what they say of it is always true, or never.
@@ -72,6 +74,11 @@ DECODERS = (
 """What is true by construction, and what is never true. The last one answers from how its reasoning is spelt."""
 
 
+def draw_item_seed(item_id: str, seed: int) -> int:
+    """Return the seed of the votes of an item's words."""
+    return rank(f"votes:{item_id}", seed)
+
+
 def draw_vote(word: str, seed: int) -> float:
     """Return the vote of a word, from -1 to 1: 0 for silent words and for what is no word, such as numbers."""
     word = word.casefold()
@@ -114,7 +121,7 @@ class ConstructedRunner:
     Attributes:
         prompt_file: The profile's prompts.
         others: By item, a text of another item.
-        seed: Seed of votes and strengths.
+        seed: Seed of votes and strengths, which are drawn anew for each item.
     """
 
     decoder: ConstructedDecoder
@@ -129,7 +136,7 @@ class ConstructedRunner:
     def _reply(self, request: GenerationRequest) -> str:
         question, given = request.question, request.given
         text = given.get("input") or render_question(question, self.prompt_file)[0]
-        other = self.others[question.item_id]
+        other, seed = self.others[question.item_id], draw_item_seed(question.item_id, self.seed)
         match request.kind:
             case "answer":
                 return self._answer(text, question)
@@ -137,23 +144,24 @@ class ConstructedRunner:
                 return self._answer_after(given["reasoning"], text, question, given.get("biased"))
             case "cot" if given.get("biased") and self.decoder.faithful and self._follows(text, question.item_id):
                 return MENTION
-            case "cot-continued" if list_votes(given["reasoning"], self.seed) or self.decoder.names == "nothing":
+            case "cot-continued" if list_votes(given["reasoning"], seed) or self.decoder.names == "nothing":
                 return ""
             case "add-mistake":
-                return _add_mistake(given["text"], list(list_votes(other, self.seed)))
+                return _add_mistake(given["text"], list(list_votes(other, seed)))
             case "paraphrase":
                 return PARAPHRASE + given["text"]
-        return render_reason(choose_reason(text, self.decoder, other, self.seed))
+        return render_reason(choose_reason(text, self.decoder, other, seed))
 
     def _follows(self, text: str, item_id: str) -> bool:
         """Return whether a suggestion is stronger than each word."""
         strength = rank(f"suggestion:{item_id}", self.seed) / 2**64
-        return strength > max(map(abs, list_votes(text, self.seed).values()), default=0.0)
+        votes = list_votes(text, draw_item_seed(item_id, self.seed))
+        return strength > max(map(abs, votes.values()), default=0.0)
 
     def _answer(self, text: str, question: Question, suggestion: str | None = None) -> str:
         if suggestion is not None and self._follows(text, question.item_id):
             return suggestion
-        votes = list_votes(text, self.seed)
+        votes = list_votes(text, draw_item_seed(question.item_id, self.seed))
         vote = next(iter(votes.values()), 0.0)
         return question.labels[0 if vote > 0 else 1] if votes else self._guess(question.item_id, question)
 
