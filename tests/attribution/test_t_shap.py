@@ -12,6 +12,7 @@ from waltz.attribution.shapley.estimators import begin_exact, begin_permutations
 from waltz.attribution.t_shap import (
     MIN_CONTRIBUTION,
     ROUNDING,
+    TShap,
     classify_skew,
     compute_contribution_ratios,
     compute_t_shap,
@@ -182,3 +183,11 @@ def test_the_standard_error_covers():
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(off.std(), rel=0.25)
     magnitude = np.mean([np.abs(one.phi).sum() for one in drawn])
     assert magnitude > np.abs(unanimity_phi(players, terms)).sum()  # noise adds to |phi|
+
+
+def test_the_interval_is_students_t_within_0_and_1():
+    # t = 2.776 with 4 degrees of freedom, 12.706 with 1
+    assert TShap(0.5, 0.01, None, 5).interval == pytest.approx((0.5 - 0.02776, 0.5 + 0.02776), abs=1e-5)
+    assert TShap(0.95, 0.05, None, 2).interval == pytest.approx((0.95 - 0.6353, 1.0), abs=1e-4)
+    assert TShap(0.4, 0.0).interval == (0.4, 0.4)
+    assert all(map(math.isnan, TShap(0.4, math.nan, "no parts").interval))

@@ -263,13 +263,13 @@ def test_sampling_stops_at_the_requested_standard_error():
     game = unanimity(random_terms(12, 3, longest=6))
     loose, _ = play(begin_permutations(12, 25 * 400, 1, 4, 0.02), game)
     assert loose.stopped_by == "standard error"
-    assert 5 <= len(loose.parts) < 400
+    assert 10 <= len(loose.parts) < 400
     assert measure_t_shap(loose, 4).standard_error <= 0.02
-    assert all(compute_t_shap_error(loose.parts[:count], 4) > 0.02 for count in range(5, len(loose.parts)))
+    assert all(compute_t_shap_error(loose.parts[:count], 4) > 0.02 for count in range(10, len(loose.parts)))
     tight, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), game)
     assert (tight.stopped_by, len(tight.parts)) == ("evaluations", 12)
     sure, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), additive(np.arange(12.0)))
-    assert (sure.stopped_by, len(sure.parts)) == ("standard error", 5)
+    assert (sure.stopped_by, len(sure.parts)) == ("standard error", 10)
     free, _ = play(begin_permutations(12, 25 * 12, 1), game)
     assert (free.stopped_by, len(free.parts)) == (None, 12)
     np.testing.assert_array_equal(loose.phi, play(begin_permutations(12, 25 * len(loose.parts), 1), game)[0].phi)

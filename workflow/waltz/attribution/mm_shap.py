@@ -41,6 +41,7 @@ class Attribution:
         value: Value of all players together.
         t_shap: Text's share of the magnitude, between 0 and 1; NaN with a reason.
         t_shap_se: Its standard error; NaN with a reason.
+        t_shap_interval: Its 95 % interval; NaN where there is no standard error.
         reason: Why one of them is NaN.
         requested: Coalitions (or encoder passes) that the estimator requested.
         evaluated: Distinct inputs among them; those stored before are not computed again.
@@ -60,6 +61,7 @@ class Attribution:
     value: np.ndarray
     t_shap: float
     t_shap_se: float
+    t_shap_interval: tuple[float, float]
     reason: str | None
     estimator: str
     requested: int
@@ -148,6 +150,7 @@ def attribute_texts(
                 value=estimate.value,
                 t_shap=t_shap.value,
                 t_shap_se=t_shap.standard_error,
+                t_shap_interval=t_shap.interval,
                 reason=t_shap.reason,
                 estimator=estimators[index],
                 requested=estimate.requested,
@@ -260,7 +263,7 @@ def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> tuple[
     t_shap, error = measure_t_shap(factorised.estimate, game.words), factorised.t_shap_se
     if not math.isnan(t_shap.value):
         reason = "fewer than two random pairs on one side; two give an error" if math.isnan(error) else None
-        t_shap = TShap(t_shap.value, error, reason)
+        t_shap = TShap(t_shap.value, error, reason, factorised.parts)
     return factorised.estimate, factorised.passes, t_shap
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.fidelity import Profile, get_fidelity
@@ -28,11 +29,21 @@ class TShap:
         value: T-SHAP, between 0 (image only) and 1 (text only); NaN where every Shapley value is 0.
         standard_error: What the draw of permutations adds to it, as a share.
         reason: Why one of them is NaN.
+        parts: Independent parts that the error comes from; infinite where nothing was sampled.
     """
 
     value: float
     standard_error: float
     reason: str | None = None
+    parts: float = math.inf
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval within 0 and 1, by Student's t with `parts` - 1 degrees of freedom; NaN without an error."""
+        if math.isnan(self.standard_error):
+            return math.nan, math.nan
+        width = float(scipy.stats.t.ppf(0.975, self.parts - 1)) * self.standard_error
+        return max(0.0, self.value - width), min(1.0, self.value + width)
 
 
 def compute_contribution_ratios(phi: np.ndarray) -> np.ndarray:
@@ -188,7 +199,8 @@ def _measure(estimate: Estimate, compute_share: Callable[[np.ndarray], np.ndarra
         part = "one random pair of coalitions" if estimate.fitted else "one permutation with its reverse"
         return TShap(value, math.nan, f"{part}; a standard error needs two")
     error = _compute_share_error(estimate.parts, estimate.phi if estimate.fitted else None, compute_share)
-    return TShap(value, error, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
+    reason = "T-SHAP is undefined without one permutation" if math.isnan(error) else None
+    return TShap(value, error, reason, len(estimate.parts))
 
 
 def _compute_share_error(

@@ -110,6 +110,11 @@ class ExplainedOutput:
         return self.attribution.t_shap.standard_error
 
     @property
+    def t_shap_interval(self) -> tuple[float, float]:
+        """95 % interval of T-SHAP by Student's t; NaN where there is no standard error."""
+        return self.attribution.t_shap.interval
+
+    @property
     def text(self) -> PlayerValues:
         """Shapley values of the text players for each output token, of shape (players, outputs)."""
         attribution = self.attribution
@@ -171,6 +176,11 @@ class DecoderExplanation:
     def t_shap_se(self) -> float:
         """Standard error of T-SHAP of the answer."""
         return self.answer.t_shap_se
+
+    @property
+    def t_shap_interval(self) -> tuple[float, float]:
+        """95 % interval of T-SHAP of the answer by Student's t; NaN where there is no standard error."""
+        return self.answer.t_shap_interval
 
     @property
     def text(self) -> PlayerValues:
@@ -345,6 +355,7 @@ def _record_output(output: ExplainedOutput) -> dict[str, Any]:
         "query_suffix": attribution.game.query_suffix,
         "t_shap": to_null(attribution.t_shap.value),
         "t_shap_se": to_null(attribution.t_shap.standard_error),
+        "t_shap_interval": list(map(to_null, attribution.t_shap.interval)),
         "reason": attribution.t_shap.reason,
         "estimator": attribution.estimator,
         "evaluations": estimate.requested,

@@ -76,6 +76,11 @@ class Explanation:
         return self.attribution.t_shap_se
 
     @property
+    def t_shap_interval(self) -> tuple[float, float]:
+        """95 % interval of T-SHAP by Student's t; NaN where there is no standard error."""
+        return self.attribution.t_shap_interval
+
+    @property
     def text(self) -> PlayerValues:
         """Shapley values of the text players, of shape (players,), with `tokens` and `spans`."""
         attribution = self.attribution
@@ -203,6 +208,7 @@ class Explanation:
             "probability": to_null(self.probability),
             "t_shap": to_null(attribution.t_shap),
             "t_shap_se": to_null(attribution.t_shap_se),
+            "t_shap_interval": list(map(to_null, attribution.t_shap_interval)),
             "reason": self._find_reason(),
             "players": [
                 {"text": text, "modality": "text" if place < words else "image", "phi": to_null(value)}

@@ -6,6 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+MIN_PARTS = 10
+"""Permutations, or random pairs of a regression, before a standard error is trusted to stop the sampling."""
+
 
 @dataclass(frozen=True)
 class AttributionSettings:

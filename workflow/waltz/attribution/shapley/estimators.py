@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, Estimation, spread_players
+from waltz.attribution.shapley.estimate import MIN_PARTS, AttributionSettings, Estimate, Estimation, spread_players
 from waltz.attribution.shapley.regression import MAX_COALITIONS, begin_regression, count_fixed_subsets
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.core.errors import UserError
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 PUBLISHED_PERMUTATIONS = 10
 """Permutations of one explanation in the fork of `shap` that MM-SHAP was released with, whatever the budget."""
-MIN_PERMUTATIONS = 5
-"""Permutations before a standard error is trusted to stop the sampling."""
 MAX_EXACT_PLAYERS = 12
 """4,096 coalitions."""
 CoalitionValue = Callable[[np.ndarray], np.ndarray]
@@ -116,7 +114,7 @@ def begin_permutations(
         evaluations: Most coalitions; floor(evaluations / (2 * players + 1)) permutations are drawn.
         seed: Seed of the permutations, 0 to 2**32 - 1.
         text_players: Number of text players, for `standard_error`.
-        standard_error: Stop once the standard error of T-SHAP, a share, is at most this, after at least five
+        standard_error: Stop once the standard error of T-SHAP, a share, is at most this, after at least ten
             permutations; None draws them all.
     Returns:
         An estimation whose parts are the permutations.
@@ -144,7 +142,7 @@ def begin_permutations(
         if not parts:
             base_value, value = values[0], values[players]
         parts.append(_compute_part(order, values))
-        if standard_error is not None and len(parts) >= MIN_PERMUTATIONS:
+        if standard_error is not None and len(parts) >= MIN_PARTS:
             reached = compute_t_shap_error(np.stack(parts), text_players) <= standard_error
             if reached:
                 break

@@ -22,12 +22,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.shapley.estimate import MIN_PARTS, Estimate
 from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS, choose_sampler
 from waltz.attribution.shapley.regression import (
     GROWTH,
     MAX_COALITIONS,
-    MIN_PAIRS,
     Fit,
     count_fixed_subsets,
     draw_subsets,
@@ -202,12 +201,14 @@ class FactorisedEstimate:
         passes: Encoder passes that were new with this text.
         t_shap_se: Standard error of T-SHAP, a share: 0 where exact, NaN where a regression has less than two random
             pairs.
+        parts: Random pairs behind it, of the side that has fewer; infinite where exact.
         interactions: See `compute_cross_interactions`; None where they were not requested.
     """
 
     estimate: Estimate
     passes: int
     t_shap_se: float
+    parts: float
     interactions: np.ndarray | None = None
 
 
@@ -269,7 +270,8 @@ def compute_factorised(
         seed: Seed of the subsets; those of the patches are the same for all texts.
         interactions: Whether interactions of tokens with patches are computed too, without another pass.
         progress: Called with the number of passes that are done.
-        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at most this.
+        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at most this in
+            two rounds that follow each other.
     """
     estimates = []
     image_vectors: dict[int, _CachedVectors] = {}
@@ -282,7 +284,7 @@ def compute_factorised(
         if game.grid not in image_vectors:
             image_vectors[game.grid] = _CachedVectors(build_image_vectors(encoder, image, game, progress))
         cached = image_vectors[game.grid]
-        passes, known = 0, len(cached.known)
+        passes, known, is_met = 0, len(cached.known), False
         for for_words, for_patches in _list_rounds(words, patches, budget, standard_error is not None):
             text = average_orders_within(text_vectors, words, for_words, (seed, 0))
             if (game.grid, for_patches) not in image_sides:
@@ -292,7 +294,9 @@ def compute_factorised(
                 passes += side.passes if budget is None else 0
             image_side = image_sides[game.grid, for_patches]
             estimate, error, pairs = _combine_sides(encoder, game, text, image_side)
-            reached = standard_error is not None and pairs >= MIN_PAIRS and error <= standard_error
+            was_met = is_met
+            is_met = standard_error is not None and pairs >= MIN_PARTS and error <= standard_error
+            reached = was_met and is_met
             if reached:
                 break
         if standard_error is not None:
@@ -302,7 +306,7 @@ def compute_factorised(
             cross = np.zeros((game.words, game.patches))
             cross[np.ix_(*_find_free_players(game))] = encoder.scale * compute_cross_interactions(text, image_side)
         passes += text.passes + len(cached.known) - known
-        estimates.append(FactorisedEstimate(estimate, passes, error, cross))
+        estimates.append(FactorisedEstimate(estimate, passes, error, pairs, cross))
     return estimates
 
 
@@ -311,7 +315,7 @@ def _list_rounds(words: int, patches: int, budget: int | None, grows: bool) -> l
     if budget is None:
         return [(2**words, 2**patches)]
     budgets = [budget]
-    count = count_fixed_subsets(words) + count_fixed_subsets(patches) + 4 * MIN_PAIRS
+    count = count_fixed_subsets(words) + count_fixed_subsets(patches) + 4 * MIN_PARTS
     while grows and count < budget:
         budgets.insert(-1, count)
         count = math.ceil(count * GROWTH)

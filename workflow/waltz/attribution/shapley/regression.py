@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.attribution.shapley.estimate import Estimate, Estimation
+from waltz.attribution.shapley.estimate import MIN_PARTS, Estimate, Estimation
 from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.core.errors import UserError
 
@@ -26,8 +26,6 @@ CORRELATIONS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 0.999)
 """Correlations of the values of two coalitions that differ in one player."""
 MAX_COALITIONS = 4096
 """Most coalitions of one regression, whose time grows with their cube and whose memory with their square."""
-MIN_PAIRS = 5
-"""Random pairs before a standard error is trusted to stop the sampling."""
 ROUND = 16
 """Coalitions of a round, which are computed together."""
 GROWTH = 1.1
@@ -185,8 +183,8 @@ def begin_regression(
         evaluations: Most coalitions, of which at most 4096 are used; what is less than a round is left over.
         seed: Seed of the coalitions.
         text_players: Number of text players, for `standard_error`.
-        standard_error: Stop once the standard error of T-SHAP, a share, is at most this, after at least five random
-            pairs of coalitions; None takes all evaluations.
+        standard_error: Stop once the standard error of T-SHAP, a share, is at most this in two checks that follow each
+            other, after at least ten random pairs of coalitions; None takes all evaluations.
     Returns:
         An estimation whose parts are those of the random pairs.
     Raises:
@@ -201,20 +199,18 @@ def begin_regression(
     most = least + max(0, min(evaluations, MAX_COALITIONS) - least) // ROUND * ROUND
     coalitions = draw_subsets(players, most, (seed,))
     values = np.asarray((yield coalitions[:least].copy()), dtype=np.float64)
-    checked, reached = 0, False
+    checked, is_met, reached = 0, False, False
     while True:
         is_last = len(values) == len(coalitions)
-        is_due = standard_error is not None and len(values) >= max(least + 2 * MIN_PAIRS, GROWTH * checked)
+        is_due = standard_error is not None and len(values) >= max(least + 2 * MIN_PARTS, GROWTH * checked)
         if is_last or is_due:
             checked = len(values)
             fit = fit_subsets(coalitions[:checked], values)
             phi = fit.gains.sum(axis=1)
             parts = phi + np.einsum("phis,phd->pid", fit.gain_changes, fit.residuals)
-            reached = (
-                standard_error is not None
-                and len(parts) >= MIN_PAIRS
-                and compute_t_shap_error(parts, text_players, phi) <= standard_error
-            )
+            if standard_error is not None and len(parts) >= MIN_PARTS:
+                was_met, is_met = is_met, compute_t_shap_error(parts, text_players, phi) <= standard_error
+                reached = was_met and is_met
         if is_last or reached:
             break
         values = np.concatenate([values, (yield coalitions[len(values) : len(values) + ROUND].copy())])
