@@ -85,6 +85,14 @@ def test_the_first_of_several_filters_counts(read):
         ({**CHOICE, "filtered_resps": [["-inf?", "True"]]}, "line 1: is no sample"),
         ({**OPEN, "doc": "text"}, "line 1: is no sample"),
         ({**OPEN, "target": {"a": 1}}, "line 1: is no sample"),
+        ({**OPEN, "target": []}, "line 1: is no sample"),
+        ({**OPEN, "filtered_resps": "Two."}, "line 1: is no sample"),
+        ({**OPEN, "arguments": "Two?"}, "line 1: is no sample"),
+        *(({**CHOICE, "target": target}, "line 1: is no sample") for target in (-1, "-1", 1.5, True, 3, None, "nan")),
+        ({**CHOICE, "filtered_resps": [[10**400, "True"]]}, "line 1: is no sample"),
+        *(({**LABELLED, "answered": answered}, "line 1: is no sample") for answered in ("no", 2, None)),
+        ({**LABELLED, "acc": "no"}, "line 1: is no sample"),
+        ({**LABELLED, "target": "C"}, "line 1: field 'C' is missing"),
     ],
 )
 def test_a_line_that_is_no_sample_is_refused_in_one_line(sample, message, read):

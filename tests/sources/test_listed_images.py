@@ -9,7 +9,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.sources.images import list_image_names
-from waltz.sources.listed_images import NOT_LISTED, fetch_listed_images, read_image_list, reject_unlisted
+from waltz.sources.listed_images import COLUMNS, NOT_LISTED, fetch_listed_images, read_image_list, reject_unlisted
 
 HEADER = "file\turl\tbytes\tsha256\tlicence\n"
 CONTENTS = {"val2017/1.jpg": b"first", "train2017/2.jpg": b"second"}
@@ -70,7 +70,7 @@ def test_rows_about_other_images_are_rejected_and_need_no_image(tmp_path):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("file\turl\tbytes\n1.jpg\thttp://a/1.jpg\t5\n", "line 2: sha256 is missing"),
+        ("file\turl\tbytes\n1.jpg\thttp://a/1.jpg\t5\n", "line 1: no column sha256"),
         (f"{HEADER}1.jpg\thttp://a/1.jpg\tfive\t{'0' * 64}\tCC\n", "line 2: bytes or sha256 is no number"),
         (HEADER + f"1.jpg\thttp://a/1.jpg\t5\t{'0' * 64}\tCC\n" * 2, "line 3: 1.jpg is listed twice"),
     ],
@@ -79,3 +79,36 @@ def test_a_wrong_list_is_refused(tmp_path, text, fault):
     (tmp_path / "images.tsv").write_text(text)
     with pytest.raises(UserError, match=fault):
         read_image_list(tmp_path / "images.tsv")
+
+
+NO_FILES = ("..", "../a.jpg", "/a.jpg", "a/", ".", "a\x01.jpg", "x" * 300)
+NO_URLS = ("file:///etc/passwd", "/etc/passwd", "javascript:alert(1)", "ftp://nowhere.invalid/a")
+GOOD = ("a.jpg", "http://nowhere.invalid/a", "3", "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "line 1: no column file, or two"),
+        ([GOOD], "line 1: no column file, or two"),
+        ([("file", *COLUMNS), ("a", *GOOD)], "line 1: no column file, or two"),
+        ([COLUMNS, GOOD[:3]], "line 2: sha256 is missing"),
+        *(([COLUMNS, (name, *GOOD[1:])], "line 2: file is no path in a folder") for name in NO_FILES),
+        *(([COLUMNS, (GOOD[0], url, *GOOD[2:])], "line 2: url is none of http or https") for url in NO_URLS),
+        *(
+            ([COLUMNS, (*GOOD[:2], size, GOOD[3])], "line 2: bytes or sha256 is no")
+            for size in ("-3", "\u0663", "9" * 5000)
+        ),
+        (
+            [COLUMNS, ("x/a.jpg", *GOOD[1:]), ("y/a.jpg", *GOOD[1:])],
+            "line 3: y/a.jpg is listed twice, or another file of",
+        ),
+        ([COLUMNS, ("\udce9", *GOOD[1:])], "line 2: not UTF-8"),
+    ],
+)
+def test_a_list_that_names_no_images_is_refused_in_one_line(tmp_path, lines, message):
+    path = tmp_path / "images.tsv"
+    path.write_bytes("".join("\t".join(cells) + "\n" for cells in lines).encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=message) as refused:
+        read_image_list(path)
+    assert "\n" not in str(refused.value)

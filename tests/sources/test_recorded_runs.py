@@ -82,6 +82,10 @@ def test_lines_are_read_back_as_they_were_written(verdict, texts, values, seed, 
         ({key: value for key, value in ANSWER.items() if key != "gold"}, "line 2: field 'gold' is missing"),
         ({**ATTRIBUTION, "values": ["1"]}, "line 2: field 'values': got ['1'], expected"),
         ({**ANSWER, "item_id": ""}, "line 2: field 'item_id': got ''"),
+        ({**ANSWER, "gold": []}, "line 2: field 'gold': got [], expected"),
+        ({**ANSWER, "seed": 2**63}, "line 2: field 'seed': got 9223372036854775808, expected"),
+        ({**ATTRIBUTION, "suffix": 2**31}, "line 2: field 'suffix': got 2147483648, expected"),
+        ({**ATTRIBUTION, "grid": 2**31}, "line 2: field 'grid': got 2147483648, expected"),
     ],
 )
 def test_a_line_that_is_no_record_is_refused_with_line_and_field(line, message, tmp_path):
@@ -95,6 +99,13 @@ def test_a_line_that_is_no_record_is_refused_with_line_and_field(line, message, 
     [
         ({**ANSWER, "label": None}, "neither label nor label_log_probabilities"),
         ({**ANSWER, "label": None, "label_log_probabilities": {"A": -1.0}, "gold": "B"}, "gold B is not among A"),
+        *(
+            ({**ANSWER, "label_log_probabilities": {"A": a, "B": b}}, reason)
+            for a, b, reason in (
+                (float("inf"), -1.0, "a label's log-probability is not a number"),
+                (-float("inf"), -float("inf"), "every label's log-probability is minus infinity"),
+            )
+        ),
         ({**ANSWER, "setting": "open"}, "an open question without a generation"),
         ({**ANSWER, "setting": "single"}, "a single text without a role"),
         ({**ATTRIBUTION, "values": [1.0]}, "1 ratios for 3 tokens, of which 1 are the query suffix"),

@@ -1,6 +1,5 @@
 """Single images that a table lists by url and checksum, fetched into one zip."""
 
-import csv
 import re
 import tempfile
 import zipfile
@@ -11,9 +10,12 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
-from waltz.core.files.downloads import provide_raw_file
+from waltz.core.files.downloads import is_url, provide_raw_file
+from waltz.sources.raw_files import read_text_lines
 
 COLUMNS = ("file", "url", "bytes", "sha256")
+LONGEST_NAME = 200
+"""Bytes of the name of a file; temporary files beside it have longer names."""
 NOT_LISTED = "its image is not listed"
 """Reason why a row about another image is rejected."""
 
@@ -39,20 +41,31 @@ def read_image_list(path: Path) -> list[ListedImage]:
     """Return the images of a tab-separated table with a header.
 
     Raises:
-        UserError: There is no such table, or a row lacks a column, has no checksum, or repeats a file.
+        UserError: There is no such table, or a row lacks a column, has no checksum, names no file in a folder or no
+            url, or repeats the name of a file: rows of a source name their image without its folder.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such list of images; correct `listed` in the study")
     images: dict[str, ListedImage] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE), 2):
-            if missing := [name for name in COLUMNS if not row.get(name)]:
-                raise UserError(f"{path}, line {number}: {missing[0]} is missing; expected {', '.join(COLUMNS)}")
-            if not (row["bytes"].isdecimal() and re.fullmatch("[0-9a-f]{64}", row["sha256"])):
-                raise UserError(f"{path}, line {number}: bytes or sha256 is no number of its kind; correct the line")
-            if row["file"] in images:
-                raise UserError(f"{path}, line {number}: {row['file']} is listed twice; remove one line")
-            images[row["file"]] = ListedImage(row["file"], row["url"], int(row["bytes"]), row["sha256"])
+    lines = ((number, line.split("\t")) for number, line in enumerate(read_text_lines(path), 1) if line)
+    _, header = next(lines, (1, []))
+    if missing := [name for name in COLUMNS if header.count(name) != 1]:
+        raise UserError(f"{path}, line 1: no column {missing[0]}, or two; expected {', '.join(COLUMNS)}")
+    for number, cells in lines:
+        where = f"{path}, line {number}"
+        row = dict(zip(header, cells, strict=False))
+        if missing := [name for name in COLUMNS if not row.get(name)]:
+            raise UserError(f"{where}: {missing[0]} is missing; expected {', '.join(COLUMNS)}")
+        if not (re.fullmatch("[0-9]{1,18}", row["bytes"]) and re.fullmatch("[0-9a-f]{64}", row["sha256"])):
+            raise UserError(f"{where}: bytes or sha256 is no number of its kind; correct the line")
+        if not is_url(row["url"]):
+            raise UserError(f"{where}: url is none of http or https (got {row['url']!r}); correct the line")
+        parts = row["file"].split("/")
+        if not row["file"].isprintable() or {"", ".", ".."} & set(parts) or len(parts[-1].encode()) > LONGEST_NAME:
+            raise UserError(f"{where}: file is no path in a folder (got {row['file'][:80]!r}); correct the line")
+        if parts[-1] in images:
+            raise UserError(f"{where}: {row['file']} is listed twice, or another file of its name; remove one line")
+        images[parts[-1]] = ListedImage(row["file"], row["url"], int(row["bytes"]), row["sha256"])
     return list(images.values())
 
 

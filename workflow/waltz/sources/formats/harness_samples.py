@@ -46,7 +46,7 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
                 f"{where}: field {error.args[0]!r} is missing; log samples with --log_samples, and name a file"
                 " samples_….jsonl"
             ) from None
-        except (ValidationError, AttributeError, IndexError, TypeError, ValueError):
+        except (ValidationError, AttributeError, IndexError, OverflowError, TypeError, ValueError):
             raise UserError(
                 f"{where}: is no sample of lm-eval or lmms-eval; name a file samples_….jsonl of a task with"
                 " output_type multiple_choice or generate_until"
@@ -60,6 +60,8 @@ def read_samples(path: str, dataset: str) -> Iterator[dict[str, Any]]:
 
 def _is_choice(sample: Mapping[str, Any]) -> bool:
     """Return whether a sample has log-likelihoods: for each option a number, and whether it is the likeliest."""
+    if not isinstance(sample["filtered_resps"], list):
+        raise TypeError("filtered_resps")
     return isinstance(sample["filtered_resps"][0], list)
 
 
@@ -69,7 +71,7 @@ def _read_options(sample: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "setting": "pairwise" if sample["doc"].keys() >= PAIR else "choice",
         "label_log_probabilities": dict(zip(labels, scores, strict=True)),
-        "gold": labels[int(sample["target"])],
+        "gold": labels[_read_number(sample["target"], range(len(labels)))],
         "prompt": _get_prompt(sample),
     }
 
@@ -79,10 +81,19 @@ def _read_generation(sample: Mapping[str, Any]) -> dict[str, Any]:
     generation, target = sample["filtered_resps"][0], sample["target"]
     fields = {"generation": generation, "prompt": _get_prompt(sample)}
     if sample["doc"].keys() >= PAIR and "answered" in sample:
-        other = "B" if target == "A" else "A"
-        label = None if not sample["answered"] else target if sample["acc"] else other
+        other = {"A": "B", "B": "A"}[target] if isinstance(target, str) else None
+        answered, right = (_read_number(sample[name], range(2)) for name in ("answered", "acc"))
+        label = None if not answered else target if right else other
         return fields | {"setting": "pairwise", "label": label, "gold": target}
     return fields | {"setting": "open", "gold": target}
+
+
+def _read_number(value: Any, allowed: range) -> int:
+    """Return a number that a log holds as a number or a text, as lm-eval and lmms-eval write it."""
+    number = float(value)
+    if isinstance(value, bool) or number not in allowed:
+        raise ValueError(value)
+    return int(number)
 
 
 def _get_prompt(sample: Mapping[str, Any]) -> str | None:
@@ -90,4 +101,6 @@ def _get_prompt(sample: Mapping[str, Any]) -> str | None:
     arguments = sample.get("arguments")
     if isinstance(arguments, dict):
         arguments = [list(request.values()) for request in arguments.values()]
+    if not isinstance(arguments, list | None):
+        raise TypeError("arguments")
     return str(arguments[0][0]) if arguments else sample.get("input")

@@ -44,7 +44,7 @@ class Line(BaseModel):
     setting: Literal["choice", "pairwise", "single", "open"] = "choice"
     """Form of the question: a choice among labels about text alone, between caption and foil of an image, of one text
     that fits an image or not, or an open question."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     """Seed of the run; each seed is a run of its own."""
     image: Text | None = None
     """Name of the image; intervals resample images."""
@@ -66,7 +66,7 @@ class Answer(Line):
     """The label that the model chose; the likeliest of `label_log_probabilities` where absent."""
     label_log_probabilities: dict[str, float] | None = None
     """Natural logarithm of the probability of each label as the next token; any constant may be added."""
-    gold: Text | list[Text]
+    gold: Text | Annotated[list[Text], Field(min_length=1)]
     """The right label; of an open question the right answer, or the answers of all annotators."""
     role: Literal["caption", "foil", "mismatched"] | None = None
     """Role of the text in the setting `single`, where label A says that it fits the image."""
@@ -123,9 +123,9 @@ class Attribution(Line):
     players of the query suffix."""
     unit: Literal["ratio", "shapley"]
     """`ratio`: contribution ratios in percent, averaged over the output tokens; `shapley`: Shapley values."""
-    suffix: Annotated[int, Field(ge=0)] = 0
+    suffix: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Number of text players at the end that ask for this output; of Shapley values they are left out of CC-SHAP."""
-    grid: Annotated[int, Field(ge=1)] | None = None
+    grid: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     """Patches on a side of the image."""
     patches: Numbers | None = None
     """Values of the grid x grid patches, row by row, like `values`."""
@@ -235,8 +235,10 @@ def find_answer_fault(row: Mapping[str, Any]) -> str | None:
     if row["label"] is None:
         return "neither label nor label_log_probabilities"
     scores = row.get("label_log_probabilities") or []
-    if any(math.isnan(score) for score in scores):
+    if any(math.isnan(score) or score == math.inf for score in scores):
         return "a label's log-probability is not a number"
+    if scores and max(scores) == -math.inf:
+        return "every label's log-probability is minus infinity"
     if row.get("labels") and not {row["label"], *row["gold"]} <= set(row["labels"]):
         return f"label {row['label']} or gold {', '.join(row['gold'])} is not among {', '.join(row['labels'])}"
     return "a single text without a role" if row["setting"] == "single" and row["role"] is None else None
