@@ -240,6 +240,10 @@ ERRORS = {
     "broken image": (["--image", "BROKEN"], "broken.png: cannot be decoded"),
     "a device": (["--image", "/dev/zero"], "/dev/zero: is no file but a folder or device; name an image"),
     "empty model": (["--model", ""], "model: empty (got '', expected a registered name, folder or hub id)"),
+    "no such file": (["--model", "none.gguf"], "none.gguf: no such file or folder; correct the path"),
+    "no such folder": (["--model", "~no-one/model"], "~no-one/model: no registered model and no path (Could not"),
+    "a long name": (["--model", "a" * 5000], "a: no registered model and no path ([Errno 36] File name too long"),
+    "a text file": (["--model", __file__], "test_explain.py: is a file (expected a folder in transformers format"),
     "no such model": (["--model", "rulr-50"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
     "no such hub id": (
         ["--model", "nobody/nothing"],

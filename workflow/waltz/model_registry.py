@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError, suggest_name
-from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url
+from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url, may_hold_secret
 from waltz.core.files.packages import Package
 from waltz.core.files.resources import find_in_checkout
 
@@ -255,7 +255,7 @@ def _check_server(spec: ModelSpec) -> ModelSpec:
         raise UserError(
             f"{where}.kind: a server runs language models (got {spec.kind}, expected text); name weights instead"
         )
-    if not is_url(spec.server) or "@" in spec.server:
+    if not is_url(spec.server) or may_hold_secret(spec.server):
         raise UserError(
             f"{where}.server: no url (expected such as http://localhost:8000/v1, without a password or key); correct it"
         )

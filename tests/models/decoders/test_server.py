@@ -278,6 +278,49 @@ def test_the_key_is_that_of_the_environment(local, file, monkeypatch, caplog):
     assert "secret-key" not in caplog.text + repr(served.spec) + served.forward_pass
 
 
+@pytest.mark.parametrize(
+    ("url", "key", "fault"),
+    [
+        ("http://me:secret@localhost:1/v1", "", "tiny: the server's url holds a password or key; set WALTZ_API_KEY"),
+        ("http://localhost:1/v1?key=secret", "", "tiny: the server's url holds a password or key; set WALTZ_API_KEY"),
+        ("http://[::1/v1", "", "here: no url of a server"),
+        ("http://\u2603/v1", "", "here: no url of a server"),
+        ("http://localhost:1/" + "a" * 70_000, "", "here: no url of a server"),
+        ("http://localhost:1/v1", "secret\n", "WALTZ_API_KEY: holds other characters"),
+        ("http://localhost:1/v1", "secret\u2603", "WALTZ_API_KEY: holds other characters"),
+    ],
+)
+def test_urls_and_keys_that_cannot_be_sent_are_refused_and_not_shown(url, key, fault, monkeypatch):
+    monkeypatch.setenv(server.API_KEY, key)
+    with pytest.raises(UserError, match=fault) as caught:
+        server.open_server(url, MODEL, "here")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("owner", ["x\n\x1b[2J", "x" * 20_000])
+def test_facts_that_are_no_short_line_are_refused(local, file, owner):
+    with serve(local) as stand_in:
+        stand_in.replies["/v1/models"] = {"data": [{"id": MODEL, "owned_by": owner}]}
+        with pytest.raises(UserError, match="what the server says of itself is no short line") as caught:
+            connect(stand_in, file)
+    assert len(str(caught.value)) < 300
+
+
+def test_replies_without_end_and_texts_that_are_none_are_refused(local, file, monkeypatch):
+    prompt = local.build_prompt(TEXTS[0]).ids
+    with serve(local) as stand_in:
+        served = connect(stand_in, file).server
+        stand_in.replies["/v1/completions"] = {"choices": [{"text": "a", "token_ids": [5] * 50}]}
+        assert served.generate([prompt], 3, {}, [0], 0, keep_end=False) == [(5, 5, 5)]
+        stand_in.replies["/v1/completions"] = {"choices": [{"text": "\ud800"}]}
+        with pytest.raises(UserError, match=r"returns no JSON \(unexpected end of hex escape"):
+            served.generate([prompt], 3, {}, [0], 0, keep_end=False)
+        monkeypatch.setattr(server, "LARGEST_REPLY", 1000)
+        stand_in.replies["/v1/completions"] = {"choices": [{"text": "a" * 2000}]}
+        with pytest.raises(UserError, match=r"the reply of .* has more than 1000 bytes"):
+            served.generate([prompt], 3, {}, [0], 0, keep_end=False)
+
+
 def test_what_the_server_says_of_itself_is_part_of_the_fingerprint(local, file):
     fingerprints = set()
     for dialect in SCORING:
@@ -303,6 +346,7 @@ def test_an_entry_needs_no_weights_and_no_gpu(file):
         ({"kind": "vision"}, r"kind: a server runs language models \(got vision"),
         ({"server": "localhost:8000"}, "server: no url"),
         ({"server": "http://me:secret@host/v1"}, "server: no url"),
+        ({"server": "http://host/v1?key=secret"}, "server: no url"),
         ({"revision": ""}, "revision: missing"),
     ],
 )

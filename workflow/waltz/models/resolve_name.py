@@ -11,13 +11,13 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from waltz.core.errors import UserError, suggest_name
+from waltz.core.errors import UserError, get_first_line, suggest_name
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.downloads import is_url
 from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 from waltz.models.hub import build_options
-from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
+from waltz.models.pretrained import GGUF_SUFFIX, OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -30,7 +30,7 @@ def resolve_encoder(name: str) -> ModelSpec:
     Raises:
         UserError: There is no encoder of that name.
     """
-    _check_not_empty(name)
+    _check_name(name)
     encoders = {spec.name: spec for spec in load_registry().values() if spec.kind in list_encoder_kinds()}
     if name in encoders:
         return encoders[name]
@@ -42,6 +42,11 @@ def resolve_encoder(name: str) -> ModelSpec:
         weights = str(folder)
         return ModelSpec(
             name, detect_encoder_kind(weights, ""), weights, "local", masked_token=_find_masked_token(weights, {})
+        )
+    if folder.exists():
+        raise UserError(
+            f"{name}: is a file (expected a folder in transformers format, a {GGUF_SUFFIX} file, a registered name or a"
+            " hub id); name a checkpoint file in an entry of a study, see docs/how-to/adding-a-model.md"
         )
     if not HUB_ID.fullmatch(name):
         raise UserError(
@@ -72,7 +77,7 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     Raises:
         UserError: The name is that of a folder or hub id without a config that can be read.
     """
-    _check_not_empty(name)
+    _check_name(name)
     if is_url(name):
         from waltz.models.decoders.served_model import find_served_model
 
@@ -98,7 +103,14 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
 
 
-def _check_not_empty(name: str) -> None:
+def _check_name(name: str) -> None:
+    """Refuse an empty name, and the path of a file or folder that does not exist."""
+    try:
+        exists = Path(name).expanduser().exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a home of nobody, a zero byte
+        raise UserError(f"{name[:80]}: no registered model and no path ({get_first_line(error)[:80]})") from None
+    if not exists and (name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)):
+        raise UserError(f"{name}: no such file or folder; correct the path")
     if not name.strip():
         raise UserError(
             f"model: empty (got {name!r}, expected a registered name, folder or hub id); see `waltz models`"

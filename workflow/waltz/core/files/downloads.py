@@ -382,6 +382,11 @@ def is_url(text: str) -> bool:
     return text.startswith(("http://", "https://"))
 
 
+def may_hold_secret(url: str) -> bool:
+    """Return True if the address of a server has a user, password or query, which may be a key."""
+    return "@" in url or "?" in url
+
+
 def get_archive_member(url: str) -> str:
     """Return the path inside an archive, which a url gives after `#`; empty if the url denotes the whole file."""
     return urldefrag(url).fragment if is_url(url) else ""

@@ -27,6 +27,8 @@ from waltz.models.pretrained import load_generation_config, load_tokenizer
 
 PROBE = "The dog's 2 legs (A), or \u00e9 B:"
 """Text whose token ids are compared with the server's."""
+LONGEST_FACTS = 10_000
+"""Most letters of what a server says of itself, which records hold."""
 Output = TypeVar("Output")
 log = logging.getLogger(__name__)
 
@@ -66,6 +68,10 @@ def load(spec: ModelSpec) -> ServedModel:
     version = properties.build_info or (_try(partial(server.get, "/version", Version)) or Version()).version
     details = {name: value for name, value in (("root", entry.root), ("meta", entry.meta)) if value}
     facts = " ".join(filter(None, [entry.owned_by or "server", version, json.dumps(details, sort_keys=True)]))
+    if not facts.isprintable() or len(facts) > LONGEST_FACTS:
+        raise UserError(
+            f"{where}: what the server says of itself is no short line (got {facts[:80]!r}); correct it there"
+        )
     settings = properties.default_generation_settings
     window = entry.max_model_len or (settings and settings.n_ctx)
     ends = frozenset() if tokenizer.eos_token_id is None else frozenset([tokenizer.eos_token_id])

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.downloads import may_hold_secret
 from waltz.models.decoders.server_replies import (
     Completion,
     LikeliestTokens,
@@ -40,6 +41,8 @@ BUSY = frozenset({408, 429, 500, 502, 503, 504})
 TIMEOUT = httpx.Timeout(600, connect=10)
 TOP_TOKENS = 20
 """Tokens whose log-probability is requested where the server has none of given tokens."""
+LARGEST_REPLY = 1 << 27
+"""Most bytes of a reply; the log-probabilities of a vocabulary of 256,000 tokens take half of it."""
 FORCING_BIAS = 1000.0
 """Bias of the logit of a token that llama.cpp is to take; its log-probability is that without the bias."""
 WHOLE_VOCABULARY = 1 << 24
@@ -257,9 +260,10 @@ class Server:
             choice = self.post("completions", body, Completion[Text]).choices[0]
             has_end = choice.finish_reason == "stop"
             if choice.token_ids is None:
-                tokens = self.tokenizer(choice.text, add_special_tokens=False)["input_ids"][:most]
+                tokens = self.tokenizer(choice.text, add_special_tokens=False)["input_ids"]
             else:
                 tokens = choice.token_ids
+        tokens = tokens[:most]  # a server may pass over the limit
         if unknown := [token for token in tokens if token >= len(self.tokenizer)]:
             raise UserError(
                 f"{self.where}: token {unknown[0]} was generated, and the tokenizer has {len(self.tokenizer)} tokens;"
@@ -308,7 +312,8 @@ class Server:
         for attempt in range(ATTEMPTS):
             time.sleep(FIRST_DELAY * 2 ** (attempt - 1) if attempt else 0)
             try:
-                response = self.client.request(method, address, json=body)
+                with self.client.stream(method, address, json=body) as response:
+                    content = self._receive(response)
             except httpx.RequestError as error:
                 fault = get_first_line(error) or type(error).__name__
                 continue
@@ -316,8 +321,9 @@ class Server:
                 advice = "is wrong; correct it" if os.environ.get(API_KEY) else "is not set; set it to the server's key"
                 raise UserError(f"{self.where}: {url} needs an API key: the environment variable {API_KEY} {advice}")
             if response.is_success:
-                return self._read(response, kind)
-            fault = f"status {response.status_code}: {' '.join(response.text.split())[:200]}"
+                return self._read(address, content, kind)
+            text = " ".join(content.decode(errors="replace").split())[:200]
+            fault = f"status {response.status_code}: {text}"
             if response.status_code not in BUSY:
                 raise RefusedError(f"{self.where}: {address} refuses the request ({fault}); check url and server")
         raise UserError(
@@ -325,21 +331,32 @@ class Server:
             " url"
         )
 
-    def _read(self, response: httpx.Response, kind: type[AnyReply]) -> AnyReply:
+    def _receive(self, response: httpx.Response) -> bytes:
+        """Return the body of a reply, which may have no end."""
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > LARGEST_REPLY:
+                raise UserError(
+                    f"{self.where}: the reply of {response.url} has more than {LARGEST_REPLY} bytes; correct the url"
+                )
+        return bytes(content)
+
+    def _read(self, address: str, content: bytes, kind: type[AnyReply]) -> AnyReply:
         """Return the fields of a reply."""
-        address = response.url
         try:
-            return kind.model_validate(response.json())
-        except ValidationError as error:  # a ValueError too
+            return kind.model_validate_json(content)
+        except ValidationError as error:
             fault = error.errors(include_url=False)[0]
+            if fault["type"] == "json_invalid":
+                reason = fault["msg"].removeprefix("Invalid JSON: ")
+                raise UserError(f"{self.where}: {address} returns no JSON ({reason}); correct the url") from None
             field = ".".join(map(str, fault["loc"])) or "object"
             got = "" if fault["type"] == "missing" else f", got {str(fault['input'])[:40]!r}"
             raise RefusedError(
                 f"{self.where}: the reply of {address} has no usable {field} ({fault['msg']}{got}); check that the url"
                 " is that of an API like OpenAI's (it ends in /v1)"
             ) from None
-        except (ValueError, RecursionError):
-            raise UserError(f"{self.where}: {address} returns no JSON; correct the url") from None
 
 
 class RefusedError(UserError):
@@ -352,7 +369,18 @@ def _map_at_once(function: Callable[[Input], Output], values: Sequence[Input]) -
 
 
 def open_server(url: str, model: str, where: str) -> Server:
-    """Return a server by its url, with the API key of the environment."""
+    """Return a server by its url, with the API key of the environment.
+
+    Raises:
+        UserError: The url or the key is none, or the url holds a key, which records and messages would show.
+    """
+    if may_hold_secret(url):
+        raise UserError(f"{model or 'model'}: the server's url holds a password or key; set {API_KEY} to it instead")
     key = os.environ.get(API_KEY, "")
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(f"{API_KEY}: holds other characters than printable ones of ASCII; set it to the server's key")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return Server(where, model, httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT))
+    try:
+        return Server(where, model, httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT))
+    except httpx.InvalidURL as error:
+        raise UserError(f"{where}: no url of a server ({get_first_line(error)}); correct it") from None
