@@ -192,6 +192,28 @@ def test_players_of_ones_own_are_those_of_the_explainer(clip, picture, tmp_path)
     assert [player["text"] for player in record["players"][:2]] == ["dogs", "a"]
 
 
+def test_interactions_are_those_of_the_explainer(clip, picture, tmp_path):
+    out, figure = tmp_path / "x.json", tmp_path / "x.svg"
+    options = ("--players", "word", "--grid", "2x2", "--foil", "a cat", "--interactions", "--figure", figure)
+    result = waltz("--model", clip, "--image", picture, "--text", SHORT, *options, "--json", out)
+    assert result.exit_code == 0, result.output
+    record = json.loads(out.read_text(encoding="utf-8"))
+    expected = Explainer(str(clip)).explain(picture, SHORT, players="word", grid=(2, 2), interactions=True)
+    assert record["profile"] == "equations"
+    np.testing.assert_allclose(record["interactions"], expected.interactions, atol=1e-9)
+    assert record["joint_share"] == pytest.approx(expected.joint_share)
+    assert np.shape(record["foil"]["interactions"]) == (2, 4)
+    word, patch = np.unravel_index(np.abs(expected.interactions).argmax(), (3, 4))
+    strongest = f"strongest pairs: {SHORT.split()[word]} × region {patch} {expected.interactions[word, patch]:+.3g},"
+    assert strongest in result.stdout
+    assert f"used together {100 * expected.joint_share:.2f} %" in result.stdout
+    for name in ("x", "x-interactions", "x-foil-interactions"):
+        assert (tmp_path / f"{name}.svg").is_file()
+    assert "interactions" not in explained(clip, picture, SHORT, out)
+    refused = waltz("--model", clip, "--image", picture, "--text", SHORT, "--profile", "published", "--interactions")
+    assert refused.stderr == "waltz: --interactions: profile published defines none; take --profile equations\n"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

@@ -178,6 +178,18 @@ def test_a_question_in_words_and_a_chain_of_thought(folders, tmp_path):
     assert record["answer"]["generated_text"] in post_hoc["explanation"]["prompt"]
 
 
+def test_interactions_of_both_sides(folders, tmp_path):
+    options = ["--model", folders / "llava", "--image", folders / "photo.png", "--question", "a cat", "--grid", "1x2"]
+    options += ["--max-new-tokens", 2, "--evaluations", 1024, "--interactions", "--figure", tmp_path / "x.png"]
+    record, output = written(tmp_path / "x.json", *options)
+    for side in ("answer", "explanation"):
+        words = sum(player["modality"] == "text" for player in record[side]["players"])
+        assert np.shape(record[side]["interactions"]) == (words, 2, len(record[side]["target_ids"]))
+        assert 0 <= record[side]["joint_share"] <= 1
+    assert len(re.findall(r"first token: used together [\d.]+ %; strongest pairs: .+ × ", output)) == 2
+    assert (tmp_path / "x-interactions.png").is_file()
+
+
 @pytest.mark.parametrize("more", [("--foil", "a dog"), ()], ids=["with a foil", "alone"])
 def test_texts_of_an_image_in_the_published_prompts(more, folders, tmp_path):
     record, _ = written(
@@ -260,7 +272,11 @@ ERRORS = {
         ["--question", "a", "--explanation", "x"],
         "--explanation: unknown kind of explanation (got 'x', expected post-hoc or cot); choose one",
     ),
-    "few evaluations": (["--question", "a cat", "--evaluations", 3], "too small for one permutation"),
+    "interactions": (
+        ["--question", "a", "--interactions"],
+        "sees no patches to interact with; leave out --interactions",
+    ),
+    "few evaluations": (["--question", "a cat", "--evaluations", 3], "too small for regression"),
     "no tokens": (["--question", "a", "--max-new-tokens", 0], "--max-new-tokens: too few (got 0, expected at least 1)"),
     "seed": (["--question", "a", "--seed", "-1"], "--seed: out of range (got -1, expected 0 to"),
     "no file": (["--question", "@nowhere.txt"], "--question @nowhere.txt: cannot be read"),

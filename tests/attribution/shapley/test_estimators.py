@@ -20,6 +20,7 @@ from waltz.attribution.shapley.estimators import (
     begin_exact,
     begin_permutations,
     begin_shapiq,
+    choose_sampler,
     count_published_evaluations,
 )
 from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
@@ -257,6 +258,15 @@ def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
         next(begin_permutations(26, 52, 0))
     with pytest.raises(UserError, match=r"seed: -1"):
         next(begin_permutations(3, 70, -1))
+
+
+def test_auto_takes_what_the_evaluations_allow_and_else_says_what_a_regression_needs():
+    assert choose_sampler(27, 27, 56) == choose_sampler(27, 27, 4096) == "regression"
+    assert choose_sampler(27, 27, 55) == choose_sampler(27, 27, 4097) == "permutation"
+    assert choose_sampler(25, 27, 52) == "regression"  # permutations mask all 27
+    settings = AttributionSettings("equations", evaluations=50)
+    with pytest.raises(UserError, match=r"regression with 27 players \(got 50, expected at least 56\)"):
+        next(begin_estimation(choose_sampler(27, 27, 50), 27, 5, settings))
 
 
 def test_sampling_stops_at_the_requested_standard_error():

@@ -200,7 +200,7 @@ def test_the_estimator_follows_from_the_budget():
     assert choose_estimator(late, players, 639) == "factorised-regression"
     assert choose_estimator(early, players, 10**6) == "permutation"
     assert choose_estimator(early, players, 4096) == choose_estimator(early, players, 34) == "regression"
-    assert choose_estimator(early, players, 33) == "permutation"
+    assert choose_estimator(early, players, 33) == "regression"  # refuses it, and says that it needs 34
     assert choose_estimator(late, players, 36) == choose_estimator(late, players, 9) == "factorised-regression"
     assert choose_estimator(late, players, 640, standard_error=0.01) == "factorised-regression"
     few = game(early, image, *IDS)  # 3 free tokens, 9 patches

@@ -298,7 +298,7 @@ def begin_prompt_estimation(players: Players, settings: PromptSettings) -> tuple
     if name == "auto":
         is_small = count <= MAX_EXACT_PLAYERS and 2**count <= evaluations
         free = int((~players.always_visible).sum())
-        name = "exact" if is_small and settings.standard_error is None else choose_sampler(free, evaluations)
+        name = "exact" if is_small and settings.standard_error is None else choose_sampler(free, count, evaluations)
     own_settings = AttributionSettings(settings.profile, name, evaluations, settings.seed, settings.standard_error)
     return name, begin_estimation(name, count, players.words, own_settings, players.always_visible)
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 PROMPTS = ("prompt_answer", "suffix_answer", "prompt_explanation", "suffix_explanation")
 """Options of ready prompts, all of which are needed."""
-DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value", "players", "grid"})
+DECODER = frozenset(
+    {"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value", "players", "grid", "interactions"}
+)
 TEXTS = ("question", "text", "foil", "prompt_answer", "prompt_explanation")
 """Options of texts that a decoder reads, which contain words."""
 READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids", "family"}
@@ -36,7 +38,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIGURE_FORMATS = (".svg", ".png")
 COMMON_OPTIONS = ("model", "tokenizer", "profile", "seed", "as_json", "figure")
 """Options of every model."""
-ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations", "players", "grid"})
+ENCODER_OPTIONS = frozenset({"image", "text", "foil", "estimator", "evaluations", "players", "grid", "interactions"})
 """Options of an encoder besides those of every model."""
 
 
@@ -57,7 +59,7 @@ def explain_command(
         str | None,
         typer.Option(
             help="Fidelity profile: published or equations.",
-            show_default="published; equations for a question without --family",
+            show_default="published; equations for a question without --family, or with --interactions",
         ),
     ] = None,
     estimator: Annotated[str | None, typer.Option(help="Estimator of the Shapley values; auto chooses.")] = None,
@@ -73,6 +75,10 @@ def explain_command(
         typer.Option(
             help="Rows and columns of patches, such as 3x4.", show_default="ceil(sqrt(tokens)) patches a side"
         ),
+    ] = None,
+    interactions: Annotated[
+        bool | None,
+        typer.Option("--interactions", help="Add interactions of text players with patches (equations)."),
     ] = None,
     text: Annotated[str | None, typer.Option(help="A text of the image, or the caption of a pair.")] = None,
     foil: Annotated[str | None, typer.Option(help="The other text of a pair.")] = None,
@@ -152,6 +158,10 @@ def explain_command(
         check_address_space()
         figure_files = _get_figure_files(figure)
         check_outputs(json=as_json, figure=next(iter(figure_files), None))
+        if interactions:
+            profile = _check_profile(profile or "equations")
+            if profile == "published":
+                raise UserError(f"--interactions: profile {profile} defines none; take --profile equations")
         from waltz.models.resolve_name import (  # torch and transformers take seconds to import
             resolve_decoder,
             resolve_encoder,
@@ -203,6 +213,7 @@ def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mappin
                 options["text"],
                 foil=options.get("foil"),
                 budget=options.get("evaluations"),
+                interactions="interactions" in options,
                 **_read_own_players(options),
             )
     assert isinstance(explanation, Explanation)
@@ -215,6 +226,8 @@ def _explain_decoder(
     ready = any(name in options for name in PROMPTS)
     if spec.kind == "text" and "image" in options:
         raise UserError(f"{spec.name}: a language model sees no images; leave out --image, or name a model that sees")
+    if spec.kind == "text" and "interactions" in options:
+        raise UserError(f"{spec.name}: a language model sees no patches to interact with; leave out --interactions")
     if ready:
         _check_allowed(options, READY, "the prompts are ready")
         _check_needed(options, PROMPTS, "ready prompts come with the texts that end them")
@@ -239,7 +252,12 @@ def _explain_decoder(
     own_players = _read_own_players(options)
     with lease_device(spec.gpus, torch.get_num_threads()) as device, _report_own_players():
         return Explainer(spec, device=device.name).explain_query(
-            asked, settings, image=options.get("image"), most=most, **own_players
+            asked,
+            settings,
+            image=options.get("image"),
+            most=most,
+            interactions="interactions" in options,
+            **own_players,
         )
 
 
@@ -387,3 +405,13 @@ def _write_files(result: "Explanation | DecoderExplanation", as_json: Path | Non
         from waltz.reporting.figures.figure_files import save_figure
 
         save_figure(result.plot(), figure_files)
+        if result.interactions is not None:
+            save_figure(result.plot_interactions(), _name_files(figure_files, "interactions"))
+            foil = getattr(result, "foil", None)
+            if foil is not None:
+                save_figure(foil.plot_interactions(), _name_files(figure_files, "foil-interactions"))
+
+
+def _name_files(files: Iterable[Path], content: str) -> list[Path]:
+    """Return the files of a further figure, next to those of the first."""
+    return [file.with_stem(f"{file.stem}-{content}") for file in files]

@@ -62,8 +62,10 @@ from waltz.explainer.values import (
     build_image_values,
     build_text_values,
     describe_share,
+    describe_strongest_pairs,
     list_rows,
     name_image_players,
+    record_interactions,
     shorten_model_name,
 )
 from waltz.model_registry import ModelSpec
@@ -130,6 +132,14 @@ class ExplainedOutput:
     def interactions(self) -> np.ndarray | None:
         """Shapley interaction indices, of shape (text players, image players, outputs), if requested."""
         return self.attribution.interactions
+
+    @property
+    def joint_share(self) -> float:
+        """Share of the magnitude of the first token that text and image make together; NaN without interactions."""
+        pairs = self.attribution.interactions
+        if pairs is None:
+            return math.nan
+        return compute_joint_share(_order_text_first(self.attribution)[:, 0], pairs[..., 0])
 
     def name_image_players(self) -> list[str]:
         """Return a name for each image player."""
@@ -200,10 +210,7 @@ class DecoderExplanation:
     @property
     def joint_share(self) -> float:
         """Share of the magnitude of the answer's first token that text and image make together; NaN if unknown."""
-        attribution = self.answer.attribution
-        if attribution.interactions is None:
-            return math.nan
-        return compute_joint_share(_order_text_first(attribution)[:, 0], attribution.interactions[..., 0])
+        return self.answer.joint_share
 
     @property
     def cc_shap(self) -> float | None:
@@ -282,6 +289,12 @@ class DecoderExplanation:
                 f"{token} {'NaN' if math.isnan(mean) else format(mean, '+.1f')}"
                 for token, mean in zip(_spell_tokens(attribution), means, strict=True)
             )
+            if side.interactions is not None:
+                share = describe_share("used together", side.joint_share, reason="nothing contributes")
+                pairs = describe_strongest_pairs(
+                    side.interactions[..., 0], _spell_tokens(attribution), side.name_image_players()
+                )
+                yield f"  first token: {share}; {pairs}"
         if self.cc_shap_result is not None:
             yield _describe_cc_shap(self.cc_shap_result)
 
@@ -365,6 +378,7 @@ def _record_output(output: ExplainedOutput) -> dict[str, Any]:
         **({} if output.shared is None else {"shared": output.shared.tolist()}),
         "players": [*image, *words] if attribution.text.start else [*words, *image],
         "phi": [[to_null(value) for value in row] for row in estimate.phi],
+        **record_interactions(output.interactions, output.joint_share),
     }
 
 

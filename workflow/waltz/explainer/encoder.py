@@ -21,8 +21,10 @@ from waltz.explainer.values import (
     build_image_values,
     build_text_values,
     describe_share,
+    describe_strongest_pairs,
     list_rows,
     name_image_players,
+    record_interactions,
     shorten_model_name,
 )
 from waltz.model_registry import ModelSpec
@@ -139,10 +141,13 @@ class Explanation:
                 f"{token} {'NaN' if math.isnan(value) else format(value, '+.3g')}"
                 for token, value in zip(part.text.tokens or (), part.text, strict=True)
             )
-            joint = "" if attribution.interactions is None else f"; {describe_share('together', part.joint_share)}"
+            joint = "" if attribution.interactions is None else f"; {part._describe_joint_share()}"
             yield part.caption
             yield f"  {part._describe_score()}{joint}; {attribution.requested} evaluations, {attribution.estimator}"
             yield f"  {tokens}"
+            if attribution.interactions is not None:
+                names = part._name_image_players()
+                yield f"  {describe_strongest_pairs(attribution.interactions, part.text.tokens or (), names)}"
 
     def __repr__(self) -> str:
         """Return at most five lines: the model, then each text with its score and T-SHAP."""
@@ -185,6 +190,9 @@ class Explanation:
         error = "" if math.isnan(self.t_shap_se) else f" ± {100 * self.t_shap_se:.2f}"
         return f"score {score}, T-SHAP {share}{error}{f' ({reason})' if reason else ''}"
 
+    def _describe_joint_share(self) -> str:
+        return describe_share("used together", self.joint_share, reason="nothing contributes")
+
     def _find_reason(self) -> str | None:
         attribution = self.attribution
         if not all(map(math.isfinite, (attribution.score, *attribution.phi[:, 0]))):
@@ -222,6 +230,7 @@ class Explanation:
             "value": to_null(attribution.value[0]),
             "residual": to_null(attribution.residual),
             "seed": attribution.seed,
+            **record_interactions(attribution.interactions, self.joint_share),
         }
 
 

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from waltz.attribution.shapley.estimate import to_null
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
+
+STRONGEST_PAIRS = 5
+"""Pairs of a text and an image player that a summary names."""
 
 
 class PlayerValues(np.ndarray):
@@ -98,3 +102,27 @@ def describe_share(name: str, value: float, error: float = math.nan, reason: str
     if math.isnan(value):
         return f"{name} not defined ({reason})"
     return f"{name} {100 * value:.2f} %" + ("" if math.isnan(error) else f" ± {100 * error:.2f}")
+
+
+def describe_strongest_pairs(interactions: np.ndarray, tokens: Sequence[str], names: Sequence[str]) -> str:
+    """Return the `STRONGEST_PAIRS` pairs of a text and an image player whose interactions are largest, on one line.
+
+    Args:
+        interactions: Of shape (text players, image players).
+        tokens: Names of the text players.
+        names: Names of the image players.
+    """
+    order = np.argsort(-np.abs(np.nan_to_num(interactions)), axis=None, kind="stable")[:STRONGEST_PAIRS]
+    pairs = [np.unravel_index(place, interactions.shape) for place in order.tolist()]
+    return "strongest pairs: " + ", ".join(
+        f"{tokens[text]} × {names[image]} {interactions[text, image]:+.3g}" for text, image in pairs
+    )
+
+
+def record_interactions(interactions: np.ndarray | None, joint_share: float) -> dict[str, Any]:
+    """Return the fields of a JSON record that interactions have; none where they were not requested."""
+    if interactions is None:
+        return {}
+    numbers = interactions.astype(object)
+    numbers[~np.isfinite(interactions)] = None
+    return {"joint_share": to_null(joint_share), "interactions": numbers.tolist()}

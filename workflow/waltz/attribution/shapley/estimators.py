@@ -79,9 +79,18 @@ def begin_estimation(
     return begin_shapiq(name, players, evaluations, settings.seed)
 
 
-def choose_sampler(players: int, evaluations: int) -> str:
-    """Return what `auto` takes where exact values need too many coalitions: a regression, if it can use them all."""
-    return "regression" if count_fixed_subsets(players) <= evaluations <= MAX_COALITIONS else "permutation"
+def choose_sampler(free: int, players: int, evaluations: int) -> str:
+    """Return what `auto` takes where exact values need too many coalitions: a regression, if it can use them all.
+
+    Permutations are taken too where the evaluations suffice for one and not for a regression; where they suffice for
+    neither, the regression says what it needs.
+
+    Args:
+        free: Players that coalitions mask.
+        players: All players, of which a permutation masks each.
+    """
+    few = 2 * players + 1 <= evaluations < count_fixed_subsets(free)
+    return "permutation" if few or evaluations > MAX_COALITIONS else "regression"
 
 
 def check_profile_estimator(estimator: str, profile: str) -> None:

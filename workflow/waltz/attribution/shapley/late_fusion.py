@@ -228,7 +228,7 @@ def choose_estimator(encoder: Encoder, players: Players, budget: int, standard_e
     least = count_fixed_subsets(words) + count_fixed_subsets(patches)
     if encoder.late and (least <= budget or budget < 2 * len(players) + 1):  # permutations need less, but not much
         return "factorised-regression"
-    return choose_sampler(free, budget)
+    return choose_sampler(free, len(players), budget)
 
 
 class _CachedVectors:
