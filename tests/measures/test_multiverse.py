@@ -9,6 +9,9 @@ from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
 from waltz.measures.items import Item
 from waltz.measures.multiverse import (
+    NO_MEANING,
+    Choice,
+    _compute_t_shap,
     add_special_tokens,
     build_choice_rows,
     change_grid,
@@ -16,6 +19,8 @@ from waltz.measures.multiverse import (
     cross_choices,
     fill_patches,
     mask_by_first_id,
+    spread_items,
+    summarize_rankings,
 )
 from waltz.model_registry import resolve_model
 from waltz.models.encoders import load_encoder
@@ -63,17 +68,48 @@ def test_the_share_of_choices_that_keep_a_ranking():
     plain = {"one": {"a": [10.0], "b": [20.0]}, "two": {"a": [30.0], "b": [40.0]}}
     swapped = {"one": {"a": [60.0], "b": [70.0]}, "two": {"a": [40.0], "b": [30.0]}}
     found = {("reference", "equations"): plain, ("grid", "same"): plain, ("grid", "other"): swapped}
-    rows = build_choice_rows(found, items, ("reference", "equations"), Resampling(100, 0.95, 1))
-    values = {(row["model"], row["level"], row["quantity"]): row["value"] for row in rows}
-    assert values["", "all", "ranking_survives"] == 50  # models change places under one choice of two
-    assert values["", "all", "kendall_tau"] == 0
-    assert values["one", "all", "ranking_survives"] == 100
-    assert values["two", "all", "ranking_survives"] == 50
-    assert values["one", "other", "t_shap_difference"] == 50
+    reference, *others = found
+    rows = build_choice_rows(found, items, reference, Resampling(100, 0.95, 1))
+    rows += summarize_rankings(found, reference, {("all", "all"): others, ("all", "other"): others[1:]})
+    values = {(row["model"], row["factor"], row["level"], row["quantity"]): row["value"] for row in rows}
+    assert values["", "all", "all", "ranking_survives"] == 50  # models change places under one choice of two
+    assert values["", "all", "all", "kendall_tau"] == 0
+    assert values["", "all", "other", "ranking_survives"] == 0
+    assert values["one", "all", "all", "ranking_survives"] == 100
+    assert values["two", "all", "all", "ranking_survives"] == 50
+    assert values["one", "grid", "other", "t_shap_difference"] == 50
+    assert values["two", "grid", "other", "kendall_tau"] == -1
 
 
 def test_every_combination_is_crossed_once_and_the_reference_is_first():
     crossed = cross_choices()
-    assert len(crossed) == 2**4
-    assert next(iter(crossed.values())).changes == ()
-    assert {len(choice.changes) for choice in crossed.values()} == {0, 1, 2, 3}
+    # 2^7 with equations and published; published fixes two factors, of which three of four combinations go
+    assert len(crossed) == 2**6 + 2**4
+    first = next(iter(crossed.values()))
+    assert (first.changes, first.profile, first.estimator, first.outcome) == ((), "equations", "auto", "logit")
+    assert len({(own.changes, own.profile, own.estimator, own.outcome) for own in crossed.values()}) == len(crossed)
+    assert {levels[1] for levels, own in crossed.items() if own.profile == "published"} == {NO_MEANING}
+
+
+def test_items_are_spread_over_data_sets():
+    items = {name: [Item(f"{name}{place}", name, "", PICTURE, "", "") for place in range(3)] for name in "abc"}
+    few = spread_items(items, 5)
+    assert {name: [item.item_id for item in own] for name, own in few.items()} == {
+        "a": ["a0", "a1"],
+        "b": ["b0", "b1"],
+        "c": ["c0"],
+    }
+    assert list(spread_items(items, 2)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("estimator", ["auto", "permutation"])
+def test_known_logits_give_the_probability_that_a_run_of_its_own_gives(estimator):
+    ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
+    item = Item("1", "d", "i", PICTURE, "Two dogs sleep.", "")
+    logit, probability = (Choice(outcome=outcome, estimator=estimator) for outcome in ("logit", "probability"))
+    logits = {}
+    of_logits = _compute_t_shap(ruler, item, logit, 300, 1, logits)
+    alone = _compute_t_shap(ruler, item, probability, 300, 1, {})
+    assert _compute_t_shap(ruler, item, probability, 300, 1, logits) == pytest.approx(alone, abs=1e-4)
+    assert logits
+    assert alone != pytest.approx(of_logits, abs=1e-3)

@@ -7,6 +7,7 @@ from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.schema import CONDITIONS, MEASURES, METRICS, SHARES
+from waltz.measures.rows import SINGLE
 from waltz.reporting.tables.build_table import build_cells, build_table
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
@@ -68,6 +69,7 @@ def test_each_model_of_a_measurement_has_the_cells_of_its_numbers_alone(tmp_path
         {**names, "model": "a", "factor": "permutations", "level": "10", "quantity": "error", "value": 2.0},
         {**names, "model": "b", "factor": "", "level": "", "quantity": "evaluations_for_1_point", "value": 70.0},
         {**names, "model": "b", "factor": "", "level": "", "quantity": "of no table", "value": 1.0},
+        {**names, "model": "a", "factor": SINGLE, "level": "black", "quantity": "error", "value": 1.0},
     ]
     file = written(tmp_path, rows, MEASURES)
     cells = build_table(TABLES["measures-bias"], {"bias": [file]}, [], ["equations"], StudyFacts({}, False, 0.95, {}))

@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 import torch
+from scipy.special import expit
 
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.own_players import WORDS, group_text_players
@@ -14,7 +15,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling
 from waltz.measures.items import Item, read_items
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.rows import SINGLE, Row, average, build_row
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, Players
 from waltz.models.encoders.encoder import Encoder
 
@@ -125,8 +126,21 @@ FACTORS: dict[str, dict[str, Choice]] = {
     },
 }
 """Choices that differ from profile `equations` in one factor."""
-CROSSED = {"masked patch": "mean colour", "masked token": "id 0", "grid": "2 x 2"}
-"""Level of each factor that is crossed with the reference, and with both values."""
+CROSSED: dict[str, tuple[str, str]] = {
+    "masked patch": ("reference", "black"),
+    "masked token": ("reference", "id 0"),
+    "grid": ("reference", "2 x 2"),
+    "players": ("reference", "words"),
+    "profile": ("equations", "published"),
+    "estimator": ("auto", "permutation"),
+    "value": ("logit", "probability"),
+}
+"""Levels of each factor that are crossed."""
+FIXED = ("masked token", "estimator")
+"""Factors without a meaning in `published`, which masks by id 0 and draws permutations."""
+NO_MEANING = "–"
+Levels = tuple[str, ...]
+"""Levels of a combination, in the order of `CROSSED`."""
 
 
 def measure_multiverse(
@@ -135,7 +149,7 @@ def measure_multiverse(
     *,
     sample: int,
     evaluations: int,
-    cross_sample: int,
+    cross_items: int,
     seed: int,
     how: Resampling,
 ) -> list[Row]:
@@ -145,29 +159,58 @@ def measure_multiverse(
         encoders: Encoders of either fusion.
         sample: Number of captions a data set.
         evaluations: Most coalitions of a text, or passes of an encoder of late fusion.
-        cross_sample: Number of captions a data set under crossed choices.
+        cross_items: Number of captions under crossed choices, spread over the data sets.
     """
-    items = {dataset.name: read_items(dataset, sample, seed) for dataset in datasets}
+    many = {
+        dataset.name: read_items(dataset, max(sample, -(-cross_items // len(datasets))), seed) for dataset in datasets
+    }
+    items = {name: own[:sample] for name, own in many.items()}
     choices = {(factor, level): choice for factor, levels in FACTORS.items() for level, choice in levels.items()}
     found = _attribute(encoders, items, choices, evaluations, seed)
     rows = build_choice_rows(found, items, ("reference", "equations"), how)
-    crossed = {("cross", name): choice for name, choice in cross_choices().items()}
-    few = {name: own[:cross_sample] for name, own in items.items()}
-    found = _attribute(encoders, few, crossed, evaluations, seed)
-    return [*rows, *build_choice_rows(found, few, next(iter(crossed)), how)]
+    rows += summarize_rankings(found, ("reference", "equations"), {("one at a time", "all"): list(found)[1:]})
+    few = spread_items(many, cross_items)
+    crossed = cross_choices()
+    found = _attribute(encoders, few, {(SINGLE, ", ".join(own)): crossed[own] for own in crossed}, evaluations, seed)
+    reference, *others = found
+    groups = {("cross", "all"): others}
+    for place, (factor, levels) in enumerate(CROSSED.items()):
+        for level in levels:
+            groups[f"cross, {factor}", level] = [name for name in others if name[1].split(", ")[place] == level]
+    rows += build_choice_rows(found, few, reference, how)
+    return rows + summarize_rankings(found, reference, groups)
 
 
-def cross_choices() -> dict[str, Choice]:
-    """Return all combinations of the crossed factors, by their levels; the reference in all but the value first."""
-    options = [[("reference", Choice()), (level, FACTORS[factor][level])] for factor, level in CROSSED.items()]
-    options.append(list(FACTORS["value"].items()))
+def spread_items(items: Mapping[str, Sequence[Item]], count: int) -> dict[str, list[Item]]:
+    """Return so many items of all data sets: the first of each, then the second, until there are enough."""
+    ranked = sorted((place, number) for number, own in enumerate(items.values()) for place in range(len(own)))[:count]
     return {
-        ", ".join(name for name, _ in picked): Choice(
-            tuple(change for _, choice in picked for change in choice.changes),
-            picked[-1][1].outcome,
-        )
-        for picked in product(*options)
+        name: [item for place, item in enumerate(own) if (place, number) in ranked]
+        for number, (name, own) in enumerate(items.items())
+        if (0, number) in ranked
     }
+
+
+def cross_choices() -> dict[Levels, Choice]:
+    """Return all combinations of the crossed factors by their levels, the reference first.
+
+    In `published` the factors that it fixes have no meaning and are not crossed.
+    """
+    crossed: dict[Levels, Choice] = {}
+    for picked in product(*CROSSED.values()):
+        levels = dict(zip(CROSSED, picked, strict=True))
+        if levels["profile"] == "published":
+            if any(levels[factor] != CROSSED[factor][0] for factor in FIXED):
+                continue
+            levels |= dict.fromkeys(FIXED, NO_MEANING)
+        own = [FACTORS[factor].get(level) for factor, level in levels.items()]
+        crossed[tuple(levels.values())] = Choice(
+            tuple(change for choice in own if choice is not None for change in choice.changes),
+            levels["value"],
+            levels["profile"],
+            levels["estimator"] if levels["estimator"] != NO_MEANING else "auto",
+        )
+    return crossed
 
 
 Found = dict[tuple[str, str], dict[str, dict[str, list[float]]]]
@@ -177,13 +220,8 @@ Found = dict[tuple[str, str], dict[str, dict[str, list[float]]]]
 def build_choice_rows(
     found: Found, items: Mapping[str, Sequence[Item]], reference: tuple[str, str], how: Resampling
 ) -> list[Row]:
-    """Return mean T-SHAP under each choice and its differences to the reference, and how rankings agree.
-
-    `kendall_tau` of a model compares its order of data sets by mean T-SHAP, of all models the order of models. Rows of
-    level `all` are the mean over choices, and the percent of choices under which the order is the same.
-    """
+    """Return mean T-SHAP under each choice and its differences to the reference, and Kendall's tau of the rankings."""
     rows: list[Row] = []
-    taus: dict[str, list[float]] = {}
     clusters = [item.image_name for own in items.values() for item in own]
     for (factor, level), by_model in found.items():
         place = {"factor": factor, "level": level}
@@ -193,20 +231,49 @@ def build_choice_rows(
             for quantity, numbers in (("t_shap", values), ("t_shap_difference", steps)):
                 measure = average(numbers.tolist(), clusters, model, how)
                 rows.append(build_row(MEASUREMENT, quantity, measure, model=model, **place))
-            means = [[float(np.mean(own[model][name])) for name in items] for own in (found[reference], by_model)]
-            taus.setdefault(model, []).append(compute_kendall_tau(*means))
-            measure = Measure(taus[model][-1], len(items))
-            rows.append(build_row(MEASUREMENT, "kendall_tau", measure, model=model, **place))
-        order = [[_average_all(own[model]) for model in by_model] for own in (found[reference], by_model)]
-        taus.setdefault("", []).append(compute_kendall_tau(*order))
-        rows.append(build_row(MEASUREMENT, "kendall_tau", Measure(taus[""][-1], len(by_model)), **place))
-    place = {"factor": "cross" if reference[0] == "cross" else "one at a time", "level": "all"}
-    for model, every in taus.items():
-        choices = np.array(every[1:])  # the reference comes first
-        for quantity, value in (("kendall_tau", choices.mean()), ("ranking_survives", 100 * np.mean(choices == 1))):
-            measure = Measure(float(value), len(choices))
-            rows.append(build_row(MEASUREMENT, quantity, measure, model=model, **place))
+        for model, tau in compare_rankings(found[reference], by_model).items():
+            compared = len(by_model[model]) if model else len(by_model)
+            rows.append(build_row(MEASUREMENT, "kendall_tau", Measure(tau, compared), model=model, **place))
     return rows
+
+
+def summarize_rankings(
+    found: Found, reference: tuple[str, str], groups: Mapping[tuple[str, str], Sequence[tuple[str, str]]]
+) -> list[Row]:
+    """Return the mean of Kendall's tau over each group of choices, and the percent under which the order is the same.
+
+    Args:
+        groups: Choices by the factor and level of their rows.
+    """
+    rows = []
+    for (factor, level), names in groups.items():
+        taus: dict[str, list[float]] = {}
+        for name in names:
+            for model, tau in compare_rankings(found[reference], found[name]).items():
+                taus.setdefault(model, []).append(tau)
+        for model, own in taus.items():
+            place = {"model": model, "factor": factor, "level": level}
+            survives = 100 * np.mean(np.array(own) == 1)
+            rows.append(build_row(MEASUREMENT, "kendall_tau", Measure(float(np.mean(own)), len(own)), **place))
+            rows.append(build_row(MEASUREMENT, "ranking_survives", Measure(float(survives), len(own)), **place))
+    return rows
+
+
+Shares = Mapping[str, Mapping[str, Sequence[float]]]
+"""T-SHAP in percent of each item, by model and data set."""
+
+
+def compare_rankings(first: Shares, second: Shares) -> dict[str, float]:
+    """Return Kendall's tau between two choices: by model of its data sets by mean T-SHAP, under "" of the models."""
+    taus = {
+        model: compute_kendall_tau(
+            *([float(np.mean(by_dataset)) for by_dataset in own[model].values()] for own in (first, second))
+        )
+        for model in first
+    }
+    return taus | {
+        "": compute_kendall_tau(*([_average_all(by_dataset) for by_dataset in own.values()] for own in (first, second)))
+    }
 
 
 def compute_kendall_tau(first: Sequence[float], second: Sequence[float]) -> float:
@@ -231,23 +298,30 @@ def _attribute(
     evaluations: int,
     seed: int,
 ) -> Found:
-    return {
-        name: {
-            encoder.spec.name: {
-                dataset: [_compute_t_shap(encoder, item, choice, evaluations, seed) for item in own]
-                for dataset, own in items.items()
-            }
-            for encoder in encoders
-        }
-        for name, choice in choices.items()
+    found: Found = {
+        name: {encoder.spec.name: {dataset: [] for dataset in items} for encoder in encoders} for name in choices
     }
+    for encoder in encoders:
+        for dataset, own in items.items():
+            for item in own:
+                logits: KnownLogits = {}
+                for name, choice in choices.items():
+                    share = _compute_t_shap(encoder, item, choice, evaluations, seed, logits)
+                    found[name][encoder.spec.name][dataset].append(share)
+    return found
 
 
-def _compute_t_shap(encoder: Encoder, item: Item, choice: Choice, evaluations: int, seed: int) -> float:
-    """Return T-SHAP of a caption under a choice, in percent."""
+KnownLogits = dict[tuple[tuple[Change, ...], str], dict[bytes, np.ndarray]]
+"""Logits of coalitions of an item by what is visible, by changes and profile: a probability follows from them."""
+
+
+def _compute_t_shap(
+    encoder: Encoder, item: Item, choice: Choice, evaluations: int, seed: int, logits: KnownLogits
+) -> float:
+    """Return T-SHAP of a caption under a choice, in percent; new logits are added to those that are known."""
     published = choice.profile == "published"
     estimator = choice.estimator
-    if choice.outcome == "probability" and estimator == "auto":
+    if choice.outcome == "probability" and estimator == "auto" and encoder.late:
         estimator = "permutation"  # a probability of late fusion is no dot product
     settings = AttributionSettings(
         choice.profile, "auto" if published else estimator, None if published else evaluations, seed
@@ -259,7 +333,10 @@ def _compute_t_shap(encoder: Encoder, item: Item, choice: Choice, evaluations: i
         return players
 
     outcomes = {"": None, "logit": lambda logits: logits, "probability": torch.sigmoid}
+    known = logits.setdefault((choice.changes, choice.profile), {})
+    if choice.outcome != "logit":
+        known = {} if not choice.outcome else {key: expit(value) for key, value in known.items()}
     (attribution,) = attribute_texts(
-        encoder, item.image, [item.caption], settings, outcome=outcomes[choice.outcome], regroup=change
+        encoder, item.image, [item.caption], settings, [known], outcome=outcomes[choice.outcome], regroup=change
     )
     return 100 * attribution.t_shap

@@ -7,6 +7,8 @@ from typing import Any
 from waltz.core.intervals import Bounds, Measure, Resampling, compute_mean
 
 Row = dict[str, Any]
+SINGLE = "crossed choice"
+"""Factor of the rows of one combination of choices, which tables leave out."""
 
 
 def build_row(

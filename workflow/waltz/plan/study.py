@@ -680,8 +680,8 @@ class Multiverse(Section):
     """Number of items a data set under choices that differ in one factor."""
     evaluations: Count
     """Most coalitions of a text, or passes of an encoder of late fusion."""
-    cross_sample: Count
-    """Number of these items under crossed choices."""
+    cross_items: Count
+    """Number of items under crossed choices, spread over the data sets."""
 
 
 class GroundTruth(Section):

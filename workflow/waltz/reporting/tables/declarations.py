@@ -590,7 +590,8 @@ MEASUREMENTS = {
         ("t_shap", "t_shap_difference", "kendall_tau", "ranking_survives"),
         "choice",
         OF_ITEMS,
-        "Rankings are those of data sets by mean T-SHAP; without a model, that of models.",
+        "Rankings are those of data sets by mean T-SHAP; without a model, that of models. Of choices that are crossed"
+        " the table has the means over all, and over those with a level; the file has each.",
     ),
     "released_faults": _declare_measurement(
         "released_faults",

@@ -20,6 +20,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.schema import BENCHMARK, CONDITIONS, MEASURES, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
 from waltz.instruments import INSTRUMENTS
+from waltz.measures.rows import SINGLE
 from waltz.reporting.tables.cells import COMPARED_PROFILE
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER, SETTING_SEPARATOR, VISION, Declaration
 from waltz.reporting.tables.declarations import MEASUREMENTS, PIECES
@@ -165,8 +166,10 @@ def _read_examples(rows: Sequence[Row]) -> PlacedNumbers:
 
 
 def _read_measurements(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield the numbers of a measurement; what was varied and its value are the setting."""
+    """Yield the numbers of a measurement but for single combinations; what was varied and its value are the setting."""
     for row in rows:
+        if row["factor"] == SINGLE:
+            continue
         setting = ": ".join(filter(None, (row["factor"], row["level"])))
         yield (row["quantity"], row["model"], row["dataset"], setting), Number(_read_measure(row))
 
