@@ -9,7 +9,6 @@ RULERS = PLAN.select_measured_models("ruler")
 MEASURED_ENCODERS = [
     name for name in PLAN.select_measured_models("encoder") if name not in RULERS
 ]
-
 MEASURED_DECODERS = PLAN.select_measured_models("vision")
 
 
@@ -100,7 +99,7 @@ rule measure_released_faults:
     """Deviations of the released code from the definitions, switched on one by one."""
     input:
         **MEASURED_ITEMS,
-        weights=MODELS.list_files(*MEASURED_DECODERS),
+        weights=MODELS.list_files(*MEASURED_ENCODERS, *MEASURED_DECODERS),
         prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
     output:
         rows="<results>/measures/released_faults.parquet",
@@ -111,15 +110,18 @@ rule measure_released_faults:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: MEASURED_DECODERS),
+        **request_resources(lambda w: [*MEASURED_ENCODERS, *MEASURED_DECODERS]),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         **PLAN.resampling,
         own_images=OWN_IMAGES,
         settings=PLAN.get_measure_settings("released_faults"),
-        models=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        encoders=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
+        decoders=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
         datasets=MEASURED_DATASETS,
-        code=code("measure_released_faults.py"),
+        code=code(
+            "measure_released_faults.py", *map(MODELS.get_module, MEASURED_ENCODERS)
+        ),
     script:
         "../workflow/scripts/measure_released_faults.py"
 
@@ -170,9 +172,6 @@ rule measure_calibration:
         code=code("measure_calibration.py"),
     script:
         "../workflow/scripts/measure_calibration.py"
-
-
-MEASURED_DECODERS = PLAN.select_measured_models("vision")
 
 
 rule measure_ceiling:

@@ -1,18 +1,37 @@
-"""Released faults one by one: which rules a switch changes, and differences worked by hand."""
+"""Released faults one by one: which rules a switch changes, what masks cover, and differences worked by hand."""
 
+from functools import partial
+
+import numpy as np
 import pytest
+import torch
+from PIL import Image
 
+from waltz.attribution.own_players import number_encoder_pixels
+from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
-from waltz.measures.released_faults import SWITCHES, compare_values, switch_on
+from waltz.measures.released_faults import (
+    FAULTS,
+    NONE,
+    Fault,
+    compare_values,
+    compute_old_t_shap,
+    cut_corner,
+    mask_with_fault,
+    switch_on,
+)
+from waltz.model_registry import resolve_model
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import build_equations_players
 
 
-@pytest.mark.parametrize("name", SWITCHES)
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_switch_changes_its_fields_alone_and_ends_with_the_block(name):
-    with switch_on(SWITCHES[name]):
+    with switch_on(FAULTS[name].fields):
         switched = get_fidelity("equations")
     changed = {field for field in vars(EQUATIONS) if getattr(switched, field) != getattr(EQUATIONS, field)}
-    assert changed == set(SWITCHES[name])
+    assert changed == set(FAULTS[name].fields)
     assert all(getattr(switched, field) == getattr(PUBLISHED, field) for field in changed)
     assert get_fidelity("equations") is EQUATIONS
 
@@ -23,15 +42,57 @@ def test_a_switch_ends_when_the_block_fails():
     assert get_fidelity("equations") is EQUATIONS
 
 
+def mask(fault, size):
+    """Return players of a ruler, whose network reads 120 pixels a side, before and after a fault."""
+    ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
+    image = Image.new("RGB", size, "white")
+    players = build_equations_players(ruler, ruler.tokenize("Two dogs sleep."), ruler.prepare_image(image))
+    return players, mask_with_fault(players, fault, image, 120, partial(number_encoder_pixels, ruler, image))
+
+
+def test_the_first_patch_stays_with_the_index_slip():
+    plain, faulty = mask(Fault(shows_first_patch=True), (240, 240))
+    assert (faulty.always_visible != plain.always_visible).nonzero()[0].tolist() == [plain.words]
+    hidden = faulty.mask_image(torch.ones(3, 120, 120), np.zeros((1, 4), dtype=bool))[0, 0]
+    assert hidden[:60, :60].all()
+    assert not hidden[60:].any()
+
+
+def test_patches_cover_a_quarter_of_an_image_of_twice_the_side():
+    plain, faulty = mask(Fault(masks_corner=True), (240, 240))
+    assert (plain.cells == 4).sum() == 0
+    # squares of 60 raw pixels are of 30 after resizing to 120; edges may move by a pixel
+    assert (faulty.cells != 4).float().mean() == pytest.approx(1 / 4, abs=0.02)
+    assert faulty.cells[10, 10] == 0
+    assert faulty.cells[40, 10] == 2
+    assert faulty.cells[70, 70] == 4
+    assert not faulty.always_visible.any()
+
+
+def test_squares_from_the_corner_of_an_image_worked_by_hand():
+    squares = cut_corner(3, 5, 1, 2)
+    assert squares.sum() == 4
+    assert [tuple(np.argwhere(square)[0]) for square in squares] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_the_old_split_counts_the_last_patches_as_text():
+    phi = np.array([1.0, 2.0, 3.0, 4.0, 5.0])[:, None]  # two tokens, then three patches
+    assert compute_old_t_shap(phi, slice(0, 2), slice(2, 5)) == pytest.approx((5 + 1 + 2) / 15)
+    assert compute_old_t_shap(phi, slice(3, 5), slice(0, 3)) == pytest.approx((3 + 4 + 5) / 15)
+
+
 def test_differences_are_of_items_that_have_both_values():
     plain = {("d", "1", "cot"): {"cc_shap": 0.5}, ("d", "2", "cot"): {"cc_shap": 0.1}}
     switched = {
         ("d", "1", "cot"): {"cc_shap": 0.2},
         ("d", "2", "cot"): {"cc_shap": 0.3},
-        ("d", "3", "cot"): {"cc_shap": 1.0},
+        ("e", "3", "cot"): {"cc_shap": 1.0},
     }
-    rows = {row["quantity"]: row for row in compare_values("m", "x", plain, switched, Resampling(100, 0.95, 1))}
-    assert (rows["cc_shap"]["value"], rows["cc_shap"]["n"]) == (0.5, 3)
-    assert (rows["cc_shap_difference"]["value"], rows["cc_shap_difference"]["n"]) == (pytest.approx(-0.05), 2)
-    assert rows["cc_shap_absolute_difference"]["value"] == pytest.approx(0.25)
-    assert rows["t_shap_answer"]["reason"] == "no item has a value"
+    rows = compare_values("m", {NONE: plain, "x": switched}, ["d", "e"], Resampling(100, 0.95, 1))
+    values = {(row["dataset"], row["level"], row["quantity"]): (row["value"], row["n"]) for row in rows}
+    assert values["all", "x", "cc_shap"] == (0.5, 3)
+    assert values["all", "x", "cc_shap_difference"] == (pytest.approx(-0.05), 2)
+    assert values["all", "x", "cc_shap_absolute_difference"] == (pytest.approx(0.25), 2)
+    assert values["d", "x", "cc_shap"] == (0.25, 2)
+    assert values["e", "x", "cc_shap_difference"] == (None, 0)
+    assert ("all", NONE, "cc_shap_difference") not in values

@@ -1,6 +1,8 @@
 """Null controls: T-SHAP of other images and of random weights, CC-SHAP of explanations of other items."""
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,11 @@ import torch
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.consistency.cc_shap.measure import compute_cosine
+from waltz.consistency.cc_shap.rows import explain_datasets
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling
 from waltz.core.sampling import rank
 from waltz.measures.items import Item, read_items
-from waltz.measures.released_faults import compute_cc_shap_values
 from waltz.measures.rows import Row, average, build_row
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
@@ -132,12 +134,31 @@ def measure_decoder_controls(
 ) -> list[Row]:
     """Return mean CC-SHAP of decoders, and of answers with explanations that are not theirs.
 
-    Arguments as of `released_faults.compute_cc_shap_values`.
+    Args:
+        sample: Number of items a data set.
+        permutations: Permutations of a prompt's players, each with its reverse.
+        tokens: Most tokens of an explanation.
     """
     rows: list[Row] = []
     for decoder in decoders:
-        _, computed = compute_cc_shap_values(decoder, datasets, sample, permutations, tokens, seed)
-        rows += measure_shuffled_explanations(decoder.spec.name, computed, seed, how)
+        with tempfile.TemporaryDirectory() as folder:
+            explained = [
+                {"dataset": result.dataset.name, **row}
+                for result in explain_datasets(
+                    decoder,
+                    datasets,
+                    ["equations"],
+                    Path(folder) / "stored.sqlite",
+                    sample=sample,
+                    seed=seed,
+                    seeds=[seed],
+                    cc_shap={"permutations": permutations},
+                    tokens={"explanation": tokens},
+                    shard=slice(None),
+                )
+                for row in result.tables["rows"]
+            ]
+        rows += measure_shuffled_explanations(decoder.spec.name, explained, seed, how)
     return rows
 
 

@@ -63,7 +63,13 @@ FINDINGS: dict[str, Place] = {
     },
     **{
         f"fault_{quantity}_{level}": Place(
-            "released_faults", quantity, LLAVA, "fault", level, decimals=2 if quantity.startswith("cc_shap") else 1
+            "released_faults",
+            quantity,
+            LLAVA,
+            "fault",
+            level,
+            "all",
+            decimals=2 if quantity.startswith("cc_shap") else 1,
         )
         for level in ("first step only", "suffix by count", "end token explained", "special tokens play")
         for quantity in ("cc_shap_absolute_difference", "t_shap_answer_difference", "t_shap_answer_absolute_difference")

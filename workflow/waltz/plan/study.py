@@ -666,7 +666,9 @@ class ReleasedFaults(Section):
     """Deviations of the released code from the definitions, switched on one by one."""
 
     sample: Count
-    """Number of items a data set that decoders explain."""
+    """Number of items a data set."""
+    evaluations: Count
+    """Most coalitions of an encoder's text, or passes of an encoder of late fusion."""
     permutations: Count
     """Permutations of a decoder's prompt."""
     tokens: Count

@@ -13,6 +13,7 @@ import pyarrow as pa
 from waltz.attribution.prompt_attribution import (
     PROBABILITY,
     PromptSettings,
+    Regroup,
     build_columns,
 )
 from waltz.attribution.shapley.estimate import Estimate, to_null
@@ -166,7 +167,7 @@ def load_or_attribute_item(
     def compute() -> dict[str, Any]:
         picture = None if image is None else decoder.prepare_image(image)
         generated = generate_pairs(dialogue, question, picture, setup.kinds, item_text)
-        attributions = _attribute_kinds(setup, generated, picture, grid)
+        attributions = attribute_kinds(setup, generated, picture, grid)
         kinds = {kind: _build_stored_pair(setup, generated, pair) for kind, pair in attributions.items()}
         grids = [pair["answer"]["columns"]["grid"] for pair in kinds.values() if "answer" in pair]
         return {"kinds": kinds, "grid": grids[0] if grids else 0}
@@ -187,24 +188,33 @@ def read_side(side: StoredSide) -> SharedEstimate:
     return SharedEstimate(estimate, np.array(side["shared"], dtype=np.int64))
 
 
-def _attribute_kinds(
-    setup: CCShapSetup, generated: GeneratedPairs, picture: PreparedImage | None, grid: int | None
+def attribute_kinds(
+    setup: CCShapSetup,
+    generated: GeneratedPairs,
+    picture: PreparedImage | None,
+    grid: int | None = None,
+    regroup: Regroup | None = None,
 ) -> dict[str, PairAttribution | UserError]:
-    """Return the attributions of each kind, computed together where that is possible, else one by one."""
+    """Return the attributions of each kind, computed together where that is possible, else one by one.
+
+    Args:
+        grid: Patches on a side; the item's own where None.
+        regroup: See `attribute_prompts`.
+    """
     attributions: dict[str, PairAttribution | UserError] = {
         kind: pair for kind, pair in generated.pairs.items() if isinstance(pair, UserError)
     }
     pairs = {kind: pair for kind, pair in generated.pairs.items() if not isinstance(pair, UserError)}
     decoder = setup.dialogue.decoder
     try:
-        joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid) if pairs else []
+        joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid, regroup) if pairs else []
         return attributions | dict(zip(pairs, joint, strict=True))
     except UserError as error:
         if len(pairs) == 1:
             return attributions | dict.fromkeys(pairs, error)
     for kind, pair in pairs.items():
         try:
-            (attributions[kind],) = attribute_pairs(decoder, picture, [pair], setup.settings, grid)
+            (attributions[kind],) = attribute_pairs(decoder, picture, [pair], setup.settings, grid, regroup)
         except UserError as error:
             attributions[kind] = error
     return attributions

@@ -596,14 +596,18 @@ MEASUREMENTS = {
     "released_faults": _declare_measurement(
         "released_faults",
         "Deviations of the released code from the definitions, one by one",
-        (
-            *("t_shap_answer", "t_shap_answer_difference", "t_shap_answer_absolute_difference"),
-            *("t_shap_explanation", "t_shap_explanation_difference", "t_shap_explanation_absolute_difference"),
-            *("cc_shap", "cc_shap_difference", "cc_shap_absolute_difference"),
-        ),
+        [
+            f"{quantity}{suffix}"
+            for quantity in ("t_shap_c", "t_shap_f", "t_shap_answer", "t_shap_explanation", "cc_shap")
+            for suffix in ("", "_difference", "_absolute_difference")
+        ],
         "fault",
         OF_ITEMS,
-        "Differences are those of the same items with no fault.",
+        "Differences are those of the same items with no fault. Encoders have T-SHAP of caption and foil, decoders T-SHAP"
+        " of answer and explanation, and CC-SHAP, over post-hoc explanations and chains of thought. Faults of outputs and"
+        " prompts have no meaning for encoders, the old split none for CC-SHAP.",
+        rows=("metric", "model", "setting"),
+        columns="dataset",
     ),
     "ground_truth": _declare_measurement(
         "ground_truth",
