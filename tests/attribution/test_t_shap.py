@@ -2,6 +2,7 @@
 
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from waltz.attribution.t_shap import (
     compute_t_shap,
     compute_t_shap_error,
     compute_t_shap_of_outputs,
+    count_evaluations_for_point,
     find_contributing_outputs,
     measure_t_shap,
     measure_t_shap_of_outputs,
@@ -144,6 +146,21 @@ def test_reasons_stand_where_there_is_no_standard_error():
     gone = measure_t_shap(build_estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
     assert math.isnan(gone.standard_error)
     assert "without one permutation" in gone.reason
+
+
+def test_a_corrected_share_is_the_value_where_nothing_is_sampled_and_of_parts_alone():
+    # the parts of the jackknife above: their mean is (2, 2), so 3 * 1/2 less 2 * the mean of the three shares
+    parts = [[[2.0], [2.0]], [[3.0], [0.0]], [[1.0], [4.0]]]
+    estimate = build_estimate([[2.0], [2.0]], parts)
+    assert measure_t_shap(estimate, 1).corrected == pytest.approx(3 / 2 - 2 * (1 / 2 + 1 / 3 + 5 / 7) / 3)
+    assert measure_t_shap(build_estimate([[1.0], [3.0]], exact=True), 1).corrected == 1 / 4
+    assert math.isnan(measure_t_shap(replace(estimate, fitted=True), 1).corrected)
+
+
+def test_evaluations_for_a_point_grow_with_the_square_of_the_error():
+    assert count_evaluations_for_point(100, 0.01 / 1.96) == pytest.approx(100)
+    assert count_evaluations_for_point(100, 0.02 / 1.96) == pytest.approx(400)
+    assert count_evaluations_for_point(100, 0.0) == 0
 
 
 def test_the_skew_fits_print():

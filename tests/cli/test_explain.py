@@ -131,6 +131,9 @@ def test_the_file_names_what_was_done(clip, picture, tmp_path):
     ]
     assert [player["modality"] for player in record["players"]] == ["text"] * 5 + ["image"] * 9
     assert 0 < record["t_shap_se"] < 1
+    assert abs(record["t_shap_corrected"] - record["t_shap"]) < 2 * record["t_shap_se"]
+    needed = record["evaluations"] * (196 * record["t_shap_se"]) ** 2
+    assert record["evaluations_for_1_point"] == pytest.approx(needed)
     assert record["probability"] is None  # CLIP has none
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -42,6 +42,7 @@ class Attribution:
         t_shap: Text's share of the magnitude, between 0 and 1; NaN with a reason.
         t_shap_se: Its standard error; NaN with a reason.
         t_shap_interval: Its 95 % interval; NaN where there is no standard error.
+        t_shap_corrected: T-SHAP without most of the bias of few permutations, see `TShap.corrected`.
         reason: Why one of them is NaN.
         requested: Coalitions (or encoder passes) that the estimator requested.
         evaluated: Distinct inputs among them; those stored before are not computed again.
@@ -62,6 +63,7 @@ class Attribution:
     t_shap: float
     t_shap_se: float
     t_shap_interval: tuple[float, float]
+    t_shap_corrected: float
     reason: str | None
     estimator: str
     requested: int
@@ -151,6 +153,7 @@ def attribute_texts(
                 t_shap=t_shap.value,
                 t_shap_se=t_shap.standard_error,
                 t_shap_interval=t_shap.interval,
+                t_shap_corrected=t_shap.corrected,
                 reason=t_shap.reason,
                 estimator=estimators[index],
                 requested=estimate.requested,
@@ -263,7 +266,7 @@ def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> tuple[
     t_shap, error = measure_t_shap(factorised.estimate, game.words), factorised.t_shap_se
     if not math.isnan(t_shap.value):
         reason = "fewer than two random pairs on one side; two give an error" if math.isnan(error) else None
-        t_shap = TShap(t_shap.value, error, reason, factorised.parts)
+        t_shap = replace(t_shap, standard_error=error, reason=reason, parts=factorised.parts)
     return factorised.estimate, factorised.passes, t_shap
 
 

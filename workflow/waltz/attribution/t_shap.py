@@ -17,6 +17,10 @@ ROUNDING = 1e-6
 """Mean |phi| of a player, in the unit of the value, that single precision leaves where nothing contributes."""
 CONTRIBUTION_RATIO = "contribution ratio"
 """Explained value of attributions that hold contribution ratios in percent, as some recorded runs have them."""
+POINT = 0.01
+"""One point of T-SHAP."""
+NORMAL_95 = 1.96
+"""Half width of a normal interval of 95 percent, in standard errors."""
 MAX_BALANCED_POINTS = 5.0
 """Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
 
@@ -30,12 +34,15 @@ class TShap:
         standard_error: What the draw of permutations adds to it, as a share.
         reason: Why one of them is NaN.
         parts: Independent parts that the error comes from; infinite where nothing was sampled.
+        corrected: T-SHAP without most of the bias of few permutations, see `correct_t_shap`; the value itself where
+            nothing was sampled, NaN where the values are no mean over independent parts.
     """
 
     value: float
     standard_error: float
     reason: str | None = None
     parts: float = math.inf
+    corrected: float = math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -158,9 +165,19 @@ def correct_t_shap(parts: np.ndarray, text_players: int) -> float:
     Source:
         Quenouille (Biometrika 43, 1956).
     """
-    left_out = compute_t_shap(average_leaving_one_out(parts), text_players)
-    count = len(parts)
-    return float(count * compute_t_shap(parts.mean(axis=0), text_players) - (count - 1) * left_out.mean())
+    return _correct_share(parts, lambda phi: compute_t_shap(phi, text_players))
+
+
+def count_evaluations_for_point(evaluations: int, standard_error: float) -> float:
+    """Return the evaluations with which T-SHAP of one item lies within 1 point in 95 of 100 draws.
+
+    The standard error is taken to fall with the root of the evaluations, as it does for permutations.
+
+    Args:
+        evaluations: Evaluations that were used.
+        standard_error: Standard error of T-SHAP, a share.
+    """
+    return evaluations * (NORMAL_95 * standard_error / POINT) ** 2
 
 
 def average_leaving_one_out(parts: np.ndarray) -> np.ndarray:
@@ -192,7 +209,7 @@ def _measure(estimate: Estimate, compute_share: Callable[[np.ndarray], np.ndarra
     if math.isnan(value):
         return TShap(value, math.nan, _explain_undefined(estimate.phi))
     if estimate.exact:
-        return TShap(value, 0.0)
+        return TShap(value, 0.0, corrected=value)
     if estimate.parts is None:
         return TShap(value, math.nan, "the estimator gives no independent parts")
     if len(estimate.parts) < 2:
@@ -200,7 +217,14 @@ def _measure(estimate: Estimate, compute_share: Callable[[np.ndarray], np.ndarra
         return TShap(value, math.nan, f"{part}; a standard error needs two")
     error = _compute_share_error(estimate.parts, estimate.phi if estimate.fitted else None, compute_share)
     reason = "T-SHAP is undefined without one permutation" if math.isnan(error) else None
-    return TShap(value, error, reason, len(estimate.parts))
+    corrected = math.nan if estimate.fitted else _correct_share(estimate.parts, compute_share)
+    return TShap(value, error, reason, len(estimate.parts), corrected)
+
+
+def _correct_share(parts: np.ndarray, compute_share: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return a share of the mean of at least two parts without most of its bias, by the jackknife."""
+    left_out, count = compute_share(average_leaving_one_out(parts)), len(parts)
+    return float(count * compute_share(parts.mean(axis=0)) - (count - 1) * left_out.mean())
 
 
 def _compute_share_error(

@@ -32,7 +32,12 @@ from waltz.attribution.prompt_attribution import (
 )
 from waltz.attribution.shapley.estimate import to_null
 from waltz.attribution.shapley.interactions import compute_joint_share
-from waltz.attribution.t_shap import TShap, compute_contribution_ratios, find_contributing_outputs
+from waltz.attribution.t_shap import (
+    TShap,
+    compute_contribution_ratios,
+    count_evaluations_for_point,
+    find_contributing_outputs,
+)
 from waltz.consistency.cc_shap.dialogue import (
     MAX_ANSWER_TOKENS,
     POST_HOC,
@@ -115,6 +120,11 @@ class ExplainedOutput:
     def t_shap_interval(self) -> tuple[float, float]:
         """95 % interval of T-SHAP by Student's t; NaN where there is no standard error."""
         return self.attribution.t_shap.interval
+
+    @property
+    def t_shap_corrected(self) -> float:
+        """T-SHAP without most of the bias of few permutations; NaN for regressions, which have none to average out."""
+        return self.attribution.t_shap.corrected
 
     @property
     def text(self) -> PlayerValues:
@@ -369,6 +379,10 @@ def _record_output(output: ExplainedOutput) -> dict[str, Any]:
         "t_shap": to_null(attribution.t_shap.value),
         "t_shap_se": to_null(attribution.t_shap.standard_error),
         "t_shap_interval": list(map(to_null, attribution.t_shap.interval)),
+        "t_shap_corrected": to_null(attribution.t_shap.corrected),
+        "evaluations_for_1_point": to_null(
+            count_evaluations_for_point(estimate.requested, attribution.t_shap.standard_error)
+        ),
         "reason": attribution.t_shap.reason,
         "estimator": attribution.estimator,
         "evaluations": estimate.requested,

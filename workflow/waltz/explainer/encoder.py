@@ -15,6 +15,7 @@ from waltz.attribution.attention_relevance import compute_clip_relevance
 from waltz.attribution.mm_shap import Attribution, attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.attribution.shapley.interactions import compute_joint_share
+from waltz.attribution.t_shap import count_evaluations_for_point
 from waltz.explainer.html import render_panels
 from waltz.explainer.values import (
     PlayerValues,
@@ -81,6 +82,11 @@ class Explanation:
     def t_shap_interval(self) -> tuple[float, float]:
         """95 % interval of T-SHAP by Student's t; NaN where there is no standard error."""
         return self.attribution.t_shap_interval
+
+    @property
+    def t_shap_corrected(self) -> float:
+        """T-SHAP without most of the bias of few permutations; NaN for regressions, which have none to average out."""
+        return self.attribution.t_shap_corrected
 
     @property
     def text(self) -> PlayerValues:
@@ -217,6 +223,10 @@ class Explanation:
             "t_shap": to_null(attribution.t_shap),
             "t_shap_se": to_null(attribution.t_shap_se),
             "t_shap_interval": list(map(to_null, attribution.t_shap_interval)),
+            "t_shap_corrected": to_null(attribution.t_shap_corrected),
+            "evaluations_for_1_point": to_null(
+                count_evaluations_for_point(attribution.requested, attribution.t_shap_se)
+            ),
             "reason": self._find_reason(),
             "players": [
                 {"text": text, "modality": "text" if place < words else "image", "phi": to_null(value)}

@@ -22,7 +22,13 @@ from waltz.attribution.shapley.late_fusion import (
     build_text_vectors,
     compute_shapley_values,
 )
-from waltz.attribution.t_shap import compute_t_shap, compute_t_shap_error, correct_t_shap
+from waltz.attribution.t_shap import (
+    NORMAL_95,
+    compute_t_shap,
+    compute_t_shap_error,
+    correct_t_shap,
+    count_evaluations_for_point,
+)
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
 from waltz.measures.items import Item, read_items
@@ -33,10 +39,6 @@ from waltz.models.encoders.encoder import Encoder, LateEncoder
 MEASUREMENT = "bias"
 MOST_TOKENS = 9
 """Tokens of a text whose coalitions are enumerated: with nine patches, 512 passes of either side."""
-TOLERANCE = 1.0
-"""Points within which T-SHAP of one item is wanted, in 95 of 100 draws."""
-NORMAL_95 = 1.96
-"""Half width of a normal interval of 95 percent, in standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +144,8 @@ def measure_permutations(
             values = summarize_draws(table, [parts[:count] for parts in drawn])
             for quantity, value in values.items():
                 found.setdefault((count, quantity), []).append(value)
-        variance = most * found[most, "error"][-1] ** 2
-        needed.append((NORMAL_95 / TOLERANCE) ** 2 * variance * (2 * table.players + 1))
+        error = found[most, "error"][-1] / 100
+        needed.append(count_evaluations_for_point(most * (2 * table.players + 1), error))
     rows = [
         build_row(
             MEASUREMENT,

@@ -603,9 +603,9 @@ MEASUREMENTS = {
         ],
         "fault",
         OF_ITEMS,
-        "Differences are those of the same items with no fault. Encoders have T-SHAP of caption and foil, decoders T-SHAP"
-        " of answer and explanation, and CC-SHAP, over post-hoc explanations and chains of thought. Faults of outputs and"
-        " prompts have no meaning for encoders, the old split none for CC-SHAP.",
+        "Differences are those of the same items with no fault. Encoders have T-SHAP of caption and foil; decoders have"
+        " T-SHAP of answer and explanation, and CC-SHAP, over post-hoc explanations and chains of thought.",
+        "Faults of outputs and prompts have no meaning for encoders; the old split has none for CC-SHAP.",
         rows=("metric", "model", "setting"),
         columns="dataset",
     ),
