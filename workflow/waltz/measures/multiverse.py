@@ -132,10 +132,10 @@ CROSSED: dict[str, tuple[str, str]] = {
     "grid": ("reference", "2 x 2"),
     "players": ("reference", "words"),
     "profile": ("equations", "published"),
-    "estimator": ("auto", "permutation"),
     "value": ("logit", "probability"),
+    "estimator": ("auto", "permutation"),
 }
-"""Levels of each factor that are crossed."""
+"""Levels of each factor that are crossed; values before estimators, since a probability follows from known logits."""
 FIXED = ("masked token", "estimator")
 """Factors without a meaning in `published`, which masks by id 0 and draws permutations."""
 NO_MEANING = "–"
