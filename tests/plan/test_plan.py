@@ -235,3 +235,40 @@ def test_a_recorded_model_takes_no_source_of_another_format():
 )
 def test_jobs_with_models_leave_cores_for_all_gpus_and_for_other_jobs(most, cores, gpus, threads):
     assert share_threads(most, cores, gpus) == threads
+
+
+SERVED = {"kind": "text", "server": "http://localhost:1/v1", "weights": "m", "revision": "1"}
+
+
+@pytest.mark.parametrize(
+    ("study", "changes", "fault"),
+    [
+        (
+            "scenes",
+            {"evaluation.models": ["x"], "evaluation.only": {}},
+            r"models: perplexities of existence",
+        ),
+        ("scenes", {"filters.ranking": "x"}, r"filters\.ranking: 'x' is behind a server"),
+        (
+            "texts",
+            {"consistency.models": ["x"], "consistency.cc_shap.value": "logit"},
+            r"consistency\.cc_shap\.value: a server returns no logits \(models\.x\.server\)",
+        ),
+        (
+            "scenes",
+            {"attribution.models": ["x"], "profiles": ["published"], "models.x.kind": "vision"},
+            r"profiles: published explains logits, which the server of x does not return",
+        ),
+    ],
+)
+def test_what_no_server_gives_is_refused(study, changes, fault):
+    content = yaml.safe_load((CONFIG / f"{study}.yaml").read_text())
+    content["models"]["x"] = dict(SERVED)
+    for key, value in changes.items():
+        *parents, last = key.split(".")
+        entry = content
+        for parent in parents:
+            entry = entry.setdefault(parent, {})
+        entry[last] = value
+    with pytest.raises(UserError, match=fault):
+        Plan.from_study(read_study(content))

@@ -98,7 +98,44 @@ class Plan:
                 f"study file: attribution.models: {name!r} is recorded (models.{name}.recorded), so its scores cannot"
                 " be attributed; leave it out"
             )
+        plan._check_served()
         return plan
+
+    def _check_served(self) -> None:
+        """Refuse what no server gives.
+
+        Raises:
+            UserError: A model behind a server has perplexities or logits to compute.
+        """
+        study, served = self.study, [name for name, entry in self.study.models.items() if entry.server]
+        filters = study.filters.models if study.filters else {}
+        for key, name in filters.items():
+            if name in served:
+                raise UserError(f"study file: filters.{key}: {name!r} is behind a server; name a model with weights")
+        decoded = set(self.decoded)
+        for run in self.scored:
+            if run.model in served and run not in decoded:
+                raise UserError(
+                    f"study file: evaluation.models: perplexities of {run.dataset} cannot be had from the server of"
+                    f" {run.model}; name its other groups under evaluation.only.{run.model}, or its weights"
+                )
+        cc_shap = study.consistency.cc_shap
+        explained: list[tuple[str, list[str], str | None]]
+        explained = [("attribution", study.attribution.models, study.attribution.value)]
+        explained += [("consistency.cc_shap", study.consistency.models, cc_shap.value)] if cc_shap else []
+        for key, names, value in explained:
+            for name in names:
+                if name not in served:
+                    continue
+                if value == "logit":
+                    raise UserError(
+                        f"study file: {key}.value: a server returns no logits (models.{name}.server); take probability"
+                    )
+                if "published" in study.profiles and self.models.get_kind(name) == "vision":
+                    raise UserError(
+                        f"study file: profiles: published explains logits, which the server of {name} does not return;"
+                        f" leave {name} out of {key.split('.')[0]}.models, or take profile equations"
+                    )
 
     # Data
 
