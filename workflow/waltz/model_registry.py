@@ -251,9 +251,10 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 def _check_server(spec: ModelSpec) -> ModelSpec:
     """Return the entry of a model behind a server, which needs no GPU here."""
     where = f"study file: models.{spec.name}"
-    if spec.kind != "text":
+    if spec.kind not in DECODER_KINDS:
         raise UserError(
-            f"{where}.kind: a server runs language models (got {spec.kind}, expected text); name weights instead"
+            f"{where}.kind: a server runs decoders (got {spec.kind}, expected {' or '.join(DECODER_KINDS)}); name"
+            " weights instead"
         )
     if not is_url(spec.server) or may_hold_secret(spec.server):
         raise UserError(

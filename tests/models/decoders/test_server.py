@@ -105,10 +105,10 @@ def spoil(reply: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("dialect", [*SCORING, "text", "likeliest"])
 def test_a_reply_without_its_fields_is_one_line(local, file, dialect):
-    prompt, faults = local.build_prompt(TEXTS[0]).ids, []
+    prompt, faults = server.ServedPrompt(list(local.build_prompt(TEXTS[0]).ids)), []
     with serve(local, dialect) as stand_in:
         served = connect(stand_in, file).server
-        likeliest = stand_in.compute_log_probabilities(list(prompt))[-1].topk(server.TOP_TOKENS).indices.tolist()
+        likeliest = stand_in.compute_log_probabilities(prompt.ids)[-1].topk(server.TOP_TOKENS).indices.tolist()
         target = next(token for token in likeliest if tiny_gguf.VOCABULARY[token].isascii())
         for call in (
             lambda: list(served.score([(prompt, [target])], "probability")),
@@ -223,7 +223,7 @@ def test_masked_tokens_that_a_text_cannot_say_are_refused(local, file):
     with serve(local, "text") as stand_in:
         served = connect(stand_in, file)
         with pytest.raises(UserError, match="takes texts and no token ids"):
-            list(served.server.score([(ids, prompt.ids)], "probability"))
+            list(served.server.score([(server.ServedPrompt(list(ids)), prompt.ids)], "probability"))
 
 
 def test_what_a_server_lacks_is_one_line(local, file):
@@ -307,7 +307,7 @@ def test_facts_that_are_no_short_line_are_refused(local, file, owner):
 
 
 def test_replies_without_end_and_texts_that_are_none_are_refused(local, file, monkeypatch):
-    prompt = local.build_prompt(TEXTS[0]).ids
+    prompt = server.ServedPrompt(list(local.build_prompt(TEXTS[0]).ids))
     with serve(local) as stand_in:
         served = connect(stand_in, file).server
         stand_in.replies["/v1/completions"] = {"choices": [{"text": "a", "token_ids": [5] * 50}]}
@@ -343,7 +343,7 @@ def test_an_entry_needs_no_weights_and_no_gpu(file):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"kind": "vision"}, r"kind: a server runs language models \(got vision"),
+        ({"kind": "clip"}, r"kind: a server runs decoders \(got clip, expected text or vision"),
         ({"server": "localhost:8000"}, "server: no url"),
         ({"server": "http://me:secret@host/v1"}, "server: no url"),
         ({"server": "http://host/v1?key=secret"}, "server: no url"),

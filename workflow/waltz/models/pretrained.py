@@ -203,8 +203,11 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
     return f"{part}: {reason}" if part else reason
 
 
-def load_tokenizer(spec: ModelSpec) -> Any:
+def load_tokenizer(spec: ModelSpec, reader_class: Any = transformers.AutoTokenizer) -> Any:
     """Return the tokenizer of a model behind a server: that of its entry, else of the model's name at the server.
+
+    Args:
+        reader_class: Loader of the tokenizer, or of the processor that holds it.
 
     Raises:
         UserError: That is no folder, GGUF file or hub id, or cannot be loaded.
@@ -213,11 +216,11 @@ def load_tokenizer(spec: ModelSpec) -> Any:
     source, options = _resolve_source(origin)
     advice = "" if spec.tokenizer else "name the model's tokenizer, as `tokenizer` in the study or by --tokenizer"
     with report_faults(origin, "tokenizer", advice), contextlib.redirect_stderr(io.StringIO()):
-        loaded = transformers.AutoTokenizer.from_pretrained(source, **options, trust_remote_code=False)
-        tokenizer = _restore_llama_spaces(loaded, source, options)
-    if not tokenizer.is_fast:
+        loaded = reader_class.from_pretrained(source, **options, trust_remote_code=False)
+        reader = _restore_llama_spaces(loaded, source, options)
+    if not getattr(reader, "tokenizer", reader).is_fast:
         raise UserError(f"models.{spec.name}: {origin.weights} has no fast tokenizer; install the one that it names")
-    return tokenizer
+    return reader
 
 
 def load_generation_config(spec: ModelSpec) -> Any:

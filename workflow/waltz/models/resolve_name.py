@@ -64,8 +64,8 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     """Return a decoder by its registered name, its folder in transformers format, its GGUF file, or its hub id.
 
     The network class in the config of a folder or hub id determines whether it is a decoder, and its kind. A GGUF file
-    holds a language model. A url is that of a server (`URL#MODEL` where it has several), whose model is taken for a
-    language model.
+    holds a language model. A url is that of a server (`URL#MODEL` where it has several); its model is taken for a
+    language model unless there is a VL decoder's config next to the tokenizer.
 
     Args:
         name: The name.
@@ -83,7 +83,8 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
 
         url, _, model = name.partition("#")
         model = model or find_served_model(url)
-        return ModelSpec(model, "text", model, "unknown", server=url, tokenizer=tokenizer, gpus=0)
+        served_kind = _detect_served_kind(*(tokenizer or model).partition("@")[::2])
+        return ModelSpec(model, served_kind, model, "unknown", server=url, tokenizer=tokenizer, gpus=0)
     registry = load_registry()
     if name in registry:
         return registry[name] if registry[name].kind in DECODER_KINDS else None
@@ -101,6 +102,18 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     if kind is None:
         return None
     return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
+
+
+def _detect_served_kind(tokenizer: str, revision: str) -> str:
+    """Return the kind of a decoder behind a server by the config next to its tokenizer; `text` without one."""
+    try:
+        if not (Path(tokenizer).is_dir() or HUB_ID.fullmatch(tokenizer)):
+            return "text"
+        config = _find_config(tokenizer, revision or "main")
+    except (UserError, OSError, ValueError):  # no config, or a name that is too long for a path
+        return "text"
+    kind = _detect_decoder_kind(config, set(config.architectures or [])) if config else None
+    return kind or "text"
 
 
 def _check_name(name: str) -> None:

@@ -416,7 +416,7 @@ class ModelEntry(Section):
     config: str | None = None
     """What gives the dimensions of a checkpoint that does not hold them, a JSON file or its url."""
     server: Text | None = None
-    """Url of a server with the OpenAI API that runs a language model, such as http://localhost:8000/v1 (vLLM,
+    """Url of a server with the OpenAI API that runs a decoder, such as http://localhost:8000/v1 (vLLM,
     llama.cpp); `weights` is then the model's name there. Its key is the environment variable WALTZ_API_KEY."""
     tokenizer: Text | None = None
     """Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a server, where `weights` is

@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,10 +19,8 @@ from waltz.models import games
 from waltz.models.decoders.continuations import OUTCOMES, compute_outcomes, select_preceding_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.network import RowImage, States, select_rows
+from waltz.models.decoders.server import ServedPrompt, Server, encode_png
 from waltz.models.games import CoalitionValues
-
-if TYPE_CHECKING:
-    from waltz.models.decoders.server import Server
 
 PASS_COST = 64
 """Positions that one more pass is worth."""
@@ -31,6 +28,8 @@ COPY_POSITIONS = 256
 """Positions whose keys and values are copied in the time in which one is computed, and less."""
 MIN_SHARED = 8
 """Fewest tokens behind the image that games read together."""
+SERVED_ROWS = 64
+"""Rows, with their masked images, that are sent to a server together."""
 MAX_FEATURE_BYTES = 2**30
 """Most bytes of image features that stay for later rounds."""
 Row = tuple[int, ...]
@@ -340,15 +339,28 @@ class Coalitions(CoalitionValues[Players]):
             cuts = {index: self._cut_rows(index, rows[index], shared_ends[-1]) for index in group}
             self._read_shared({index: rows[index] for index in group}, keys_of_rows, shared_ends, cuts, (), {})
 
-    def _read_served(self, server: "Server", index: int, rows: list[Row], keys: dict[Row, list[bytes]]) -> None:
+    def _read_served(self, server: Server, index: int, rows: list[Row], keys: dict[Row, list[bytes]]) -> None:
         """Let a server read the rows of one game."""
         game = self.games[index]
-        length = len(game.players.prompt.ids)
-        values_of_rows = server.score([(row[:length], game.targets) for row in rows], game.value)
-        for row, values in zip(rows, values_of_rows, strict=True):
-            self.position_count += len(row)
-            self.known[index].update(dict.fromkeys(keys[row], values))
-            self.progress(len(keys[row]))
+        for first in range(0, len(rows), SERVED_ROWS):
+            batch = rows[first : first + SERVED_ROWS]
+            prompts = [self._build_served_prompt(server, game.players.prompt, row) for row in batch]
+            values_of_rows = server.score([(prompt, game.targets) for prompt in prompts], game.value)
+            for row, values in zip(batch, values_of_rows, strict=True):
+                self.position_count += len(row)
+                self.known[index].update(dict.fromkeys(keys[row], values))
+                self.progress(len(keys[row]))
+
+    def _build_served_prompt(self, server: Server, prompt: Prompt, row: Row) -> ServedPrompt:
+        """Return the prompt of a row with its masked image."""
+        ids, position = list(row[: len(prompt.ids)]), prompt.image_position
+        if position is None or self.picture is None:
+            return ServedPrompt(ids)
+        grid, mask = self._masks[-1 - ids[position]]
+        ids[position] = prompt.ids[position]
+        masks = np.frombuffer(mask, dtype=bool)[None]
+        pixels = self.games[grid].players.mask_image(self.decoder, self.picture, masks)[0]
+        return ServedPrompt(ids, encode_png(server.draw(pixels)))
 
     def _build_row(self, index: int, key: bytes) -> Row:
         players = self.games[index].players

@@ -8,16 +8,13 @@ read once more, alone and as a whole, and that reading decides: an answer depend
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
 from waltz.models.decoders.network import RowImage, States, join_rows, select_rows
-
-if TYPE_CHECKING:
-    from waltz.models.decoders.server import Server
+from waltz.models.decoders.server import ServedPrompt, Server, encode_png
 
 FIRST_STEP = "first-step-logit"
 """The outcome of the published code for models that read images: each target's logit where the first one stands."""
@@ -145,7 +142,8 @@ def score_targets(
             number.
     """
     if decoder.server is not None:
-        return _score_served_targets(decoder.server, prompts, targets, value)
+        served = [_build_served_prompt(prompt, picture) for prompt, picture in zip(prompts, images, strict=True)]
+        return _score_served_targets(decoder.server, served, targets, value)
     scores = []
     for prompt, picture, own_targets in zip(prompts, images, targets, strict=True):
         preceding = select_preceding_targets(own_targets, value)
@@ -155,13 +153,17 @@ def score_targets(
     return scores
 
 
+def _build_served_prompt(prompt: Prompt, picture: PreparedImage | None) -> ServedPrompt:
+    return ServedPrompt(list(prompt.ids), encode_png(picture.image) if picture else "")
+
+
 def _score_served_targets(
-    server: "Server", prompts: Sequence[Prompt], targets: Sequence[Sequence[int]], value: str
+    server: Server, prompts: Sequence[ServedPrompt], targets: Sequence[Sequence[int]], value: str
 ) -> list[np.ndarray]:
     pairs = list(zip(prompts, targets, strict=True))
     if value != FIRST_STEP:
-        return list(server.score([(prompt.ids, own_targets) for prompt, own_targets in pairs], value))
-    alternatives = [(prompt.ids, [target]) for prompt, own_targets in pairs for target in own_targets]
+        return list(server.score(pairs, value))
+    alternatives = [(prompt, [target]) for prompt, own_targets in pairs for target in own_targets]
     scores = iter(server.score(alternatives, "log-probability"))
     return [np.concatenate([next(scores) for _ in own_targets]) for own_targets in targets]
 
@@ -266,8 +268,9 @@ def generate_texts(
         keep_end: Whether the end token is returned.
     """
     if decoder.server is not None:
-        ids, options = [prompt.ids for prompt in prompts], asdict(sampling) if sampling else {}
-        return decoder.server.generate(ids, max_tokens, options, seeds, min_tokens, keep_end)
+        served = [_build_served_prompt(prompt, picture) for prompt, picture in zip(prompts, images, strict=True)]
+        options = asdict(sampling) if sampling else {}
+        return decoder.server.generate(served, max_tokens, options, seeds, min_tokens, keep_end)
     generations = []
     for prompt, picture, seed in zip(prompts, images, seeds, strict=True):
         expanded = _expand_prompt(decoder, prompt, picture, max_tokens, decoder.window)

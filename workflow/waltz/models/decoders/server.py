@@ -1,19 +1,23 @@
-"""Decoders behind a server with the completions API of OpenAI: vLLM, llama.cpp, llama-cpp-python and the like.
+"""Language models behind a server with the completions API of OpenAI: vLLM, llama.cpp, llama-cpp-python and the like.
 
 Prompts and coalitions are sent as token ids, so that masked tokens stay in their places. A server that takes texts
 alone gets the text of the ids if it has the same ids again.
 """
 
+import base64
+import io
 import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import httpx
 import numpy as np
+import torch
+from PIL import Image
 from pydantic import ValidationError
 
 from waltz.core.errors import UserError, get_first_line
@@ -45,6 +49,8 @@ LARGEST_REPLY = 1 << 27
 """Most bytes of a reply; the log-probabilities of a vocabulary of 256,000 tokens take half of it."""
 FORCING_BIAS = 1000.0
 """Bias of the logit of a token that llama.cpp is to take; its log-probability is that without the bias."""
+TOKENS_OF_ONE = 4
+"""Most tokens of the text of one: a part of a character is returned as a character of three bytes."""
 WHOLE_VOCABULARY = 1 << 24
 """More tokens than a model has."""
 LOWEST = math.log(np.finfo(np.float32).smallest_subnormal)
@@ -61,8 +67,27 @@ OUTCOMES: Mapping[str, Callable[[float], float]] = {
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 AnyReply = TypeVar("AnyReply", bound=Reply)
-Continuation = tuple[Sequence[int], Sequence[int]]
-"""Ids of a prompt, and those that follow and are scored."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedPrompt:
+    """A prompt as it is sent.
+
+    Attributes:
+        ids: Token ids, including that of the placeholder of an image.
+        image: PNG file of the image as a data url; empty without one.
+    """
+
+    ids: list[int]
+    image: str = ""
+
+    def extend(self, tokens: Sequence[int]) -> "ServedPrompt":
+        """Return the prompt with tokens behind it."""
+        return replace(self, ids=[*self.ids, *tokens])
+
+
+Continuation = tuple[ServedPrompt, Sequence[int]]
+"""A prompt, and the tokens that follow and are scored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +104,7 @@ class Server:
         takes_ids: Whether a prompt can be token ids; else it is text.
         window: Most positions that the model reads.
         ends: Ids that end a generation.
+        shade: Colour of masked pixels: red, green and blue, from 0 to 255.
     """
 
     where: str
@@ -90,6 +116,7 @@ class Server:
     takes_ids: bool = True
     window: int = 0
     ends: frozenset[int] = frozenset()
+    shade: tuple[int, int, int] = (0, 0, 0)
 
     def describe_scoring(self) -> str:
         """Return in words which log-probabilities the server returns."""
@@ -123,14 +150,15 @@ class Server:
 
     def _score(self, continuation: Continuation) -> list[float]:
         """Return log-probabilities of tokens that follow a prompt."""
-        prompt, targets = list(continuation[0]), list(continuation[1])
+        prompt, targets = continuation
         if self.scoring == ECHO:
-            return self._score_prompt([*prompt, *targets])[len(prompt) :]
+            return self._score_prompt(prompt.extend(targets))[len(prompt.ids) :]
         score_token = self._score_forced if self.scoring == FORCED else self._score_likeliest
-        return [score_token([*prompt, *targets[:index]], target) for index, target in enumerate(targets)]
+        return [score_token(prompt.extend(targets[:index]), target) for index, target in enumerate(targets)]
 
-    def _score_prompt(self, ids: list[int]) -> list[float]:
+    def _score_prompt(self, prompt: ServedPrompt) -> list[float]:
         """Return the log-probability of each token of a prompt; the first has none."""
+        ids = prompt.ids
         options = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
         completion = self.post(
             "completions", {"prompt": self._encode(ids), **options}, Completion[Scored[PromptTokens]]
@@ -148,7 +176,7 @@ class Server:
             )
         return [math.nan if value is None else max(value, LOWEST) for value in values[: len(ids)]]
 
-    def _score_forced(self, ids: list[int], target: int) -> float:
+    def _score_forced(self, prompt: ServedPrompt, target: int) -> float:
         """Return the log-probability of a token that llama.cpp is made to take.
 
         It returns none of a token that is the beginning of a character, and some versions none of the end. These are
@@ -157,10 +185,10 @@ class Server:
         Raises:
             UserError: It returns none there either.
         """
-        taken = self._force(ids, target, 1)
+        taken = self._force(prompt, target, 1)
         if taken is None:
             letter = self.tokenizer("a", add_special_tokens=False)["input_ids"][-1]
-            others = self._force(ids, letter, WHOLE_VOCABULARY)
+            others = self._force(prompt, letter, WHOLE_VOCABULARY)
             value = (
                 next((token.logprob for token in others.top_logprobs if token.id == target), None) if others else None
             )
@@ -174,25 +202,29 @@ class Server:
             )
         return max(value, LOWEST)
 
-    def _force(self, ids: list[int], target: int, most: int) -> TakenToken | None:
+    def _force(self, prompt: ServedPrompt, target: int, most: int) -> TakenToken | None:
         """Return the token that llama.cpp is made to take, with the likeliest ones; None where it leaves it out."""
+        taken = self._take(prompt, target, most)
+        if taken and taken.id != target:
+            raise UserError(f"{self.where}: the server took token {taken.id}, expected {target}; report this")
+        return taken
+
+    def _take(self, prompt: ServedPrompt, target: int, most: int) -> TakenToken | None:
         options = {"n_predict": 1, "n_probs": most, "temperature": 0, "logit_bias": [[target, FORCING_BIAS]]}
-        taken = self.post("/completion", {"prompt": ids, **options}, TakenTokens).completion_probabilities
-        if taken and taken[0].id != target:
-            raise UserError(f"{self.where}: the server took token {taken[0].id}, expected {target}; report this")
+        taken = self.post("/completion", {"prompt": prompt.ids, **options}, TakenTokens).completion_probabilities
         return taken[0] if taken else None
 
-    def find_likeliest(self, ids: list[int]) -> dict[str, float]:
+    def find_likeliest(self, prompt: ServedPrompt) -> dict[str, float]:
         """Return the log-probabilities of the likeliest tokens after a prompt, by their texts."""
         options = {"logprobs": TOP_TOKENS, "max_tokens": 1, "temperature": 0}
         completion = self.post(
-            "completions", {"prompt": self._encode(ids), **options}, Completion[Scored[LikeliestTokens]]
+            "completions", {"prompt": self._encode(prompt.ids), **options}, Completion[Scored[LikeliestTokens]]
         )
         return completion.choices[0].logprobs.top_logprobs[0]
 
-    def _score_likeliest(self, ids: list[int], target: int) -> float:
+    def _score_likeliest(self, prompt: ServedPrompt, target: int) -> float:
         """Return the log-probability of a token if it is one of the likeliest."""
-        text, likeliest = self.tokenizer.decode([target]), self.find_likeliest(ids)
+        text, likeliest = self.tokenizer.decode([target]), self.find_likeliest(prompt)
         if text not in likeliest:
             raise UserError(
                 f"{self.where}: {text!r} is not among the {len(likeliest)} likeliest tokens, of which alone this server"
@@ -202,7 +234,7 @@ class Server:
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[ServedPrompt],
         max_tokens: int,
         sampling: Mapping[str, float],
         seeds: Sequence[int],
@@ -214,23 +246,22 @@ class Server:
         A server that returns only text has its text tokenized again.
 
         Args:
-            prompts: Token ids.
             sampling: `temperature`, `top_k` and `top_p`; empty takes the likeliest tokens.
         """
 
-        def generate(pair: tuple[Sequence[int], int]) -> tuple[int, ...]:
-            ids = list(pair[0])
-            most = min(max_tokens, self.window - len(ids))
+        def generate(pair: tuple[ServedPrompt, int]) -> tuple[int, ...]:
+            prompt, seed = pair
+            most = min(max_tokens, self.window - len(prompt.ids))
             if most < 1:
                 return ()
-            tokens, has_end = self._generate(ids, most, sampling, pair[1])
+            tokens, has_end = self._generate(prompt, most, sampling, seed)
             while len(tokens) < min(min_tokens, most):  # the end is not allowed yet
-                forced, _ = self._generate([*ids, *tokens], 1, sampling, pair[1], without_end=True)
+                forced, _ = self._generate(prompt.extend(tokens), 1, sampling, seed, without_end=True)
                 if not forced:
                     break
                 tokens, has_end = [*tokens, *forced], False
                 if len(tokens) < most:
-                    more, has_end = self._generate([*ids, *tokens], most - len(tokens), sampling, pair[1])
+                    more, has_end = self._generate(prompt.extend(tokens), most - len(tokens), sampling, seed)
                     tokens = [*tokens, *more]
             end = [min(self.ends)] if keep_end and has_end and self.ends else []
             return (*tokens, *end)
@@ -239,7 +270,7 @@ class Server:
 
     def _generate(
         self,
-        ids: list[int],
+        prompt: ServedPrompt,
         most: int,
         sampling: Mapping[str, float],
         seed: int,
@@ -251,25 +282,35 @@ class Server:
         options |= {name: number for name, number in sampling.items() if name != "top_k" or number}
         if self.scoring == FORCED:
             bias = [[end, False] for end in self.ends] if without_end else []
-            neutral = {"min_p": 0.0, "top_k": 0, **options, "return_tokens": True, "logit_bias": bias}
-            reply = self.post("/completion", {"prompt": ids, "n_predict": most, **neutral}, NativeCompletion)
-            tokens, has_end = reply.tokens, reply.stop_type == "eos"
-        else:
-            without = {"logit_bias": {str(end): -100 for end in self.ends}} if without_end else {}
-            body = {"prompt": self._encode(ids), "max_tokens": most, "return_token_ids": True, **without, **options}
-            choice = self.post("completions", body, Completion[Text]).choices[0]
-            has_end = choice.finish_reason == "stop"
-            if choice.token_ids is None:
-                tokens = self.tokenizer(choice.text, add_special_tokens=False)["input_ids"]
-            else:
-                tokens = choice.token_ids
-        tokens = tokens[:most]  # a server may pass over the limit
+            options = {"min_p": 0.0, "top_k": 0, **options, "logit_bias": bias}
+        elif without_end:
+            options["logit_bias"] = {str(end): -100 for end in self.ends}
+        tokens, has_end = self._continue(prompt, most, options)
         if unknown := [token for token in tokens if token >= len(self.tokenizer)]:
             raise UserError(
                 f"{self.where}: token {unknown[0]} was generated, and the tokenizer has {len(self.tokenizer)} tokens;"
                 " name the model's own tokenizer"
             )
         return [token for token in tokens if token not in self.ends], has_end
+
+    def _continue(self, prompt: ServedPrompt, most: int, options: Mapping[str, Any]) -> tuple[list[int], bool]:
+        """Return generated tokens, and whether they end with the end of an answer."""
+        if self.scoring == FORCED:
+            body = {"prompt": prompt.ids, "n_predict": most, **options, "return_tokens": True}
+            reply = self.post("/completion", body, NativeCompletion)
+            return reply.tokens[:most], reply.stop_type == "eos"
+        body = {"prompt": self._encode(prompt.ids), "max_tokens": most, **options}
+        if self.takes_ids:
+            body["return_token_ids"] = True
+        choice = self.post("completions", body, Completion[Text]).choices[0]
+        return self._read_tokens(choice.text, choice.token_ids, most), choice.finish_reason == "stop"
+
+    def _read_tokens(self, text: str, ids: list[int] | None, most: int) -> list[int]:
+        """Return generated tokens; where only their text was returned, it is tokenized again."""
+        if ids is not None:
+            return ids[:most]  # a server may pass over the limit
+        tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens[: TOKENS_OF_ONE * most]
 
     def _encode(self, ids: list[int]) -> list[int] | str:
         """Return a prompt as the server takes it.
@@ -279,10 +320,7 @@ class Server:
         """
         if self.takes_ids:
             return ids
-        start = int(
-            bool(ids) and ids[0] == self.tokenizer.bos_token_id and self.tokenizer("a")["input_ids"][0] == ids[0]
-        )
-        text = str(self.tokenizer.decode(ids[start:], clean_up_tokenization_spaces=False))
+        text = self.decode(ids)
         if self.tokenizer(text)["input_ids"] != ids:
             raise UserError(
                 f"{self.where}: the server takes texts and no token ids, and {text[-40:]!r} has other tokens than the"
@@ -290,6 +328,18 @@ class Server:
                 " masked_token"
             )
         return text
+
+    def draw(self, pixels: torch.Tensor) -> Image.Image:
+        """Return an image from its pixels, of shape (1, 3, height, width), as differences from the masked colour."""
+        levels = pixels[0].permute(1, 2, 0) + torch.tensor(self.shade)
+        return Image.fromarray(levels.to(torch.uint8).numpy())
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of a prompt, without the start token that the tokenizer adds."""
+        start = int(
+            bool(ids) and ids[0] == self.tokenizer.bos_token_id and self.tokenizer("a")["input_ids"][0] == ids[0]
+        )
+        return str(self.tokenizer.decode(ids[start:], clean_up_tokenization_spaces=False))
 
     def post(self, path: str, body: Mapping[str, Any], kind: type[AnyReply]) -> AnyReply:
         """Return the reply to a request, sent again with longer and longer delays while the server is busy.
@@ -366,6 +416,13 @@ class RefusedError(UserError):
 def _map_at_once(function: Callable[[Input], Output], values: Sequence[Input]) -> Iterator[Output]:
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         yield from pool.map(function, values)
+
+
+def encode_png(image: Image.Image) -> str:
+    """Return an RGB image as a data url."""
+    file = io.BytesIO()
+    image.convert("RGB").save(file, format="PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def open_server(url: str, model: str, where: str) -> Server:

@@ -114,3 +114,58 @@ class NativeCompletion(Reply):
 
     tokens: list[TokenId]
     stop_type: str | None = None
+
+
+class Message(Reply):
+    """A turn of a chat."""
+
+    content: str | None = None
+
+
+class LikelyToken(Reply):
+    """A token of a chat with its log-probability, and its id where llama.cpp returns it."""
+
+    token: str
+    logprob: LogProbability
+    id: TokenId | None = None
+
+
+class ChatToken(LikelyToken):
+    """A generated token of a chat, and the likeliest ones in its place."""
+
+    top_logprobs: list[LikelyToken] = []
+
+
+class ChatLogProbabilities(Reply):
+    """Log-probabilities of a chat's generated tokens."""
+
+    content: list[ChatToken] | None = None
+
+
+class ChatChoice(Reply):
+    """The turn that follows a chat."""
+
+    message: Message
+    logprobs: ChatLogProbabilities | None = None
+    finish_reason: str | None = None
+    token_ids: list[TokenId] | None = None
+
+
+class Usage(Reply):
+    """Number of tokens of a chat."""
+
+    prompt_tokens: Annotated[int, Field(ge=0)]
+
+
+class PromptToken(Reply):
+    """A token of a prompt with its log-probability."""
+
+    logprob: LogProbability
+
+
+class Chat(Reply):
+    """A chat's continuation, with the tokens of the chat itself where vLLM returns them."""
+
+    choices: Annotated[list[ChatChoice], Field(min_length=1)]
+    usage: Usage | None = None
+    prompt_logprobs: list[dict[TokenId, PromptToken] | None] | None = None
