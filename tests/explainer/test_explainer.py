@@ -409,7 +409,11 @@ WRONG = {
     "cut image": ({"image": CUT_IMAGE}, waltz.UserError, "image: cannot be decoded"),
     "image without range": ({"image": Image.new("F", (4, 4))}, waltz.UserError, "mode F have no fixed range"),
     "no image": ({"image": None}, TypeError, "image: missing"),
+    "address": ({"image": "https://a.org/b.png"}, waltz.UserError, "https://a.org/b.png is an address"),
+    "images in one": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "give several as a list"),
     "text": ({"text": 5}, TypeError, "text: no text (got int"),
+    "texts": ({"text": np.array(["a", "b"])}, TypeError, "expected str; several as a list"),
+    "labels": ({"labels": np.array(["A", "B"])}, TypeError, "labels: "),
     "empty": ({"text": " "}, waltz.UserError, "text: empty"),
     "half a character": ({"text": "dog \ud800"}, waltz.UserError, "half of a surrogate pair"),
     "question": ({"question": "who ?"}, TypeError, "question: "),
@@ -422,12 +426,13 @@ WRONG = {
     "grid's size": ({"grid": (0, 3)}, ValueError, "grid: got 0 x 3 patches"),
     "masks": ({"grid": np.ones((1, 3, 3), dtype=bool)}, ValueError, "expected (regions, 47, 61)"),
     "masks' type": ({"grid": np.ones((1, 47, 61))}, TypeError, "masks of type float64"),
+    "empty mask": ({"grid": np.zeros((2, 47, 61), dtype=bool)}, ValueError, "without a pixel (got region 0, 1)"),
     "overlap": ({"grid": np.ones((2, 47, 61), dtype=bool)}, ValueError, "masks share pixels"),
     "budget": ({"budget": 0}, ValueError, "budget: got 0"),
     "budget of two players": (
         {"players": ["dog"], "grid": (1, 1), "budget": 3},
         waltz.UserError,
-        "(got 3, expected at least 4)",
+        "budget: too small for regressions on tokens and on patches (got 3, expected at least 4)",
     ),
     "budget's type": ({"budget": "9"}, TypeError, "budget: got str"),
     "standard error": ({"standard_error": 2.0}, ValueError, "standard_error: got 2.0"),
@@ -443,12 +448,26 @@ def test_wrong_arguments_say_what_is_expected(wrong, explainer, picture):
     assert message in str(caught.value)
 
 
+def test_arrays_are_spans_and_grids_too(explainer, picture):
+    expected = explainer.explain(picture, TEXT, players=[(2, 5), (15, 23)], grid=(2, 3))
+    for grid in ([2, 3], np.array([2, 3])):
+        explanation = explainer.explain(picture, TEXT, players=np.array([(2, 5), (15, 23)]), grid=grid)
+        np.testing.assert_array_equal(explanation.image, expected.image)
+        assert explanation.text.tokens == expected.text.tokens == ("dog", "red ball")
+
+
 def test_wrong_models_say_what_is_expected(clip):
     network, processor = load_clip(clip)
     with pytest.raises(TypeError, match="processor: missing"):
         Explainer(network)
     with pytest.raises(TypeError, match=r"no transformers model \(got Linear\)"):
         Explainer(torch.nn.Linear(1, 1), processor)
+    with pytest.raises(TypeError, match=r"no transformers model \(got NoneType\)"):
+        Explainer(None)
+    with pytest.raises(TypeError, match="seed: got float, expected a whole number"):
+        Explainer(clip, seed=1.5)
+    with pytest.raises(ValueError, match=r"device: torch sees \d+ GPUs \(got 'cuda:99'\)"):
+        Explainer(clip, device="cuda:99")
     with pytest.raises(TypeError, match="processor: has no tokenizer"):
         Explainer(network, processor.tokenizer)
     with pytest.raises(ValueError, match="training mode"):
@@ -467,5 +486,7 @@ def test_a_decoder_refuses_what_is_an_encoder_s(llava, picture):
         llava.explain(picture)
     with pytest.raises(TypeError, match="labels: got 'AB'"):
         llava.explain(picture, question="what ?", labels="AB")
+    with pytest.raises(TypeError, match=r"labels: got array\("):
+        llava.explain(picture, question="what ?", labels=np.array(["A", "B"]))
     with pytest.raises(waltz.UserError, match="unknown kind of explanation"):
         llava.explain(picture, question="what ?", explanation="because")

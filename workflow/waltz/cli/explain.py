@@ -207,7 +207,7 @@ def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mappin
         explainer = Explainer(
             spec, device=device.name, profile=profile, estimator=options.get("estimator", "auto"), seed=seed
         )
-        with _report_own_players():
+        with _report_options():
             explanation = explainer.explain(
                 image,
                 options["text"],
@@ -250,7 +250,7 @@ def _explain_decoder(
     asked = _build_ready_prompts(options) if ready else _build_question(spec, options)
     settings = _build_settings(chosen, seed, options)
     own_players = _read_own_players(options)
-    with lease_device(spec.gpus, torch.get_num_threads()) as device, _report_own_players():
+    with lease_device(spec.gpus, torch.get_num_threads()) as device, _report_options():
         return Explainer(spec, device=device.name).explain_query(
             asked,
             settings,
@@ -279,10 +279,15 @@ def _read_own_players(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _report_own_players() -> Iterator[None]:
-    """Report players that do not fit the text or image, which the explainer refuses by the argument's name."""
+def _report_options() -> Iterator[None]:
+    """Report what the explainer refuses by its argument's name by the name of the option."""
     try:
         yield
+    except UserError as error:
+        name, _, fault = str(error).partition(": ")
+        if name not in ("budget", "estimator"):
+            raise
+        raise UserError(f"--{'evaluations' if name == 'budget' else name}: {fault}") from None
     except (TypeError, ValueError) as error:
         if not str(error).startswith(("grid: ", "players: ")):
             raise

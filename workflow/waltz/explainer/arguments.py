@@ -10,6 +10,7 @@ from PIL import Image
 
 from waltz.attribution.own_players import TOKEN, WORDS, ImagePlayers, TextPlayers
 from waltz.core.errors import UserError
+from waltz.core.files.downloads import is_url
 from waltz.sources.images import convert_image, load_image_file
 from waltz.sources.raw_files import find_half_pair
 
@@ -33,6 +34,8 @@ def read_image(image: ImageInput) -> Image.Image:
     """
     if isinstance(image, Image.Image):
         return convert_image(image)
+    if isinstance(image, str) and is_url(image):
+        raise UserError(f"image: {image} is an address (expected a file or the image itself); download it first")
     if isinstance(image, str | Path):
         return load_image_file(Path(image))
     if isinstance(image, torch.Tensor):
@@ -47,7 +50,10 @@ def read_image(image: ImageInput) -> Image.Image:
     if levels.ndim == 3 and levels.shape[-1] not in CHANNELS and levels.shape[0] in CHANNELS:
         levels = np.moveaxis(levels, 0, -1)
     if not (levels.ndim == 2 or (levels.ndim == 3 and levels.shape[-1] in CHANNELS)) or not levels.size:
-        raise ValueError(f"image: no single image (got shape {image.shape}, expected (height, width, 1, 3 or 4))")
+        raise ValueError(
+            f"image: no single image (got shape {image.shape}, expected (height, width, 1, 3 or 4)); give several as a"
+            " list"
+        )
     is_float = np.issubdtype(levels.dtype, np.floating)
     if levels.dtype != bool and not 0 <= float(levels.min()) <= float(levels.max()) <= (1 if is_float else 255):
         raise ValueError(
@@ -67,7 +73,7 @@ def check_text(text: object, name: str) -> str:
         UserError: It is empty, or holds half of a surrogate pair.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected str)")
+        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected str; several as a list)")
     if not text.strip():
         raise UserError(f"{name}: empty (got {text!r}, expected words); write a text")
     if fault := find_half_pair(text):
@@ -86,6 +92,8 @@ def check_text_players(players: object) -> TextPlayers:
         if players not in (TOKEN, WORDS):
             raise ValueError(f"players: unknown (got {players!r}, expected 'token', 'word' or a list of spans)")
         return players
+    if isinstance(players, np.ndarray):
+        players = players.tolist()
     if not isinstance(players, Sequence):
         raise TypeError(f"players: got {type(players).__name__}, expected 'token', 'word' or a list of spans")
     for span in players:
@@ -112,7 +120,9 @@ def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
         return None
     if isinstance(grid, int | np.integer):
         grid = (int(grid), int(grid))
-    if isinstance(grid, tuple) and len(grid) == 2 and all(isinstance(side, int | np.integer) for side in grid):
+    if isinstance(grid, np.ndarray) and grid.ndim == 1:
+        grid = tuple(grid.tolist())
+    if isinstance(grid, Sequence) and len(grid) == 2 and all(isinstance(side, int | np.integer) for side in grid):
         rows, columns = map(int, grid)
         if not (1 <= rows <= size[1] and 1 <= columns <= size[0]):
             raise ValueError(
@@ -125,12 +135,14 @@ def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
         raise TypeError(f"grid: got {type(grid).__name__}, expected (rows, columns) or boolean masks of regions")
     masks = np.stack([np.asarray(mask) for mask in grid]) if len(grid) else np.zeros(0, dtype=bool)
     if masks.dtype != bool:
-        raise TypeError(f"grid: masks of type {masks.dtype} (expected bool, or (rows, columns) as a tuple of int)")
-    if masks.ndim != 3 or masks.shape[1:] != size[::-1] or not masks.any(axis=(1, 2)).all():
+        raise TypeError(f"grid: masks of type {masks.dtype} (expected bool, or whole numbers (rows, columns))")
+    if masks.ndim != 3 or masks.shape[1:] != size[::-1] or not len(masks):
         raise ValueError(
             f"grid: masks of shape {masks.shape} (expected (regions, {size[1]}, {size[0]}), the height and width of the"
-            " image, with a pixel in each)"
+            " image)"
         )
+    if empty := np.flatnonzero(~masks.any(axis=(1, 2))).tolist():
+        raise ValueError(f"grid: regions without a pixel (got region {', '.join(map(str, empty))}); leave them out")
     if (masks.sum(axis=0) > 1).any():
         raise ValueError("grid: masks share pixels (expected each pixel in one region at most)")
     return masks

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 import numpy as np
 import torch
 from tqdm import tqdm
+from transformers import PreTrainedModel
 
 from waltz.attribution.own_players import (
     TOKEN,
@@ -139,6 +140,8 @@ class Explainer:
         allowed = get_fidelity(profile).estimators
         if allowed and estimator not in allowed:
             raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
+        if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+            raise TypeError(f"seed: got {type(seed).__name__}, expected a whole number")
         if not 0 <= seed < 2**32:
             raise UserError(f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
         self.profile: Profile = "published" if profile == "published" else "equations"
@@ -245,7 +248,7 @@ class Explainer:
             "explanation": explanation,
             "family": family,
             "prompts": prompts,
-            "labels": labels or None,
+            "labels": labels if len(labels) else None,
         }
         if given := [name for name, argument in decoder_only.items() if argument is not None]:
             raise TypeError(
@@ -302,7 +305,7 @@ class Explainer:
         if picture is None and grid is not None:
             raise TypeError("grid: there is no image whose regions could be players; leave it out")
         own_players = None if players == TOKEN and regions is None else OwnPlayers(players, regions)
-        with self._show_progress() as bar:
+        with _name_arguments(), self._show_progress() as bar:
 
             def expect(count: int) -> None:
                 bar.total = (bar.total or 0) + count_prompt_evaluations(count, settings)
@@ -333,7 +336,7 @@ class Explainer:
         regions = check_regions(grid, picture.size)
         regroup = _build_regroup(encoder, picture, players, regions)
         expected: dict[str, int] = {}
-        with self._show_progress() as bar:
+        with _name_arguments(), self._show_progress() as bar:
 
             def regroup_and_count(game: Players, text: str) -> Players:
                 game = regroup(game, text)
@@ -374,7 +377,7 @@ class Explainer:
             )
         if kind is not None and kind not in EXPLANATION_KINDS:
             raise build_name_error("explanation", "kind of explanation", kind, EXPLANATION_KINDS)
-        if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+        if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
             raise TypeError(f"labels: got {labels!r}, expected a list of texts, such as ['A', 'B']")
         if foil is not None and given != ["text"]:
             raise TypeError("foil: belongs to a text; leave it out")
@@ -431,11 +434,28 @@ class Explainer:
             yield bar
 
 
+@contextmanager
+def _name_arguments() -> Iterator[None]:
+    """Report settings that do not fit by the names of the arguments, and not by those of a study's keys."""
+    try:
+        yield
+    except UserError as error:
+        key, _, fault = str(error).partition(": ")
+        if not key.startswith("attribution."):
+            raise
+        name = key.removeprefix("attribution.")
+        raise UserError(f"{'budget' if name == 'evaluations' else name}: {fault}") from None
+
+
 def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) -> ModelSpec:
     """Return the entry of a model by name, or of one that is loaded."""
     if isinstance(model, ModelSpec):
         return model
     if not isinstance(model, str | Path):
+        if not isinstance(model, PreTrainedModel):
+            raise TypeError(
+                f"model: no transformers model (got {type(model).__name__}); give one that is loaded, or a name"
+            )
         if processor is None:
             raise TypeError("processor: missing; a loaded model comes with its processor, as AutoProcessor loads it")
         if dtype is not None:
@@ -473,9 +493,14 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
     if device is None:
         device = "cuda:0" if torch.cuda.is_available() else "cpu"
     try:
-        return Device(str(torch.device(device)), threads, "named by the user, or the first")
+        chosen = torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'") from error
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"device: torch sees {torch.cuda.device_count()} GPUs (got {device!r}); take another, or 'cpu'"
+        )
+    return Device(str(chosen), threads, "named by the user, or the first")
 
 
 def _build_regroup(
