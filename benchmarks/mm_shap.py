@@ -1,7 +1,8 @@
 """MM-SHAP by this engine against one forward pass a coalition: same items, same permutations, one run.
 
 Usage: python benchmarks/mm_shap.py [--case speed|error|memory] [--shape clip|blip] [--permutations N] [--threads N]
-           [--texts 1|2] [--items NAME ...] [--device DEVICE] [--dtype float32|bfloat16]
+           [--texts 1|2] [--items NAME ...] [--device DEVICE] [--dtype float32|bfloat16] [--figure FILE]
+           [--photo FILE --caption TEXT]
 
 Networks have the shape of CLIP ViT-B/32 or BLIP base and random weights; the profile is `published`.
 speed   Seconds (wall and CPU) of either way, their ratio, and the largest difference of a Shapley value. The plain way
@@ -9,16 +10,17 @@ speed   Seconds (wall and CPU) of either way, their ratio, and the largest diffe
         prepared image is masked on the device, which they do not spare. With --dtype, the values' largest difference
         from float32 relative to the largest value. One permutation instead of ten makes a BLIP item short.
 error   Median relative error over ten seeds and median CPU seconds of estimators by budget, for the trained CLIP,
-        matcher and decoder of the scenes; and how many times fewer coalitions (or passes) are as good as ten
-        permutations. Then, with the shape of ViT-B/32, the seconds of ten permutations one by one, and of as good a
-        regression (--passes).
+        matcher and decoder of the scenes, and with --photo for `photo-scorer`; how many times fewer coalitions (or
+        passes) are as good as ten permutations; and a figure of error against seconds (--figure). Then, with the shape
+        of ViT-B/32, the seconds of ten permutations one by one, and of as good a regression (--passes).
 memory  Seconds and peak memory after one, two, four and eight times --permutations.
 """
 
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import factorial
 from pathlib import Path
@@ -26,9 +28,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import matplotlib.style
 import numpy as np
 import torch
 import transformers
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -44,6 +49,8 @@ from waltz.models.decoders import load_decoder
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions, Players, build_equations_players, build_published_players
 from waltz.models.games import CoalitionValues
+from waltz.models.resolve_name import resolve_encoder
+from waltz.reporting.figures.figure_files import STYLE, save_figure
 from waltz.scenes.drawing import render_scene
 from waltz.scenes.language.captions import draw_plain_caption
 from waltz.scenes.sampling import draw_scenes
@@ -63,7 +70,29 @@ ITEMS = {
 """Caption and foil; 6 to 14 tokens with start and end, grids of 3 and 4."""
 CLASSES: dict[str, Any] = {"clip": transformers.CLIPModel, "blip": transformers.BlipForImageTextRetrieval}
 
+PERMUTATIONS = (1, 2, 5, 10)
+"""Permutations whose errors are measured, last those of the reference."""
+COLOURS = {"permutation": "C3", "KernelSHAP": "C7", "regression": "C0", "factorised-regression": "C2"}
 Values = Callable[[list[np.ndarray]], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One estimator with one budget: coalitions or passes, median relative error, median CPU seconds."""
+
+    estimator: str
+    requested: int
+    error: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Errors of the estimators of one network and text; seconds of exact values."""
+
+    name: str
+    points: Sequence[Point]
+    exact_seconds: float
 
 
 class Counted:
@@ -224,14 +253,17 @@ def error(arguments: argparse.Namespace) -> None:
     scenes = draw_scenes(12, 7)
     pictures = [(render_scene(scene), draw_plain_caption(scene, Random(number))) for number, scene in enumerate(scenes)]
     late: Any = load_encoder(ModelSpec("clip", "clip", str(SCENES / "clip"), "local", masked_token="[UNK]"), CPU)
-    for shown, caption in (pictures[1], pictures[2], pictures[9]):  # 15 and 16 players
-        compare_late_fusion(late, shown, caption)
+    curves = [compare_late_fusion("CLIP", late, *pictures[number]) for number in (1, 2, 9)]  # 15 and 16 players
+    if arguments.photo:
+        scorer: Any = load_encoder(resolve_encoder("photo-scorer"), CPU)
+        photo = Image.open(arguments.photo).convert("RGB")
+        curves.append(compare_late_fusion("photo-scorer", scorer, photo, arguments.caption))
     matcher: Any = load_encoder(ModelSpec("matcher", "blip", str(SCENES / "matcher"), "local"), CPU)
     for shown, caption in (pictures[9], pictures[1]):
         image = matcher.prepare_image(shown)
         game = build_equations_players(matcher, matcher.tokenize(caption), image)
         build_game = partial(Coalitions, matcher, image, [game], choose_outcome(matcher))
-        compare_coalitions(f"matcher: {caption}", game.words, build_game)
+        curves.append(compare_coalitions(f"BLIP's stand-in: {caption}", game.words, build_game))
     spec = ModelSpec("llava", "vision", str(SCENES / "llava"), "local", prompts="scenes.yaml")
     decoder: Any = load_decoder(spec, CPU)
     shown, caption = pictures[9]
@@ -240,9 +272,10 @@ def error(arguments: argparse.Namespace) -> None:
     words = [place for place, special in enumerate(prompt.special) if not special and place != prompt.image_position]
     own = decoder_coalitions.build_equations_players(decoder, prompt, picture_of_decoder, positions=words[-6:], grid=3)
     played = decoder_coalitions.Game(own, (prompt.ids[words[-2]], prompt.ids[words[-1]]), "log-probability")
-    compare_coalitions(
-        f"decoder: {caption}", own.words, partial(decoder_coalitions.Coalitions, decoder, picture_of_decoder, [played])
-    )
+    build_game = partial(decoder_coalitions.Coalitions, decoder, picture_of_decoder, [played])
+    curves.append(compare_coalitions(f"decoder: {caption}", own.words, build_game))
+    if arguments.figure:
+        save_figure(draw_curves(curves), [arguments.figure])
     encoder, network = loaded("clip", arguments.device, arguments.dtype)
     image = encoder.prepare_image(picture())
     one_by_one(network, encoder, image, build_published_players(encoder, encoder.tokenize("a cat"), image))(
@@ -260,71 +293,104 @@ def error(arguments: argparse.Namespace) -> None:
         )
 
 
-def compare_late_fusion(encoder: Any, shown: Image.Image, text: str) -> None:
-    """Print errors of ten permutations, whose coalitions count as two passes, and of regressions of each side."""
+def compare_late_fusion(kind: str, encoder: Any, shown: Image.Image, text: str) -> Curves:
+    """Print errors of permutations, whose coalitions count as two passes, and of regressions of each side."""
     image = encoder.prepare_image(shown)
     game = build_equations_players(encoder, encoder.tokenize(text), image)
-    (exact,) = compute_factorised(encoder, image, [game])
+    (exact,), _, exact_seconds = timed(partial(compute_factorised, encoder, image, [game]))
     truth = exact.estimate.phi
-    print(f"clip: {text} {len(game)} players")
+    print(f"{kind}: {text} {len(game)} players, exact values in {exact_seconds:.2f} s CPU")
 
     def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
         own_settings = AttributionSettings("equations", estimator, budget, seed)
         (attribution,) = attribute_texts(encoder, shown, [text], own_settings)
         return attribution.phi, attribution.requested
 
-    count = 10 * (2 * len(game) + 1)
-    reference, _ = report("permutation", count, run, truth)
-    least = 2 * len(game) + 4
-    for budget in (least, 40, 50, 60, 80, 120, 160, 240):
-        middle, passes = report("factorised-regression", budget, run, truth)
-        if middle <= reference:
-            print(f"  {2 * count / passes:.1f} times fewer passes than two for each coalition")
-            break
+    points = measure_permutations(len(game), run, truth)
+    reference, least = points[-1], 2 * len(game) + 4
+    points += [report("factorised-regression", budget, run, truth) for budget in (least, 40, 60, 100, 160)]
+    _print_gain(points, "factorised-regression", reference, 2)
+    return Curves(f"{kind}: {text}", points, exact_seconds)
 
 
-def compare_coalitions(name: str, words: int, build: Callable[[], CoalitionValues[Any]]) -> None:
+def compare_coalitions(name: str, words: int, build: Callable[[], CoalitionValues[Any]]) -> Curves:
     """Print errors of estimators of any game by their coalitions."""
     table = build()
     players = len(table.players[0])
     numbers = np.arange(2**players)
     masks = (numbers[:, None] >> np.arange(players) & 1).astype(bool)
-    values = table.values([masks])[0]
+    (values,), _, exact_seconds = timed(partial(table.values, [masks]))
     sizes = masks.sum(axis=1)
     weights = np.array([factorial(s) * factorial(players - s - 1) / factorial(players) for s in range(players)])
     truth = np.empty((players, values.shape[1]))
     for player in range(players):
         without = numbers[~masks[:, player]]
         truth[player] = weights[sizes[without]] @ (values[without | 1 << player] - values[without])
-    print(f"{name} {players} players")
+    print(f"{name} {players} players, exact values in {exact_seconds:.2f} s CPU")
 
     def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
         own_settings = AttributionSettings("equations", estimator, budget, seed)
         (estimate,) = run_in_step([begin_estimation(estimator, players, words, own_settings)], build().values)
         return estimate.phi, estimate.requested
 
-    count = 10 * (2 * players + 1)
-    reference, _ = report("permutation", count, run, truth)
-    report("KernelSHAP", 4 * players, run, truth)
-    report("KernelSHAP", count, run, truth)
-    for rounds in range(20):
-        middle, coalitions = report("regression", 2 * players + 2 + 16 * rounds, run, truth)
-        if middle <= reference:
-            print(f"  {count / coalitions:.1f} times fewer coalitions")
-            break
+    points = measure_permutations(players, run, truth)
+    reference, walk = points[-1], 2 * players + 1
+    points += [report("KernelSHAP", budget, run, truth) for budget in (4 * players, 5 * walk, 10 * walk)]
+    points += [report("regression", walk + 1 + 16 * rounds, run, truth) for rounds in range(10)]
+    _print_gain(points, "regression", reference, 1)
+    return Curves(name, points, exact_seconds)
+
+
+def measure_permutations(
+    players: int, run: Callable[[str, int, int], tuple[np.ndarray, int]], truth: np.ndarray
+) -> list[Point]:
+    """Print and return errors of some permutations, of ten last."""
+    return [report("permutation", count * (2 * players + 1), run, truth) for count in PERMUTATIONS]
 
 
 def report(
     estimator: str, budget: int, run: Callable[[str, int, int], tuple[np.ndarray, int]], truth: np.ndarray
-) -> tuple[float, int]:
-    """Print and return the median error of an estimator over seeds, and what it requested."""
+) -> Point:
+    """Print and return the median error of an estimator over seeds, its seconds, and what it requested."""
     errors, seconds, requested = [], [], 0
     for seed in SEEDS:
         (phi, requested), _, cpu = timed(partial(run, estimator, budget, seed))
         errors.append(_relative(phi, truth))
         seconds.append(cpu)
-    print(f"  {estimator} {requested}: median error {np.median(errors):.3f}, {np.median(seconds):.3f} s CPU")
-    return float(np.median(errors)), requested
+    point = Point(estimator, requested, float(np.median(errors)), float(np.median(seconds)))
+    print(f"  {estimator} {requested}: median error {point.error:.3f}, {point.seconds:.3f} s CPU", flush=True)
+    return point
+
+
+def _print_gain(points: Sequence[Point], estimator: str, reference: Point, passes: int) -> None:
+    """Print how much less an estimator needs to be as good as the reference, whose coalitions count as some passes."""
+    best = next((one for one in points if one.estimator == estimator and one.error <= reference.error), None)
+    if best is not None:
+        print(
+            f"  {passes * reference.requested / best.requested:.1f} times fewer evaluations,"
+            f" {reference.seconds / best.seconds:.1f} times less CPU"
+        )
+
+
+def draw_curves(curves: Sequence[Curves]) -> Figure:
+    """Draw error against seconds for each network and text; a dotted line marks the seconds of exact values."""
+    with matplotlib.style.context(STYLE):
+        figure = Figure(figsize=(9, 2.5 * -(-len(curves) // 3)), layout="constrained")
+        panels = figure.subplots(-(-len(curves) // 3), 3, squeeze=False).ravel()
+        for panel in panels[len(curves) :]:
+            panel.set_visible(False)
+        for panel, case in zip(panels, curves, strict=False):
+            for name, colour in COLOURS.items():
+                own = [one for one in case.points if one.estimator == name]
+                seconds, errors = [one.seconds for one in own], [one.error for one in own]
+                panel.plot(seconds, errors, marker=".", color=colour, label=name)
+            panel.axvline(case.exact_seconds, color="0.6", linestyle=":", label="exact values")
+            panel.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="relative error")
+            panel.xaxis.set_minor_formatter(NullFormatter())
+            panel.set_title(case.name, fontsize=7)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    return figure
 
 
 def memory(arguments: argparse.Namespace) -> None:
@@ -355,6 +421,9 @@ def main() -> None:
     parser.add_argument("--items", nargs="+", choices=list(ITEMS), default=["kitchen", "bench"])
     parser.add_argument("--texts", type=int, choices=[1, 2], default=2, help="1: captions alone")
     parser.add_argument("--passes", type=int, default=50, help="encoder passes of a regression, for --case error")
+    parser.add_argument("--figure", type=Path, help="figure of --case error, .svg or .png")
+    parser.add_argument("--photo", type=Path, help="photo for photo-scorer, for --case error")
+    parser.add_argument("--caption", default="", help="its caption")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     arguments = parser.parse_args()
