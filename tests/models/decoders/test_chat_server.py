@@ -9,6 +9,9 @@ from stand_ins.openai_server import MODEL, serve
 from waltz import Explainer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.evaluation.decoder_rows import GenerationSettings
+from waltz.evaluation.decoder_tasks import build_template, evaluate_pairs
+from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder, server
 from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players, build_published_players
@@ -145,6 +148,33 @@ def test_words_of_the_chat_template_cannot_be_masked_by_the_template_of_the_serv
         coalitions = Coalitions(decoder, picture, [Game(players, targets, "log-probability")])
         with pytest.raises(UserError, match=r"served\.server: .* start vLLM with --trust-request-chat-template"):
             coalitions.values([np.zeros((1, len(players.always_visible)), dtype=bool)])
+
+
+def test_answers_about_pairs_are_those_of_the_network(local, folder, image, tmp_path):
+    items = [
+        {"item_id": "i0", "caption": "a dog", "foil": "no dog"},
+        {"item_id": "i1", "caption": "the A", "foil": "the B"},
+    ]
+    common = {"instrument": "d", "image": "0.png", "caption_phrases": [], "foil_phrases": []}
+    items = [item | common for item in items]
+    orders = {"i0": True, "i1": False}
+    tables = []
+    with serve(local) as stand_in:
+        for decoder in (local, connect(stand_in, folder)):
+            session = DecoderSession(decoder, lambda name: image, tmp_path / f"{decoder.spec.name}.sqlite")
+            template = build_template(decoder, "equations")
+            tables.append(evaluate_pairs(session, items, "d", template, orders, GenerationSettings(7, cot_tokens=4)))
+        stand_in.requests.clear()
+        evaluate_pairs(session, items, "d", template, orders, GenerationSettings(7, cot_tokens=4))
+        assert not stand_in.requests  # stored
+    assert len(tables[0]) == len(tables[1]) == 24
+    for own, served in zip(*tables, strict=True):
+        assert not own["error"]
+        assert served["probability"] == (own["probability"] and pytest.approx(own["probability"], abs=1e-5))
+        numbers = dict.fromkeys(("model", "score", "probability"))
+        assert own | numbers == served | numbers
+        if own["setting"] in ("vqascore", "likelihood"):  # else a logit, which differs by one number
+            assert served["score"] == pytest.approx(own["score"], abs=1e-5)
 
 
 def test_an_explainer_takes_a_url(local, folder, image):

@@ -55,9 +55,9 @@ def write_llava(folder: Path, seed: int = 0) -> Path:
         vision_feature_select_strategy="default",
     )
     network = random(transformers.LlavaForConditionalGeneration(config), seed)
-    # a text of a chat cannot say half a character, so such tokens are unlikely
+    # a chat can say neither half a character nor a second image, so such tokens are unlikely
     others = [place for place, name in enumerate(VOCABULARY[:256]) if not (name.isascii() or name in "\u0120\u010a")]
-    network.lm_head.weight.data[others] = 0
+    network.lm_head.weight.data[[*others, names.index(IMAGE), names.index(MASKED)]] = 0
     network.generation_config.eos_token_id = words.eos_token_id
     for part in (network, processor):
         part.save_pretrained(folder)
