@@ -4,6 +4,7 @@ from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
 
 ESTIMATOR = "estimator, 10 permutations"
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
+MASK_FAULTS = ("patch 0 stays", "corner masked", "old split")
 FINDINGS: dict[str, Place] = {
     **{
         f"bias_{quantity}_{level}": Place("bias", quantity, CLIP, "permutations", level)
@@ -62,6 +63,25 @@ FINDINGS: dict[str, Place] = {
         for factor in ("one at a time", "cross")
     },
     **{
+        f"survives_{model or 'models'}_cross": Place(
+            "multiverse", "ranking_survives", model, "cross", "all", decimals=0
+        )
+        for model in ("", CLIP, MATCHER)
+    },
+    **{
+        f"order_{model}_{level}": Place("multiverse", "kendall_tau", model, f"cross, {factor}", level, decimals=2)
+        for model in (CLIP, MATCHER)
+        for factor, level in (
+            ("masked patch", "black"),
+            ("masked token", "id 0"),
+            ("grid", "2 x 2"),
+            ("players", "words"),
+            ("profile", "published"),
+            ("estimator", "permutation"),
+            ("value", "probability"),
+        )
+    },
+    **{
         f"fault_{quantity}_{level}": Place(
             "released_faults",
             quantity,
@@ -71,8 +91,15 @@ FINDINGS: dict[str, Place] = {
             "all",
             decimals=2 if quantity.startswith("cc_shap") else 1,
         )
-        for level in ("first step only", "suffix by count", "end token explained", "special tokens play")
+        for level in (*MASK_FAULTS, "first step only", "suffix by count", "end token explained", "special tokens play")
         for quantity in ("cc_shap_absolute_difference", "t_shap_answer_difference", "t_shap_answer_absolute_difference")
+        if (level, quantity) != ("old split", "cc_shap_absolute_difference")
+    },
+    **{
+        f"fault_{model}_{quantity}_{level}": Place("released_faults", quantity, model, "fault", level, "all")
+        for model in (CLIP, MATCHER)
+        for level in MASK_FAULTS
+        for quantity in ("t_shap_c_difference", "t_shap_c_absolute_difference")
     },
 }
 """Numbers of the page by name."""
