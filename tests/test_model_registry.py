@@ -195,6 +195,24 @@ def test_a_package_needs_a_version_and_a_checksum(entry):
         resolve_model("m", {"kind": "text", "weights": "package:p", **entry})
 
 
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("--index-url=http://localhost", "1.0"),
+        ("git+file:///tmp/taken", "1.0"),
+        ("p @ http://localhost/p.whl#", "1.0"),
+        ("../p", "1.0"),
+        ("p", "1.0 --pre"),
+        ("p", "../1.0"),
+        ("p", "1.0\n"),
+    ],
+)
+def test_what_pip_would_not_take_for_a_package_is_refused(name, version):
+    entry = {"kind": "text", "weights": f"package:{name}", "revision": version, "sha256": "0" * 64}
+    with pytest.raises(UserError, match="its version as `revision`, and the sha256"):
+        resolve_model("m", entry)
+
+
 def test_a_package_lies_below_the_weights():
     spec = resolve_model("m", {"kind": "text", "weights": "package:p", "revision": "1.0", "sha256": "0" * 64})
     assert set_local_paths(spec, "weights", {}).weights == "weights/packages/p-1.0"

@@ -286,6 +286,7 @@ ERRORS = {
     "estimator": (["--estimator", "permutaton"], "did you mean 'permutation'?"),
     "estimator of a profile": (["--estimator", "exact"], "profile published draws permutations"),
     "evaluations": (["--evaluations", "3", "--profile", "equations"], "--evaluations: too small for regressions"),
+    "a grid": (["--grid", "9" * 5000 + "x1"], "--grid: no rows and columns"),
     "a folder to write to": (["--json", "TAKEN", "--model", "nowhere"], "empty: is a folder; name a file in it"),
     "a file as folder": (["--json", "BROKEN/x.json", "--model", "nowhere"], "broken.png is a file, not a folder"),
     "a folder as figure": (["--figure", "TAKEN.svg", "--model", "nowhere"], "empty.svg: is a folder"),

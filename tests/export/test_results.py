@@ -141,3 +141,9 @@ def test_records_are_valid_for_the_schema(export, about):
     for document in documents.values():
         assert document["schema_version"] == schema["version"]
         jsonschema.Draft7Validator(schema).validate(document)
+
+
+@pytest.mark.parametrize("weights", ["../..", "group/..", "./clip", "a/b/c", "group/clip\n"])
+def test_weights_that_are_no_hub_id_name_no_folder(export, weights):
+    _, documents = export([number("clip")], [run("clip", COMMIT)], weights={"clip": weights})
+    assert [path.parts[:4] for path in documents] == [("data", "small", "local", "clip")]

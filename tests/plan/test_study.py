@@ -13,7 +13,7 @@ from snakemake.utils import update_config
 from waltz.core.errors import UserError
 from waltz.core.files.downloads import find_local_copy
 from waltz.core.files.resources import RESOURCES
-from waltz.plan.plan import find_skipped, remove_skipped
+from waltz.plan.plan import Plan, find_skipped, remove_skipped
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
 from waltz.plan.read_study import build_schema, find_study_files, read_study, read_study_files
 from waltz.plan.study import File
@@ -253,6 +253,40 @@ def test_a_fault_of_an_instrument_is_named(path, value, fault):
     study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
     with pytest.raises(UserError, match=fault):
         read_study(_set(study, path, value))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        *(
+            (key, 10**9, f"measures.{key}: wrong value \\(got 1000000000, expected less than or equal to")
+            for key in (
+                "bias.repeats",
+                "bias.estimator_repeats",
+                "controls.repeats",
+                "controls.evaluations",
+                "controls.tokens",
+                "ground_truth.evaluations",
+                "calibration.items",
+            )
+        ),
+        ("bias.sample", 10**30, "measures.bias.sample: wrong value"),
+        ("bias.permutations", [10**9], "measures.bias.permutations.0: wrong value"),
+        ("ceiling.permutations", [10**9], "measures.ceiling.permutations.0: wrong value"),
+        ("power.items", [10**30], "measures.power.items.0: wrong value"),
+        ("power.alpha", float("nan"), "measures.power.alpha: wrong value"),
+        ("models", ["scenes-clp"], r"measures.models: nothing is called 'scenes-clp' \(did you mean 'scenes-clip'\?\)"),
+    ],
+)
+def test_measures_that_would_take_for_ever_are_refused(key, value, fault):
+    with pytest.raises(UserError, match=fault):
+        read_study(_set(load_study("measures"), f"measures.{key}", value))
+
+
+def test_a_model_that_sees_nothing_is_no_measured_one():
+    study = _set(load_study("measures"), "measures.models", ["ruler-0", "scenes-causal-lm"])
+    with pytest.raises(UserError, match=r"measures\.models: 'scenes-causal-lm' sees no images; its kind is text"):
+        Plan.from_study(read_study(study))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from waltz.core.files.resources import find_in_checkout
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
 PACKAGE_PREFIX = "package:"
 """Prefix of weights that come in Python packages."""
+PACKAGE_WORD = re.compile("[A-Za-z0-9][A-Za-z0-9._+!-]*")
+"""Name or version of a package; pip would take others for options, or for places of code that it runs."""
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
@@ -351,7 +353,9 @@ def _has_versions(spec: ModelSpec) -> bool:
     """Return whether each package of a model has a version and a checksum, and there are no others."""
     counts = {text.count(",") for text in (spec.weights, spec.revision, spec.sha256)}
     return len(counts) == 1 and all(
-        package.version and re.fullmatch("[0-9a-f]{64}", package.sha256) for package in list_packages(spec)
+        all(PACKAGE_WORD.fullmatch(word) for word in (package.name, package.version))
+        and re.fullmatch("[0-9a-f]{64}", package.sha256)
+        for package in list_packages(spec)
     )
 
 

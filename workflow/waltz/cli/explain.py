@@ -271,7 +271,7 @@ def _read_own_players(options: Mapping[str, Any]) -> dict[str, Any]:
             raise build_name_error("--players", "kind of text player", options["players"], (TOKEN, WORDS))
         arguments["players"] = options["players"]
     if "grid" in options:
-        sides = re.fullmatch(r"(\d+)[x,](\d+)", options["grid"])
+        sides = re.fullmatch("([0-9]{1,9})[x,]([0-9]{1,9})", options["grid"])
         if sides is None:
             raise UserError(f"--grid: no rows and columns (got {options['grid']!r}, expected such as 3x4); correct it")
         arguments["grid"] = int(sides[1]), int(sides[2])

@@ -20,7 +20,7 @@ from waltz.export.tasks import HUB_DATASET
 from waltz.reporting.run_records import Record, read_records, resolve_revisions
 
 SCHEMA_VERSION = "0.3.0"
-HUB_MODEL = re.compile(r"([\w.-]+)/([\w.-]+)")
+HUB_MODEL = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)")
 LOWER_IS_BETTER = ("ties",)
 HUB_METRIC = "acc_r"
 """The metric of the benchmark's tasks on the hub."""

@@ -93,6 +93,11 @@ class Plan:
                 raise UserError(
                     f"study file: consistency.models: {name!r} is no decoder; its kind is {models[name].kind}"
                 )
+        for name in plan.study.measures.models:
+            if name not in plan.select_measured_models("encoder", "vision"):
+                raise UserError(
+                    f"study file: measures.models: {name!r} sees no images; its kind is {models[name].kind}"
+                )
         for name in set(plan.study.attribution.models) & set(plan.recorded_models):
             raise UserError(
                 f"study file: attribution.models: {name!r} is recorded (models.{name}.recorded), so its scores cannot"

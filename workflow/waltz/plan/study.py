@@ -37,7 +37,9 @@ def _check_date(text: str) -> str:
     return text
 
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**15)]
+Draws = Annotated[int, Field(ge=1, le=10_000)]
+Evaluations = Annotated[int, Field(ge=1, le=10_000_000)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 Text = Annotated[str, Field(min_length=1)]
 Line = Annotated[str, Field(pattern="^[^\\n\\r]+$")]
@@ -635,13 +637,13 @@ class Bias(Section):
 
     sample: Count
     """Number of items a data set, among those whose caption has at most nine tokens."""
-    repeats: Annotated[int, Field(ge=2)]
+    repeats: Annotated[int, Field(ge=2, le=10_000)]
     """Seeds of each number of permutations."""
-    permutations: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    permutations: Annotated[list[Annotated[int, Field(ge=2, le=10_000)]], Field(min_length=1)]
     """Numbers of permutations that are compared; the published code has ten."""
     estimators: Annotated[list[Estimator], Field(min_length=1)]
     """Estimators that are compared with as many coalitions as ten permutations need."""
-    estimator_repeats: Count
+    estimator_repeats: Draws
     """Seeds of each estimator."""
 
 
@@ -650,15 +652,15 @@ class Controls(Section):
 
     sample: Count
     """Number of items a data set."""
-    evaluations: Count
+    evaluations: Evaluations
     """Most coalitions of a text, or passes of an encoder of late fusion."""
-    repeats: Count
+    repeats: Draws
     """Random networks of each encoder."""
     decoder_sample: Count
     """Number of items a data set that decoders explain."""
-    permutations: Count
+    permutations: Draws
     """Permutations of a decoder's prompt."""
-    tokens: Count
+    tokens: Draws
     """Most tokens of a decoder's explanation."""
 
 
@@ -667,11 +669,11 @@ class ReleasedFaults(Section):
 
     sample: Count
     """Number of items a data set."""
-    evaluations: Count
+    evaluations: Evaluations
     """Most coalitions of an encoder's text, or passes of an encoder of late fusion."""
-    permutations: Count
+    permutations: Draws
     """Permutations of a decoder's prompt."""
-    tokens: Count
+    tokens: Draws
     """Most tokens of a decoder's explanation."""
 
 
@@ -680,7 +682,7 @@ class Multiverse(Section):
 
     sample: Count
     """Number of items a data set under choices that differ in one factor."""
-    evaluations: Count
+    evaluations: Evaluations
     """Most coalitions of a text, or passes of an encoder of late fusion."""
     cross_items: Count
     """Number of items under crossed choices, spread over the data sets."""
@@ -691,7 +693,7 @@ class GroundTruth(Section):
 
     sample: Count
     """Number of items a data set that each ruler scores."""
-    evaluations: Count
+    evaluations: Evaluations
     """Most coalitions of a text."""
     estimators: Annotated[list[Estimator], Field(min_length=1)]
     """Estimators that are compared."""
@@ -700,7 +702,7 @@ class GroundTruth(Section):
 class Calibration(Section):
     """Self-consistency tests and CC-SHAP on constructed decoders, which explain faithfully or do not."""
 
-    items: Annotated[int, Field(ge=4)]
+    items: Annotated[int, Field(ge=4, le=100_000)]
     """Number of pairs of sentences."""
     profiles: Annotated[list[Profile], Field(min_length=1)]
     """Profiles whose tests and CC-SHAP are calibrated."""
@@ -711,9 +713,9 @@ class Ceiling(Section):
 
     sample: Count
     """Number of items a data set."""
-    permutations: Annotated[list[Count], Field(min_length=1)]
+    permutations: Annotated[list[Draws], Field(min_length=1)]
     """Numbers of permutations, each with its reverse."""
-    tokens: Count
+    tokens: Draws
     """Most tokens of an explanation."""
 
 

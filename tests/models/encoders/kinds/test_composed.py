@@ -132,8 +132,20 @@ def test_the_score_is_the_cosine_and_depends_on_no_other_item(encoder):
 
 def test_class_names_are_read_without_running_the_file(folder, tmp_path):
     assert len(read_class_names(folder / CLASS_NAMES_FILE)) == 1000
-    (tmp_path / "names.py").write_text("OTHER = ('dog',)\n")
-    with pytest.raises(UserError, match="has no IMAGENET_CLASSNAMES; get the file of open_clip"):
+    for content in (
+        "OTHER = ('dog',)",
+        "IMAGENET_CLASSNAMES = ('dog',)",
+        "IMAGENET_CLASSNAMES = 'd' * 1000",
+        f"IMAGENET_CLASSNAMES = {'d' * 1000!r}",
+        f"IMAGENET_CLASSNAMES = {[3] * 1000}",
+        "IMAGENET_CLASSNAMES = 3",
+        "IMAGENET_CLASSNAMES = __import__('os').listdir()",
+    ):
+        (tmp_path / "names.py").write_text(content)
+        with pytest.raises(UserError, match="has no IMAGENET_CLASSNAMES, 1000 texts; get the file of open_clip"):
+            read_class_names(tmp_path / "names.py")
+    (tmp_path / "names.py").write_text("(" * 100_000)
+    with pytest.raises(UserError, match="the names of ImageNet's classes cannot be read"):
         read_class_names(tmp_path / "names.py")
 
 

