@@ -1,8 +1,10 @@
 """VL decoders of many families against the forward passes of their networks, called as their processors say."""
 
+import functools
 import itertools
 import logging
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -214,3 +216,49 @@ def test_out_of_memory_halves_the_rows(decoders, monkeypatch):
     monkeypatch.setattr(type(decoder.network.model), "forward", forward_of_two)
     values = Coalitions(decoder, picture, [Game(players, TARGETS, "logit")]).values([masks])[0]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
+
+
+def _change(change):
+    """Return a forward pass whose logits are changed."""
+
+    def wrap(forward):
+        @functools.wraps(forward)
+        def call(*arguments, **options):
+            output = forward(*arguments, **options)
+            output.logits = change(output.logits)
+            return output
+
+        return call
+
+    return wrap
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda logits: logits * math.nan, "are not finite"),
+        (lambda logits: logits + math.inf, "are not finite"),
+        (lambda logits: torch.cat([logits, logits]), "its logits have type torch.float32 and shape (2, 1,"),
+        (lambda logits: logits[:, -1], "its logits have type"),
+        (lambda logits: logits[:, :0], "its logits have type"),
+        (lambda logits: logits.long(), "its logits have type torch.int64"),
+        (lambda logits: logits[..., :50], "its logits are for 50 tokens, its config has"),
+        (lambda logits: 1 / 0, "cannot be read: division by zero"),
+        (lambda logits: None, "cannot be read: 'NoneType'"),
+    ],
+)
+def test_a_forward_pass_without_usable_logits_is_one_line(change, fault):
+    network, processor = tiny_families.build("gemma3")
+    network.forward = _change(change)(network.forward)
+    with pytest.raises(UserError, match=re.escape(fault)) as refused:
+        wrap_vision_language_model(spec("gemma3"), network, processor, "cpu")
+    assert "\n" not in str(refused.value)
+
+
+def test_nothing_is_generated_from_logits_that_are_no_numbers():
+    network, processor = tiny_families.build("gemma3")
+    decoder = wrap_vision_language_model(spec("gemma3"), network, processor, "cpu")
+    network.forward = _change(lambda logits: logits * math.nan)(network.forward)
+    prompt, picture = decoder.build_prompt(spell(decoder, TEXT)), decoder.prepare_image(photo())
+    with pytest.raises(UserError, match="logits are not finite, so that no token is the likeliest"):
+        decoder.generate([prompt], [picture], 3, None, [0])

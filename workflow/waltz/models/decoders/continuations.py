@@ -12,6 +12,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
+from waltz.core.errors import UserError
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
 from waltz.models.decoders.network import RowImage, States, join_rows, select_rows
 from waltz.models.decoders.server import ServedPrompt, Server, encode_png
@@ -374,8 +375,14 @@ def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.T
         noise: Standard Gumbel noise, float64 of shape (vocabulary,), for a draw.
     Returns:
         The token, and whether rounding of the logits could not have led to another one.
+    Raises:
+        UserError: A logit is not a number, or the highest one is infinite.
     """
     highest = logits.masked_fill(logits.isneginf(), 0).abs().max()
+    if not logits.max().isfinite():
+        raise UserError(
+            "the model's logits are not finite, so that no token is the likeliest; load it in dtype float32"
+        )
     rounding = ROUNDING_UNITS * torch.finfo(logits.dtype).eps * float(highest)
     scores = logits.double().cpu()
     is_certain = True

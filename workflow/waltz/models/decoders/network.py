@@ -19,7 +19,16 @@ States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 PROBE_IDS = (3, 5, 4, 6, 3, 5)
 """Ids by which a network shows whether keys and values can be used again."""
-FORWARD_ERRORS = (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError)
+FORWARD_ERRORS = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    StopIteration,
+)
 """Errors of a forward pass that is called in a way that it does not know."""
 PROBE_TOLERANCES = {torch.float32: 0.01, torch.float16: 0.1, torch.bfloat16: 0.4}
 """Highest difference, as a share of the spread of the logits, that still counts as the same, by the precision that a

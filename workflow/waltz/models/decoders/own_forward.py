@@ -99,6 +99,11 @@ class OwnForward(Network):
         options = {"logits_to_keep": last_count, "use_cache": False}
         inputs |= {name: value for name, value in options.items() if name in self.argument_names}
         logits: torch.Tensor = self.model(**inputs).logits[:, -last_count:]
+        if not logits.is_floating_point() or logits.ndim != 3 or logits.shape[:2] != (last - first, last_count):
+            raise ValueError(
+                f"its logits have type {logits.dtype} and shape {tuple(logits.shape)} (expected floating-point numbers"
+                f" of shape ({last - first}, {last_count}, tokens))"
+            )
         return logits
 
 
@@ -198,8 +203,8 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
         decoder: The model, as it cannot be read.
         reason: Why it cannot.
     Raises:
-        UserError: Its processor gives several tensors of pixels, its forward pass fails, or its tokens see those behind
-            them.
+        UserError: Its processor gives several tensors of pixels, its forward pass fails or gives no finite logits of
+            all tokens, or its tokens see those behind them.
     """
     model, where = decoder.network.model, f"models.{decoder.spec.name}: {decoder.network.model.config.model_type}"
     if model.config.is_encoder_decoder:
@@ -207,6 +212,7 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
     try:
         own = OwnForwardModel(**{**vars(decoder), "network": _build_network(decoder)})
         probe = _build_probe(own)
+        _check_logits(own.network, probe, model.config.get_text_config().vocab_size)
         sees_later_tokens = _sees_later_tokens(own.network, probe)
     except torch.OutOfMemoryError:
         raise
@@ -264,6 +270,18 @@ def _build_probe(decoder: OwnForwardModel) -> Probe:
         RowImage(pixels, positions, layout.inputs) for pixels in decoder.encode_image(picture, picture.pixels * masks)
     )
     return Probe(ids, image, masked_image)
+
+
+def _check_logits(network: OwnForward, probe: Probe, token_count: int) -> None:
+    """Raise a ValueError if there are not logits for all tokens, or they are no numbers."""
+    ids = torch.tensor([probe.ids], device=network.device)
+    logits, _ = network.compute_logits(
+        ids, torch.arange(ids.shape[1], device=network.device)[None], images=[probe.image]
+    )
+    if logits.shape[-1] < token_count:
+        raise ValueError(f"its logits are for {logits.shape[-1]} tokens, its config has {token_count}")
+    if not logits.amax().isfinite():
+        raise ValueError("its logits for an image and a short text are not finite")
 
 
 def _sees_later_tokens(network: OwnForward, probe: Probe) -> bool:
