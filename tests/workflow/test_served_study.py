@@ -1,34 +1,47 @@
-"""A decoder behind a server in the real workflow: answers, self-consistency tests and CC-SHAP of the same network."""
+"""Decoders behind servers in the real workflow: answers, self-consistency tests and CC-SHAP of the same networks."""
 
 import math
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from PIL import Image
 
-from stand_ins.models import tiny_decoders
+from stand_ins.models import tiny_chat, tiny_decoders
 from stand_ins.openai_server import MODEL, serve
+from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
+from waltz.models.decoders import load_decoder
 from workflow_runs.checkout import checkout
 from workflow_runs.studies import ANSWERS, SENTENCES
 
 pytestmark = pytest.mark.workflow
 
 TABLES = {
-    "evaluation/{}/texts.tasks": 3 * 2,
-    "consistency/{}/tests/texts": 2 * 7,
-    "consistency/{}/cc-shap/texts": 2 * 2,
-    "consistency/{}/contributions/texts": 2 * 2 * 2,
+    "evaluation/{}reader/texts.tasks": 3 * 2,
+    "evaluation/{}viewer/seen": 2 * (2 * (1 + 2) + 3 * 2),
+    "consistency/{}reader/tests/texts": 7,
+    "consistency/{}viewer/tests/seen": 6,
+    "consistency/{}reader/cc-shap/texts": 1,
+    "consistency/{}viewer/cc-shap/seen": 1,
+    "consistency/{}reader/contributions/texts": 2,
+    "consistency/{}viewer/contributions/seen": 2,
 }
-"""Results of a model, and their number of rows."""
+"""Results of models, whose names begin with `near` or `far`, and their number of rows."""
 LOGIT = "score"
 """Column of a label's logit, in the place of which a server has the log-probability."""
 PROBES = 6
 """Most requests to a server that only describe the model."""
 
 
-def build_study(folder, url):
-    served = {"weights": MODEL, "revision": "1", "tokenizer": str(folder), "server": url}
-    models = {"near": {"weights": str(folder)}, "far": served}
+def build_study(folder, urls):
+    models = {}
+    for name, kind in (("reader", "text"), ("viewer", "vision")):
+        served = {"weights": MODEL, "revision": "1", "tokenizer": str(folder / name), "server": urls[name]}
+        prompts = {"prompts": "scenes.yaml"} if kind == "vision" else {}
+        models[f"near{name}"] = {"kind": kind, "weights": str(folder / name), **prompts}
+        models[f"far{name}"] = {"kind": kind, **served, **prompts}
     return {
         "study": "tiny",
         "seed": 7,
@@ -37,19 +50,31 @@ def build_study(folder, url):
             "comve": {
                 "format": "comve",
                 "files": {name: {"path": f"data/{name}.csv"} for name in ("sentences", "answers")},
-            }
+            },
+            "own": {
+                "format": "pairs",
+                "files": {"own-counting": {"path": "data/own.csv"}},
+                "images": {"path": "images"},
+            },
         },
+        "benchmark": {"valid_votes": 2},
         "models": models,
         "texts": {"nonsense": {"source": "comve", "size": 3}},
-        "groups": {"texts": ["nonsense"]},
-        "evaluation": {"models": list(models), "groups": ["texts"], "sample": None, "cot_tokens": 3},
+        "groups": {"texts": ["nonsense"], "seen": ["own-counting"]},
+        "evaluation": {
+            "models": list(models),
+            "groups": ["texts", "seen"],
+            "only": {name: ["texts"] for name in models if "reader" in name},
+            "sample": 2,
+            "cot_tokens": 3,
+        },
         "consistency": {
             "models": list(models),
-            "groups": ["texts"],
-            "sample": 2,
+            "groups": ["texts", "seen"],
+            "sample": 1,
             "tokens": {"explanation": 4, "mistake": 4, "paraphrase": 3},
             "edits": {"positions": 1, "words": 2},
-            "cc_shap": {"permutations": 1},
+            "cc_shap": {"kinds": ["post-hoc"], "permutations": 1},
         },
         "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
     }
@@ -57,18 +82,26 @@ def build_study(folder, url):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The checkout after a run with one network loaded (`near`) and behind a server (`far`), which is the second."""
+    """The checkout after a run with networks loaded (`near`) and behind servers (`far`), and the first of these."""
     folder = tmp_path_factory.mktemp("served")
-    decoder = tiny_decoders.causal()
-    decoder.network.model.save_pretrained(folder / "tiny")
-    decoder.tokenizer.save_pretrained(folder / "tiny")
-    run = checkout(folder / "waltz", folder / "tiny")
+    reader = tiny_decoders.causal()
+    reader.network.model.save_pretrained(folder / "reader")
+    reader.tokenizer.save_pretrained(folder / "reader")
+    tiny_chat.write_llava(folder / "viewer")
+    viewer = load_decoder(ModelSpec("viewer", "vision", str(folder / "viewer"), "local"), Device("cpu", 1, "test"))
+    run = checkout(folder / "waltz", folder / "reader")
+    (run.folder / "images").mkdir()
+    levels = np.random.default_rng(0).integers(0, 256, (4, tiny_chat.SIDE, tiny_chat.SIDE, 3), dtype=np.uint8)
+    for number, image in enumerate(levels):
+        Image.fromarray(image).save(run.folder / f"images/{number}.png")
     (run.folder / "data/sentences.csv").write_text(SENTENCES)
     (run.folder / "data/answers.csv").write_text(ANSWERS)
-    with serve(decoder, failures=3) as stand_in:
-        (run.folder / "tiny.yaml").write_text(yaml.safe_dump(build_study(folder / "tiny", stand_in.url)))
-        run.snakemake("evaluation", "consistency", "cc_shap")
-        yield run, stand_in
+    with serve(reader, failures=3) as texts, serve(viewer) as images:
+        study = build_study(folder, {"reader": texts.url, "viewer": images.url})
+        (run.folder / "tiny.yaml").write_text(yaml.safe_dump(study))
+        run.snakemake("consistency", "cc_shap")
+        run.snakemake("evaluation")
+        yield run, texts
 
 
 def read_rows(run, table):
@@ -97,7 +130,7 @@ def test_results_are_those_of_the_network(run, table):
 def test_finished_results_are_not_requested_again(run):
     checkout, stand_in = run
     stand_in.requests.clear()
-    table = "results/tiny/consistency/far/tests/texts.parquet"
+    table = "results/tiny/consistency/farreader/tests/texts.parquet"
     content = (checkout.folder / table).read_bytes()
     checkout.snakemake("--forcerun", "self_consistency_tests", "--", table)
     assert (checkout.folder / table).read_bytes() == content
