@@ -266,7 +266,7 @@ rule recorded_answers:
 
 
 rule metrics_part:
-    """Every metric of the models of one kind on one group of data sets."""
+    """Every metric of the models of one kind on one group of data sets, and the differences that tests can show."""
     input:
         scores=lambda w: PLAN.list_run_files("evaluation", PLAN.scored_parts[w.part]),
         questions=lambda w: PLAN.list_rows_files(
@@ -277,6 +277,7 @@ rule metrics_part:
         ),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",
+        detectable="<results>/evaluation/detectable/{part}.parquet",
     log:
         "<logs>/metrics/{part}.log",
     wildcard_constraints:

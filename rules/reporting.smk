@@ -332,6 +332,7 @@ rule report:
             for file in ("report.html", "parts.html", "report.css", "report.js")
         ],
         cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
+        detectable=REPORT.detectable_files,
         figures=REPORT.figure_files,
         pngs=[*REPORT.list_frequency_files("png"), *REPORT.list_chart_files("png")],
         samples=list(REPORT.sample_folders),
@@ -369,6 +370,7 @@ rule report:
         questions=REPORT.browsed_questions,
         images=REPORT.browsed_images,
         samples=STUDY.reporting.browsed,
+        confidence=STUDY.reporting.confidence,
         seed=STUDY.seed,
         code=code("report.py"),
     script:

@@ -8,7 +8,13 @@ from scipy.stats import binomtest
 
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
-from waltz.measures.power import TOO_FEW, compute_detectable_accuracy, compute_detectable_mean, measure_power
+from waltz.evaluation.metrics.power import (
+    compute_detectable,
+    compute_detectable_accuracy,
+    compute_detectable_mean,
+    measure_detectable,
+)
+from waltz.measures.power import TOO_FEW, measure_power
 
 
 def test_detectable_accuracy_solves_connors_formula():
@@ -53,3 +59,20 @@ def test_rows_of_two_models():
     )
     assert values["acc_r detectable", "5"]["reason"] == TOO_FEW
     assert ("acc_r detectable", "505") in values  # existence as released
+
+
+def test_two_models_are_compared_on_their_common_items():
+    items = tuple(f"i{number:03}" for number in range(400))
+    caption = np.ones(400)
+    first = ScoredPairs(items, items, caption, np.where(np.arange(400) < 300, 0.0, 2.0), None)
+    second = ScoredPairs(items[::-1], items, caption, np.where(np.arange(400) < 180, 0.0, 2.0)[::-1], None)
+    (row,) = measure_detectable({("a", "d"): first, ("b", "d"): second}, 0.05)
+    assert (row["model_a"], row["model_b"], row["metric"], row["n"]) == ("a", "b", "acc_r", 400)
+    assert row["difference"] == pytest.approx(30)  # 120 of 400 items, all of them won by a
+    assert row["detectable"] == pytest.approx(7.65, abs=0.01)
+
+
+def test_the_same_difference_on_all_items_is_that_of_discordant_items():
+    halves = np.full(400, 0.5)
+    assert compute_detectable("acc", halves, 400, 0.8, 0.05) == compute_detectable_accuracy(1.0, 400, 0.8, 0.05)
+    assert compute_detectable("acc", 0 * halves, 400, 0.8, 0.05) is None

@@ -39,6 +39,7 @@ def test_a_table_is_built_from_the_numbers_of_its_models_on_its_data_sets(texts)
     assert texts.get_table_inputs("thesis-5.2") == {
         "evaluation": ["results/texts/evaluation/metrics/language.tasks.parquet"],
         "consistency": ["results/texts/consistency/metrics/language.tasks.parquet"],
+        "detectable": ["results/texts/evaluation/detectable/language.tasks.parquet"],
         "runs": [
             "results/texts/reporting/runs/consistency/language.tasks.json",
             "results/texts/reporting/runs/evaluation/language.tasks.json",
@@ -49,6 +50,7 @@ def test_a_table_is_built_from_the_numbers_of_its_models_on_its_data_sets(texts)
 
 def test_a_table_that_the_study_has_no_numbers_for_has_its_paper_values_alone(texts):
     assert texts.get_table_inputs("thesis-4.2") == {
+        "detectable": [],
         "runs": [],
         "printed": ["workflow/waltz/resources/published/thesis-4.2.csv"],
     }

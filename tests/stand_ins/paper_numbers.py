@@ -2,10 +2,10 @@
 
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.build_table import build_cells, list_places, read_paper_cells
+from waltz.reporting.tables.build_table import build_cells, read_paper_cells
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.numbers import Number, StudyFacts, derive_numbers, number_of_text
+from waltz.reporting.tables.numbers import Number, StudyFacts, derive_numbers, list_places, number_of_text
 from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
 
 PUBLISHED = RESOURCES / "published"

@@ -280,7 +280,8 @@ def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_p
     def cell(metric, model, dataset, value, sd=None, setting="", text=""):
         names = ("thesis-B.1", "published", metric, model, dataset, setting)
         chance = 50.0 if metric == "acc_r" else None
-        return Cell(*names, value, 9, None, None, None, None, "", "", sd=sd, chance=chance, text=text)
+        ends = (None, None) if value is None else (value - 2, value + 2)
+        return Cell(*names, value, 9, *ends, None, None, "", "", sd=sd, chance=chance, text=text)
 
     of = [
         *(cell("acc_r", *given) for given in (("a", "x", 60.0, 2.0), ("b", "x", 49.0), ("a", "average", 61.0))),

@@ -45,10 +45,13 @@ def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
 
 
 def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
-    cells = [cell(model=name, value=value, chance=50.0) for name, value in (("a", 60.0), ("b", 50.0))]
+    cells = [
+        cell(model=name, value=value, ci_low=value - 2, ci_high=value + 2, chance=50.0)
+        for name, value in (("a", 60.0), ("b", 50.0))
+    ]
     text = format_markdown(TABLES["thesis-3.4"], cells)
-    assert "| **60.0** |" in text
-    assert "| ▽50.0 |" in text
+    assert "| **60.0** [" in text
+    assert "| ▽50.0 [" in text
     set_in = format_latex(TABLES["thesis-3.4"], cells)
     assert r"\textbf{60.0}" in set_in
     assert r"\underline{50.0}" in set_in

@@ -303,6 +303,21 @@ COMPARISONS = Layout(
 compares scores of single texts (an encoder's `alignment`, a language model's `perplexity`, a decoder's `single`),
 `pairwise` the choices of decoders between caption and foil; both also with `-after-cot`."""
 
+DETECTABLE = Layout(
+    "smallest differences that paired tests show",
+    pa.schema(
+        [
+            *build_required(pa.string(), "profile", "dataset", "setting", "metric", "model_a", "model_b"),
+            *build_required(pa.float64(), "difference"),
+            *build_nullable(pa.float64(), "detectable"),
+            *build_required(pa.int64(), "n"),
+        ]
+    ),
+    key=("profile", "dataset", "setting", "metric", "model_a", "model_b"),
+)
+"""One row per pair of models of one kind on the items that both scored: a minus b, and the smallest difference that a
+test shows in four of five cases, in percentage points; settings as in `COMPARISONS`."""
+
 MEASURES = Layout(
     "measurements of measures",
     pa.schema(

@@ -151,7 +151,18 @@ class ReportingPlan:
     def get_table_inputs(self, table: str) -> dict[str, list[str]]:
         """Return all files that a table is made from."""
         paper_values = [locate_in_package(f"resources/published/{number}.csv") for number in TABLES[table].paper_tables]
-        return {**self.get_number_files(table), "runs": self.list_run_checks(table), "printed": paper_values}
+        files = self.get_number_files(table)
+        return {
+            **files,
+            "detectable": [file.replace("/metrics/", "/detectable/") for file in files.get("evaluation", ())],
+            "runs": self.list_run_checks(table),
+            "printed": paper_values,
+        }
+
+    @property
+    def detectable_files(self) -> list[str]:
+        """Files of the smallest differences that paired tests show."""
+        return [f"{self.plan.results}/evaluation/detectable/{part}.parquet" for part in self.plan.scored_parts]
 
     @property
     def published_tables(self) -> list[str]:

@@ -25,6 +25,7 @@ from waltz.evaluation.metrics.pair_metrics import (
     compute_hits,
     compute_metric_draws,
 )
+from waltz.evaluation.metrics.power import align_items
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
 COMPARED_METRICS = tuple(metric for metric in METRICS if metric != "ties")
@@ -53,8 +54,7 @@ def compare_models(
         draws_of_model: dict[tuple[str, tuple[str, ...]], Draws] = {}
         models = [model for model, scored_dataset in scores if scored_dataset == dataset]
         for pair in combinations(models, 2):
-            common = set(scores[pair[0], dataset].items) & set(scores[pair[1], dataset].items)
-            a, b = (_take_items(scores[model, dataset], common) for model in pair)
+            a, b = align_items(*(scores[model, dataset] for model in pair))
             for model, scored in zip(pair, (a, b), strict=True):
                 if scored.items and (model, scored.items) not in draws_of_model:
                     resamples = resample(
@@ -141,9 +141,3 @@ def _correct_by_metric(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any
         indices = [index for index, row in enumerate(compared) if row["metric"] == metric and row["p"] is not None]
         corrected |= dict(zip(indices, correct_by_holm([compared[index]["p"] for index in indices]), strict=True))
     return [{**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)]
-
-
-def _take_items(scored: ScoredPairs, items: set[str]) -> ScoredPairs:
-    """Return some of the items, sorted by id, so that two models' items align."""
-    positions = [index for index, item in sorted(enumerate(scored.items), key=lambda entry: entry[1]) if item in items]
-    return scored.take(positions)

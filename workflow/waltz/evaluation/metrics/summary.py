@@ -1,6 +1,6 @@
 """Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from waltz.core.intervals import Measure, Resampling
@@ -8,12 +8,14 @@ from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
+    ScoredPairs,
     average_measures,
     compute_accuracy,
     compute_pair_metrics,
     pair_choices,
     pair_scores,
 )
+from waltz.evaluation.metrics.power import measure_detectable
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.settings import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.vqa import ANSWERING
@@ -90,6 +92,34 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
         Rows of profile, setting (a key of `COMPARED_SETTINGS`) and the columns of `compare_models`.
     """
     comparisons = []
+    for profile, setting, scored in _select_compared(runs, profiles):
+        metrics = ("acc_r",) if setting.startswith(PAIRWISE) else COMPARED_METRICS
+        comparisons += [
+            {"profile": profile, "setting": setting, **row} for row in compare_models(scored, resampling, metrics)
+        ]
+    return comparisons
+
+
+def build_detectable_rows(runs: Runs, profiles: Sequence[str], confidence: float) -> list[dict[str, Any]]:
+    """Return the smallest differences that paired tests show, of all models on all data sets of captions and foils.
+
+    Args:
+        runs: As of `build_comparison_rows`.
+        confidence: One minus the level of the tests.
+    Returns:
+        Rows of profile, setting (a key of `COMPARED_SETTINGS`) and the columns of `measure_detectable`.
+    """
+    return [
+        {"profile": profile, "setting": setting, **row}
+        for profile, setting, scored in _select_compared(runs, profiles)
+        for row in measure_detectable(scored, 1 - confidence)
+    ]
+
+
+def _select_compared(
+    runs: Runs, profiles: Sequence[str]
+) -> Iterator[tuple[str, str, dict[tuple[str, str], ScoredPairs]]]:
+    """Yield each profile and setting of `COMPARED_SETTINGS` with its scored items by model and data set."""
     for profile in profiles:
         for setting, compared_settings in COMPARED_SETTINGS.items():
             rows_by_run: dict[tuple[str, str], Sequence[Row]] = {}
@@ -97,13 +127,8 @@ def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resam
                 compared_rows = [row for row in rows if row["setting"] in compared_settings]
                 if key[1] != cv_probes.CV_PROBES and (compared_rows or (not rows and setting == SINGLE)):
                     rows_by_run[key] = compared_rows
-            is_choice = setting.startswith(PAIRWISE)
-            scored = {
-                key: (pair_choices if is_choice else pair_scores)(rows, profile) for key, rows in rows_by_run.items()
-            }
-            compared = compare_models(scored, resampling, ("acc_r",) if is_choice else COMPARED_METRICS)
-            comparisons += [{"profile": profile, "setting": setting, **row} for row in compared]
-    return comparisons
+            pair_items = pair_choices if setting.startswith(PAIRWISE) else pair_scores
+            yield profile, setting, {key: pair_items(rows, profile) for key, rows in rows_by_run.items()}
 
 
 def _select_of_profile(runs: Runs, profile: str) -> dict[tuple[str, str], Sequence[Row]]:

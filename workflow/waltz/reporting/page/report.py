@@ -45,6 +45,7 @@ from waltz.reporting.run_records import (
     resolve_revisions,
     summarize_runs,
 )
+from waltz.reporting.tables.best import Tests, read_tests
 from waltz.reporting.tables.cells import (
     KINDS,
     Cell,
@@ -58,6 +59,7 @@ from waltz.reporting.tables.cells import (
 from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.formats import VERDICT_MARKS
+from waltz.reporting.tables.grid import NO_TESTS
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
@@ -97,6 +99,7 @@ class ReportInputs:
         records: Run records.
         findings: Findings of each model.
         cells: Cells of all declared tables and profiles.
+        tests: What tests can show about differences of cells.
         figures: Figures.
         models: Tables of model results.
         construction: Tables of how the benchmark was built.
@@ -110,6 +113,7 @@ class ReportInputs:
     records: Sequence[Record] = ()
     findings: Sequence[ModelFinding] = ()
     cells: Sequence[Cell] = ()
+    tests: Tests = NO_TESTS
     figures: Sequence[FigureSection] = ()
     models: Sequence[PlainTable] = ()
     construction: Sequence[PlainTable] = ()
@@ -149,6 +153,7 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         records=records,
         findings=findings,
         cells=read_cells(inputs["cells"]),
+        tests=read_tests(inputs["detectable"], settings["confidence"]),
         figures=[
             *(FigureSection(name, file, *settings["figures"][name]) for name, file in figures.items()),
             *list_example_figures(inputs.get("samples", ()), settings["sample_figures"]),
@@ -199,7 +204,9 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             "marks": VERDICT_MARKS,
             "compared": compared,
             "small": SMALL_MARK,
-            "tables": [make_table_json(get_declaration(name, cells), cells) for name, cells in tables.items()],
+            "tables": [
+                make_table_json(get_declaration(name, cells), cells, report.tests) for name, cells in tables.items()
+            ],
         },
         figures=_group_figures(report.figures),
         pictures=inline_figures([figure.file for figure in report.figures]),

@@ -1,6 +1,6 @@
 """One table, built from the result files of a study, compared with the paper values, and written in four formats."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ import numpy as np
 
 from waltz.core.files.atomic import write_text
 from waltz.core.intervals import Measure, compute_interval_of_mean
+from waltz.reporting.tables.best import Tests
 from waltz.reporting.tables.cells import (
     CHANCE,
     COMPARED_PROFILE,
@@ -19,15 +20,16 @@ from waltz.reporting.tables.cells import (
     Cell,
     format_csv,
 )
-from waltz.reporting.tables.declaration import AVERAGE, DERIVED, PAPER_SETTING, Declaration
+from waltz.reporting.tables.declaration import AVERAGE, DERIVED, Declaration
 from waltz.reporting.tables.formats import format_html_page, format_latex, format_markdown
 from waltz.reporting.tables.numbers import (
     Number,
     Numbers,
-    Place,
+    Position,
     StudyFacts,
     derive_numbers,
     derive_paper_averages,
+    list_places,
     read_numbers,
 )
 from waltz.reporting.tables.paper_values import (
@@ -39,9 +41,6 @@ from waltz.reporting.tables.paper_values import (
     compare_with_paper,
     read_paper_values,
 )
-
-Position = tuple[str, str, str]
-"""Metric, data set, setting of a cell."""
 
 
 class TableFiles(Protocol):
@@ -83,12 +82,16 @@ def read_paper_cells(declaration: Declaration, paper_tables: Sequence[str | Path
     return derive_paper_averages(paper_values) if "rescaled" in declaration.derived else paper_values
 
 
-def write_table(declaration: Declaration, cells: Sequence[Cell], files: TableFiles) -> None:
-    """Write a table as CSV, Markdown, LaTeX and HTML."""
+def write_table(declaration: Declaration, cells: Sequence[Cell], tests: Tests, files: TableFiles) -> None:
+    """Write a table as CSV, Markdown, LaTeX and HTML.
+
+    Args:
+        tests: What tests can show, which decides what is bold.
+    """
     write_text(files.csv, format_csv(cells))
-    write_text(files.md, format_markdown(declaration, cells))
-    write_text(files.tex, format_latex(declaration, cells))
-    write_text(files.html, format_html_page(declaration, cells))
+    write_text(files.md, format_markdown(declaration, cells, tests))
+    write_text(files.tex, format_latex(declaration, cells, tests))
+    write_text(files.html, format_html_page(declaration, cells, tests))
 
 
 def build_cells(
@@ -99,21 +102,6 @@ def build_cells(
     Where profile or study are not compared with the paper, only cells of our models are returned.
     """
     return _TableOfProfile(declaration, profile, numbers, paper_values, study).build_cells()
-
-
-def list_places(declaration: Declaration, position: Position, model: str) -> Iterator[Place]:
-    """Yield the places where our number of a cell is looked for, in order.
-
-    Args:
-        position: Metric, data set and setting of the paper value.
-        model: Our name of the model.
-    """
-    metric, dataset, setting = position
-    for source in declaration.sources[metric]:
-        for name in dict.fromkeys((*declaration.find_dataset_aliases(dataset, setting), dataset)):
-            for source_setting in source.settings:
-                actual = setting if source_setting == PAPER_SETTING else source_setting
-                yield source.source, source.metric, model, name, actual
 
 
 @dataclass(frozen=True)

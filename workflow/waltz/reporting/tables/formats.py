@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
+from waltz.reporting.tables.best import Tests
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration, get_style
-from waltz.reporting.tables.grid import Grid, MarkedCell, lay_out_grid, lay_out_profiles
+from waltz.reporting.tables.grid import NO_TESTS, Grid, MarkedCell, lay_out_grid, lay_out_profiles
 from waltz.reporting.tables.numbers import UNDEFINED
 from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
 
@@ -15,8 +16,8 @@ VERDICT_MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
 CHANCE_MARK = "▽"
 LEGEND = (
     "= equal to the paper, ≈ compatible, ≠ differs; [low, high] is the interval, ± the standard deviation; n counts"
-    " items; (…) is the paper value; – is no value, with its reason below; bold is the best of several models; ▽ is at"
-    " or below chance."
+    " items; (…) is the paper value; – is no value, with its reason below; bold is the best of several models where a"
+    " test shows its difference to the next with a power of 80 %; ▽ is at or below chance."
 )
 
 
@@ -69,10 +70,10 @@ def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
 # Markdown
 
 
-def format_markdown(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_markdown(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> str:
     """Format a table as Markdown in each profile, with its reasons below."""
     parts = [f"# {declaration.id}: {declaration.title}\n"]
-    for profile, grid in lay_out_profiles(declaration, cells).items():
+    for profile, grid in lay_out_profiles(declaration, cells, tests).items():
         names = [*grid.corner, *(" ".join(filter(None, column)) for column in grid.columns)]
         parts += [f"## Profile `{profile}`\n", _markdown_row(map(_escape_markdown, names))]
         parts.append(_markdown_row(["---"] * len(names)))
@@ -119,7 +120,7 @@ tbody { border-block: 1px solid; }
 """Style of a page that holds one table."""
 
 
-def format_html_page(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_html_page(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> str:
     """Format a table as an HTML page, in each profile."""
     parts = [
         "<!doctype html>",
@@ -127,7 +128,7 @@ def format_html_page(declaration: Declaration, cells: Sequence[Cell]) -> str:
         f"<meta name='viewport' content='width=device-width'><style>{STYLE}</style></head><body>",
         f"<h1>{escape(declaration.id)}: {escape(declaration.title)}</h1>",
     ]
-    for profile, grid in lay_out_profiles(declaration, cells).items():
+    for profile, grid in lay_out_profiles(declaration, cells, tests).items():
         parts += [f"<h2>Profile {escape(profile)}</h2>", _html_grid(grid)]
     if not cells:
         parts.append("<p>No model of this study belongs in this table.</p>")
@@ -178,8 +179,8 @@ def _html_cell(marked: MarkedCell | None) -> str:
 
 LATEX_LEGEND = (
     "Above a value: = equal to the paper, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where it varies."
-    " ± standard deviation. In brackets: the paper value. Bold: best of several models. Underlined: at or below chance."
-    " – no value."
+    " ± standard deviation. In brackets: the paper value. Bold: best of several models, where a test shows"
+    " its difference to the next with a power of 80 %. Underlined: at or below chance. – no value."
 )
 SPECIAL = {
     **{letter: f"\\{letter}" for letter in "&%_#${}"},
@@ -213,13 +214,13 @@ LONG = 9
 """Letters of a heading beyond which it is broken at its hyphens."""
 
 
-def format_latex(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_latex(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> str:
     """Format a table as `table` environments, one per profile; needs booktabs, graphicx and amssymb.
 
-    As in the papers, rows are grouped under one name, and the best value is bold.
+    As in the papers, rows are grouped under one name, and the best value is bold where a test shows it.
     """
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
-    for profile, grid in lay_out_profiles(declaration, cells).items():
+    for profile, grid in lay_out_profiles(declaration, cells, tests).items():
         parts.append(_latex_table(declaration, profile, grid))
     if not cells:
         parts.append("% no model of this study belongs in this table")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from waltz.reporting.tables.best import Tests
 from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
 from waltz.reporting.tables.declaration import Declaration, get_style
 from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
@@ -19,7 +20,7 @@ class MarkedCell:
 
     Attributes:
         cell: The cell.
-        best: Whether it is the highest of several models.
+        best: Whether it is the highest of several models, and a test shows it.
         at_chance: Whether it is at or below the chance level.
         note: Number of its reason below the table; 0 for none.
     """
@@ -49,15 +50,20 @@ class Grid:
     general: tuple[str, ...]
 
 
-def lay_out_profiles(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Grid]:
+NO_TESTS = Tests()
+"""No paired items: what independent samples show, from the cells' intervals."""
+
+
+def lay_out_profiles(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> dict[str, Grid]:
     """Lay out the cells of each profile."""
     profiles = dict.fromkeys(cell.profile for cell in cells)
     return {
-        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile]) for profile in profiles
+        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile], tests)
+        for profile in profiles
     }
 
 
-def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
+def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> Grid:
     """Lay out the cells of one profile in rows and columns; rows of a metric are adjacent.
 
     The chance level is a row of its own where the paper gives it for all columns, else it follows the metric's name.
@@ -66,7 +72,7 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     column_fields = (*declaration.column_groups, declaration.columns)
     columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], column_fields)
     rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
-    best = _find_best(cells) if declaration.marks_best else set()
+    best = tests.find_best(declaration, cells) if declaration.marks_best else set()
     counts: dict[str, int] = {}
     marked_cells: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
     for cell in cells:
@@ -155,16 +161,3 @@ def _format_headings(fields: Sequence[str], names: Sequence[str], chance: float 
         title = get_style(name.removeprefix(PROBES)).heading if is_metric else name
         headings.append(title + suffix if field == "metric" else title)
     return tuple(headings)
-
-
-def _find_best(cells: Sequence[Cell]) -> set[Cell]:
-    """Return the highest cells of a metric, data set and setting among several models."""
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
-    for cell in cells:
-        if get_style(cell.metric).best and cell.value is not None:
-            groups.setdefault((cell.metric, cell.dataset, cell.setting), []).append(cell)
-    best = set()
-    for group in groups.values():
-        top = max(cell.value for cell in group if cell.value is not None)
-        best |= {cell for cell in group if cell.value == top} if len(group) > 1 else set()
-    return best

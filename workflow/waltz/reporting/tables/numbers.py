@@ -1,7 +1,7 @@
 """Our numbers by the places that declarations name: read from result files, or derived from other numbers."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +22,23 @@ from waltz.core.schema import BENCHMARK, CONDITIONS, MEASURES, METRICS, PROBE_CA
 from waltz.instruments import INSTRUMENTS
 from waltz.measures.rows import SINGLE
 from waltz.reporting.tables.cells import COMPARED_PROFILE
-from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER, SETTING_SEPARATOR, VISION, Declaration
+from waltz.reporting.tables.declaration import (
+    AVERAGE,
+    DERIVED,
+    ENCODER,
+    PAPER_SETTING,
+    SETTING_SEPARATOR,
+    VISION,
+    Declaration,
+)
 from waltz.reporting.tables.declarations import MEASUREMENTS, PIECES
 from waltz.reporting.tables.paper_values import RANDOM, Key, PaperValue
 
 Row = Mapping[str, Any]
 Place = tuple[str, str, str, str, str]
 """Kind of file, metric, model, data set, setting."""
+Position = tuple[str, str, str]
+"""Metric, data set, setting of a cell."""
 DEVIATION = ":sd"
 UNDEFINED = "nan"
 """Text of a correlation that is not defined, as in the papers."""
@@ -187,6 +197,22 @@ READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
     **dict.fromkeys(MEASUREMENTS, (MEASURES, _read_measurements)),
 }
 """Layout and reader by kind of file."""
+
+
+def list_places(declaration: Declaration, position: Position, model: str) -> Iterator[Place]:
+    """Yield the places where our number of a cell is looked for, in order.
+
+    Args:
+        position: Metric, data set and setting of the paper value.
+        model: Our name of the model.
+    """
+    metric, dataset, setting = position
+    for source in declaration.sources[metric]:
+        for name in dict.fromkeys((*declaration.find_dataset_aliases(dataset, setting), dataset)):
+            for source_setting in source.settings:
+                actual = setting if source_setting == PAPER_SETTING else source_setting
+                yield source.source, source.metric, model, name, actual
+
 
 # Numbers derived from other numbers
 

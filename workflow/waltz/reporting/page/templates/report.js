@@ -199,7 +199,7 @@
         const interval = cell.ci_low === null || cell.ci_high === null ? "" : ` [${fixed(cell.ci_low, cell.places)}, ${fixed(cell.ci_high, cell.places)}]`;
         parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
         if (cell.sd !== null) parts.push(`deviation ${fixed(cell.sd, cell.places)}`);
-        if (cell.best) parts.push("best of the models");
+        if (cell.best) parts.push("best of the models, as a test shows");
         if (cell.few) parts.push("too few items to mean anything");
         if (cell.guessed) parts.push(`at or below chance, ${short(cell.chance)}`);
       }

@@ -1,0 +1,75 @@
+"""Which values are bold, against differences worked by hand."""
+
+import pytest
+
+from reporting.tables.test_formats import cell
+from waltz.core.files import parquet
+from waltz.core.schema import DETECTABLE
+from waltz.reporting.tables.best import read_tests
+from waltz.reporting.tables.cells import format_csv
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.formats import format_html_page, format_latex, format_markdown
+
+VALSE = TABLES["thesis-3.4"]
+"""Its `clip` stands for `clip` or `clip-vit-base-patch32`."""
+
+
+def read_pair(folder, difference, detectable, *, models=("clip-vit-base-patch32", "lxmert")):
+    """Return what a paired test shows about two models' acc_r on existence."""
+    row = {"profile": "published", "dataset": "existence", "setting": "single", "metric": "acc_r", "n": 400}
+    row |= {"model_a": models[0], "model_b": models[1], "difference": difference, "detectable": detectable}
+    parquet.write_rows(folder / "pair.parquet", [row], DETECTABLE)
+    return read_tests([folder / "pair.parquet"], 0.95)
+
+
+def cells(*values, **more):
+    """Return cells of clip, lxmert and vilbert with intervals of ± 3."""
+    return [
+        cell(model=model, dataset="existence", value=value, ci_low=value - 3, ci_high=value + 3, **more)
+        for model, value in zip(("clip", "lxmert", "vilbert"), values, strict=False)
+    ]
+
+
+# 30 % of 400 items discordant: McNemar's test shows 7.65 points (tests/measures/test_power.py)
+@pytest.mark.parametrize(("difference", "is_bold"), [(7.7, True), (7.6, False)])
+def test_the_paired_difference_decides_and_not_the_intervals(tmp_path, difference, is_bold):
+    shown = cells(60 + difference, 60.0, 40.0)
+    tests = read_pair(tmp_path, difference, 7.65)
+    assert tests.find_best(VALSE, shown) == ({shown[0]} if is_bold else set())
+    other_order = read_pair(tmp_path, -difference, 7.65, models=("lxmert", "clip-vit-base-patch32"))
+    assert other_order.find_best(VALSE, shown) == ({shown[0]} if is_bold else set())
+
+
+def test_nothing_is_bold_where_no_difference_can_be_shown_or_the_pairs_disagree(tmp_path):
+    assert not read_pair(tmp_path, 20.0, None).find_best(VALSE, cells(80.0, 60.0))
+    assert not read_pair(tmp_path, -20.0, 5.0).find_best(
+        VALSE, cells(80.0, 60.0)
+    )  # on the common items lxmert is ahead
+    assert not read_pair(tmp_path, 0.0, 5.0).find_best(VALSE, cells(80.0, 80.0))
+
+
+# without common items: (1.95996 + 0.84162) * hypot(3, 3) / 1.95996 = 6.064 points
+@pytest.mark.parametrize(("difference", "is_bold"), [(6.1, True), (6.0, False)])
+def test_independent_samples_decide_where_no_items_are_common(tmp_path, difference, is_bold):
+    shown = cells(60 + difference, 60.0, metric="auroc")
+    assert read_pair(tmp_path, 0.0, 99.0).find_best(VALSE, shown) == ({shown[0]} if is_bold else set())
+
+
+def test_a_number_without_interval_or_alone_is_not_bold(tmp_path):
+    tests = read_tests([], 0.95)
+    assert not tests.find_best(VALSE, [cell(model="a", value=90.0, n=9), cell(model="b", value=10.0, n=9)])
+    assert not tests.find_best(VALSE, cells(90.0))
+
+
+def test_every_form_says_what_bold_means_and_the_csv_does_not_change(tmp_path):
+    shown = cells(68.0, 60.0)
+    weak, strong = read_pair(tmp_path, 8.0, 9.0), read_pair(tmp_path, 8.0, 7.65)
+    for form, mark in (
+        (format_markdown, "**68.0**"),
+        (format_latex, r"\textbf{68.0}"),
+        (format_html_page, "<strong>68.0"),
+    ):
+        assert mark in form(VALSE, shown, strong)
+        assert mark not in form(VALSE, shown, weak)
+        assert "power of 80" in form(VALSE, shown, weak)
+    assert format_csv(shown).splitlines()[1].startswith("t,published,acc_r,clip,existence,,68,,65,71")
