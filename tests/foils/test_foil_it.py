@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refusal
-from waltz.foils.foil_it import build_noun_foil
+from waltz.foils.candidates import Candidate, MakerOptions, Refusal
+from waltz.foils.foil_it import NO_NOUN, NOT_SALIENT, build_candidates, build_noun_foil, read_categories
 
 
 def test_spans_are_where_the_word_was_replaced() -> None:
@@ -63,3 +63,35 @@ def test_the_released_pairs_are_pairs(shared_data: Path) -> None:
         isinstance(candidate, Candidate) and (candidate.caption, candidate.foil) == (item["caption"], item["foil"])
         for candidate, item in zip(results, items.values(), strict=True)
     )
+
+
+def build_of(*captions: str) -> list[Candidate | Refusal]:
+    """Return the outcomes of COCO captions of one image."""
+    rows = [{"image": "1.jpg", "caption": caption} for caption in captions]
+    return [outcome for _, outcome in build_candidates(rows, MakerOptions(), "foil-it")]
+
+
+def test_nouns_of_captions_are_replaced_by_others_of_their_kind_that_no_caption_mentions() -> None:
+    results = build_of("A dog sits on a couch.", "Two dogs and a sheep near a cat.")
+    candidates = [result for result in results if isinstance(result, Candidate)]
+    first = {candidate.foil for candidate in candidates if candidate.caption.startswith("A dog")}
+    # of the animals: not dog itself, and not sheep and cat, which the other caption mentions; the couch is in one alone
+    others = ("A bird", "A horse", "A cow", "An elephant", "A bear", "A zebra", "A giraffe")
+    assert first == {f"{noun} sits on a couch." for noun in others}
+    second = {candidate.foil for candidate in candidates if candidate.caption.startswith("Two")}
+    assert "Two elephants and a sheep near a cat." in second
+    assert results.count(Refusal(NOT_SALIENT)) == 3  # couch, sheep and cat
+    assert {candidate.caption_phrases for candidate in candidates} == {("dog",)}
+
+
+def test_all_mentions_of_a_noun_are_replaced_and_parts_of_compounds_are_not() -> None:
+    foils = {result.foil for result in build_of("A bus behind buses.", "A bus.") if isinstance(result, Candidate)}
+    assert "An airplane behind airplanes." in foils
+    assert build_of("A bus stop.", "A bus stop.") == [Refusal(NO_NOUN)] * 2
+
+
+def test_a_category_is_exchanged_within_its_supercategory() -> None:
+    categories = read_categories()
+    assert set(categories["bus"]) == {"bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat"}
+    assert "person" not in categories
+    assert all(len(set(kind)) == len(kind) > 1 for kind in categories.values())

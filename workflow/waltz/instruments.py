@@ -20,6 +20,7 @@ class Instrument:
     Attributes:
         piece: The VALSE piece that it belongs to.
         source_format: Format of the source that it is built from.
+        other_format: Another format that its maker can build it from; empty for none.
         maker: Import path of the module whose `build_candidates` makes its candidates.
         release_file: Name of its file in the release, without `.json`.
         release_dataset: Name that the release gives to the origin of its images.
@@ -38,6 +39,7 @@ class Instrument:
     released_items: int
     proposal_key: str | None = None
     tables: tuple[str, ...] = ()
+    other_format: str = ""
     needs_source_row: bool = False
     numeric_index: bool = False
 
@@ -136,6 +138,7 @@ INSTRUMENTS = {
     "foil-it": Instrument(
         piece="nouns",
         source_format="foil-it",
+        other_format="coco-captions",
         maker="waltz.foils.foil_it",
         release_file="foil-it",
         release_dataset="FOIL dataset",

@@ -271,7 +271,8 @@ def _check_instruments(study: Study) -> None:
     datasets = list_datasets(study)
     for name, entry in study.instruments.items():
         place = f"study file: instruments.{name}"
-        _check_source(study, place, entry.source, INSTRUMENTS[name].source_format)
+        formats = (INSTRUMENTS[name].source_format, INSTRUMENTS[name].other_format)
+        _check_source(study, place, entry.source, *filter(None, formats))
         if name in datasets and study.sources[datasets[name]].format != "valse-release":
             raise UserError(f"{place}: sources.{datasets[name]} holds a data set of that name; leave one out")
         if (INSTRUMENTS[name].proposal_key or entry.most_tokens) and study.proposals is None:
