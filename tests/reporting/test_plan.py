@@ -81,10 +81,11 @@ def test_tables_of_measurements_are_made_from_their_files():
     assert plan.tables == measured
     assert plan.get_table_inputs("measures-ground-truth") == {
         "ground_truth": ["results/measures/measures/ground_truth.parquet"],
+        "detectable": [],
         "runs": [],
         "printed": [],
     }
-    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == ["runs", "printed"]
+    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == ["detectable", "runs", "printed"]
 
 
 def test_records_of_self_consistency_are_those_of_tests_and_of_cc_shap(texts):
