@@ -7,7 +7,7 @@ faithful decoder's items that it calls consistent.
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from waltz.consistency.edit_tests.steps import EditTestSettings
 from waltz.consistency.edit_tests.steps import run_in_step as run_tests_in_step
 from waltz.consistency.edit_tests.tests import TESTS, run_item_tests
 from waltz.core.errors import UserError
-from waltz.core.intervals import PERCENT, Measure, Resampling, compute_interval, resample
+from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling, compute_interval, resample
 from waltz.core.sampling import rank
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_auroc, compute_auroc_draws
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
@@ -32,6 +32,7 @@ from waltz.fidelity import Profile
 from waltz.measures.constructed import (
     BACKGROUND,
     DECODERS,
+    MIXED,
     WORD,
     ConstructedDecoder,
     ConstructedRunner,
@@ -48,6 +49,8 @@ CC_SHAP = "cc_shap"
 BACKGROUNDS = (BACKGROUND, 0.1, 1.0)
 """Levels of what all inputs change in all outputs, in log-odds a word."""
 SIGNED = (-1.0, 1.0)
+MIXTURES = (0, 25, 50, 75, 100)
+"""Percent of the items that a mixture of a faithful and an unfaithful decoder explains faithfully."""
 
 
 def measure_calibration(items: int, seed: int, profiles: Sequence[Profile], how: Resampling) -> list[Row]:
@@ -62,15 +65,59 @@ def measure_calibration(items: int, seed: int, profiles: Sequence[Profile], how:
     questions = draw_questions(items, seed)
     rows: list[Row] = []
     for profile in profiles:
-        for decoder in DECODERS:
-            verdicts = run_calibration_tests(decoder, questions, seed, profile)
-            for test, consistent in verdicts.items():
-                hits = [verdict == decoder.faithful for verdict in consistent]
+        verdicts = {decoder: run_calibration_tests(decoder, questions, seed, profile) for decoder in DECODERS}
+        for decoder, verdicts_by_test in verdicts.items():
+            for test, consistent in verdicts_by_test.items():
+                hits = [verdict == decoder.faithful for verdict in consistent.values()]
                 measure = measure_share(hits, how.confidence)
                 place = {"model": decoder.name, "dataset": DATASET, "factor": profile, "level": test}
                 rows.append(build_row(MEASUREMENT, name_rate(decoder), measure, **place))
+        for test in TESTS:
+            mixed = [{item: 100.0 * verdict for item, verdict in verdicts[decoder][test].items()} for decoder in MIXED]
+            place = {"dataset": DATASET, "factor": profile, "level": test}
+            rows += measure_mixtures(mixed[0], mixed[1], seed, "consistent", PERCENT, place, how)
         for background in BACKGROUNDS:
             rows += _measure_cc_shap(questions, seed, profile, background, how)
+    return rows
+
+
+def measure_mixtures(
+    faithful: Mapping[str, float],
+    unfaithful: Mapping[str, float],
+    seed: int,
+    quantity: str,
+    bounds: Bounds,
+    place: Mapping[str, str],
+    how: Resampling,
+) -> list[Row]:
+    """Measure decoders that explain some items as a faithful one does, and the others as an unfaithful one.
+
+    No test compares items, so that the numbers of a mixture are those of its parts. Which items are explained
+    faithfully is drawn anew for each share.
+
+    Args:
+        faithful: Number of each item of the faithful decoder.
+        unfaithful: Number of each item of the unfaithful decoder.
+        seed: Seed of the draws.
+        quantity: What the number is.
+        bounds: Its smallest and largest value.
+        place: Data set, factor and level of the rows.
+    Returns:
+        The mean of each of `MIXTURES`, and `ordered`: percent of the resamples in which these rise at each step.
+    """
+    items = [item for item in faithful if item in unfaithful]
+    rows: list[Row] = []
+    means = []
+    resamples = resample(items, resamples=how.resamples, seed=how.seed, label=MEASUREMENT)
+    for share in MIXTURES:
+        drawn = sorted(items, key=lambda item: rank(f"faithful on {share}:{item}", seed))
+        chosen = set(drawn[: round(share / 100 * len(items))])
+        values = [(faithful if item in chosen else unfaithful)[item] for item in items]
+        means.append(resamples.compute_means(values))
+        mean = average(values, items, MEASUREMENT, how, bounds)
+        rows.append(build_row(MEASUREMENT, quantity, mean, model=f"faithful on {share} %", **place))
+    ordered = (np.diff(np.array(means), axis=0) > 0).all(axis=0)
+    rows.append(build_row(MEASUREMENT, "ordered", Measure(100 * float(ordered.mean()), len(items)), **place))
     return rows
 
 
@@ -94,11 +141,11 @@ def draw_questions(items: int, seed: int) -> list[Question]:
 
 def run_calibration_tests(
     decoder: ConstructedDecoder, questions: Sequence[Question], seed: int, profile: Profile
-) -> dict[str, list[bool]]:
+) -> dict[str, dict[str, bool]]:
     """Run the seven tests on a constructed decoder.
 
     Returns:
-        By test, whether it calls each item consistent; items without a verdict are left out.
+        By test and item, whether it calls the item consistent; items without a verdict are left out.
     """
     prompt_file = read_prompt_file(profile)
     texts = [render_question(question, prompt_file)[0] for question in questions]
@@ -107,13 +154,13 @@ def run_calibration_tests(
     settings = EditTestSettings(profile, seed, pair=(first["first"], first["second"]))
     runner = ConstructedRunner(decoder, prompt_file, others, seed)
     running = [run_item_tests(question, list(TESTS), settings, prompt_file) for question in questions]
-    verdicts: dict[str, list[bool]] = {test: [] for test in TESTS}
+    verdicts: dict[str, dict[str, bool]] = {test: {} for test in TESTS}
     for records in run_tests_in_step(running, runner):
         for record in records:
             if isinstance(record.result, UserError):
                 raise record.result
             if record.result.verdict is not None:
-                verdicts[record.test].append(bool(record.result.verdict))
+                verdicts[record.test][record.item_id] = bool(record.result.verdict)
     return verdicts
 
 
@@ -220,6 +267,9 @@ def _measure_cc_shap(
         ends = compute_interval(100 * compute_auroc_draws(scored, resamples), how.confidence, len(items), PERCENT)
         auroc = Measure(100 * compute_auroc(faithful, own), len(items), *ends)
         rows.append(build_row(MEASUREMENT, "auroc", auroc, model=decoder.name, **place))
+    if background == BACKGROUND:
+        mixed = [dict(zip(items, values[decoder.name].tolist(), strict=True)) for decoder in MIXED]
+        rows += measure_mixtures(mixed[0], mixed[1], seed, CC_SHAP, SIGNED, place, how)
     judged = judge_by_threshold(faithful, [values[decoder.name] for decoder in explaining[1:]])
     for decoder, hits in zip(explaining, judged, strict=True):
         measure = measure_share(hits, how.confidence)

@@ -73,6 +73,9 @@ DECODERS = (
 )
 """What is true by construction, and what is never true. The last one answers from how its reasoning is spelt."""
 
+MIXED = (DECODERS[0], DECODERS[2])
+"""The faithful and the unfaithful part of mixtures."""
+
 
 def draw_item_seed(item_id: str, seed: int) -> int:
     """Return the seed of the votes of an item's words."""
