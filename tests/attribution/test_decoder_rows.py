@@ -217,7 +217,7 @@ def test_what_cannot_be_attributed_says_so(answering, tmp_path):
     rows = rows_of(answering("equations", tmp_path / "cache.sqlite"), load=missing)
     assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 3 + ["image '1.png': is missing"] * 3
     few = rows_of(answering("equations", tmp_path / "cache.sqlite", 20), ITEMS[:1])
-    assert all("too small for one permutation" in row["error"] for row in few)
+    assert all("too small for regression" in row["error"] for row in few)
     long = {**ITEMS[0], "foil": "dog " * 3000}
     errors = [row.get("error") for row in rows_of(answering("equations", tmp_path / "cache.sqlite", 90), [long])]
     assert errors[1] is None

@@ -169,10 +169,10 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of,
     assert [row["error"] for row in contributions] == ["image '0.png': is missing"] * 4
     attribute = attribute_pairs
 
-    def long_chain(decoder, picture, pairs, rules, grid):
+    def long_chain(decoder, picture, pairs, *given):
         if any(pair[1].text.endswith("what is this ?") for pair in pairs):
             raise UserError("the chain is too long")
-        return attribute(decoder, picture, pairs, rules, grid)
+        return attribute(decoder, picture, pairs, *given)
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, long_chain)
     rows, contributions = rows_of(how_of(TEXT, "equations"), TEXT)
@@ -258,9 +258,9 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
     assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
     attribute, grids = attribute_pairs, []
 
-    def watched(decoder, picture, pairs, rules, grid):
+    def watched(decoder, picture, pairs, rules, grid, *given):
         grids.append(grid)
-        return attribute(decoder, picture, pairs, rules, grid)
+        return attribute(decoder, picture, pairs, rules, grid, *given)
 
     monkeypatch.setattr(ATTRIBUTE_PAIRS, watched)
     changed = words.replace("B", "red B")
