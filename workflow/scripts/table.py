@@ -2,7 +2,7 @@
 
 from waltz.core.job_records import log_job
 from waltz.reporting.run_records import check_compatible, read_run_facts
-from waltz.reporting.tables.best import read_tests
+from waltz.reporting.tables.best import read_significance_tests
 from waltz.reporting.tables.build_table import build_table, write_table
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.numbers import StudyFacts
@@ -14,4 +14,6 @@ with log_job(snakemake.log[0]):
     check_compatible([run for file in inputs.runs for run in read_run_facts(file)], params.profiles)
     files = {kind: inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]] for kind in params.kinds}
     cells = build_table(declaration, files, inputs.printed, params.profiles, StudyFacts(**params.study))
-    write_table(declaration, cells, read_tests(inputs.detectable, params.study["confidence"]), snakemake.output)
+    write_table(
+        declaration, cells, read_significance_tests(inputs.detectable, params.study["confidence"]), snakemake.output
+    )

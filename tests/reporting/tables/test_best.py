@@ -5,7 +5,7 @@ import pytest
 from reporting.tables.test_formats import cell
 from waltz.core.files import parquet
 from waltz.core.schema import DETECTABLE
-from waltz.reporting.tables.best import read_tests
+from waltz.reporting.tables.best import read_significance_tests
 from waltz.reporting.tables.cells import format_csv
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.formats import format_html_page, format_latex, format_markdown
@@ -19,7 +19,7 @@ def read_pair(folder, difference, detectable, *, models=("clip-vit-base-patch32"
     row = {"profile": "published", "dataset": "existence", "setting": "single", "metric": "acc_r", "n": 400}
     row |= {"model_a": models[0], "model_b": models[1], "difference": difference, "detectable": detectable}
     parquet.write_rows(folder / "pair.parquet", [row], DETECTABLE)
-    return read_tests([folder / "pair.parquet"], 0.95)
+    return read_significance_tests([folder / "pair.parquet"], 0.95)
 
 
 def cells(*values, **more):
@@ -34,8 +34,8 @@ def cells(*values, **more):
 @pytest.mark.parametrize(("difference", "is_bold"), [(7.7, True), (7.6, False)])
 def test_the_paired_difference_decides_and_not_the_intervals(tmp_path, difference, is_bold):
     shown = cells(60 + difference, 60.0, 40.0)
-    tests = read_pair(tmp_path, difference, 7.65)
-    assert tests.find_best(VALSE, shown) == ({shown[0]} if is_bold else set())
+    significance = read_pair(tmp_path, difference, 7.65)
+    assert significance.find_best(VALSE, shown) == ({shown[0]} if is_bold else set())
     other_order = read_pair(tmp_path, -difference, 7.65, models=("lxmert", "clip-vit-base-patch32"))
     assert other_order.find_best(VALSE, shown) == ({shown[0]} if is_bold else set())
 
@@ -56,9 +56,9 @@ def test_independent_samples_decide_where_no_items_are_common(tmp_path, differen
 
 
 def test_a_number_without_interval_or_alone_is_not_bold(tmp_path):
-    tests = read_tests([], 0.95)
-    assert not tests.find_best(VALSE, [cell(model="a", value=90.0, n=9), cell(model="b", value=10.0, n=9)])
-    assert not tests.find_best(VALSE, cells(90.0))
+    significance = read_significance_tests([], 0.95)
+    assert not significance.find_best(VALSE, [cell(model="a", value=90.0, n=9), cell(model="b", value=10.0, n=9)])
+    assert not significance.find_best(VALSE, cells(90.0))
 
 
 def test_every_form_says_what_bold_means_and_the_csv_does_not_change(tmp_path):

@@ -15,10 +15,10 @@ from PIL import Image
 
 from waltz.core.files.open_image import open_image
 from waltz.reporting.page.plain_tables import is_small
-from waltz.reporting.tables.best import Tests
+from waltz.reporting.tables.best import SignificanceTests
 from waltz.reporting.tables.cells import Cell, classify_cell
 from waltz.reporting.tables.declaration import Declaration, get_style
-from waltz.reporting.tables.grid import NO_TESTS, Grid, lay_out_profiles, name_column, name_row
+from waltz.reporting.tables.grid import UNPAIRED, Grid, lay_out_profiles, name_column, name_row
 
 NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text")
 NUMBERS = ("value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
@@ -31,13 +31,15 @@ DIGITS = 7
 """Significant digits of a number on the page; the CSV has all."""
 
 
-def make_table_json(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> dict[str, Any]:
+def make_table_json(
+    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
+) -> dict[str, Any]:
     """Return one table, laid out as in its other formats.
 
     Args:
         declaration: The table; fields in which cells of one position differ are added to those that name rows.
         cells: Its cells of all profiles.
-        tests: What tests can show, which decides what is bold.
+        significance: What tests can show, which decides what is bold.
     Returns:
         `names` holds each text once; a row of `cells` has indices in it for `NAMES`, then `NUMBERS`, then its row and
         column in its profile's entry of `layouts` and its mark. `layouts` has the headings of each profile: `corner`
@@ -45,7 +47,7 @@ def make_table_json(declaration: Declaration, cells: Sequence[Cell], tests: Test
     """
     declaration = _add_missing_columns(declaration, cells)
     names: dict[str, int] = {}
-    layouts = lay_out_profiles(declaration, cells, tests)
+    layouts = lay_out_profiles(declaration, cells, significance)
     positions = {cell: position for grid in layouts.values() for cell, position in _index_positions(grid).items()}
     packed = [
         [

@@ -45,7 +45,7 @@ from waltz.reporting.run_records import (
     resolve_revisions,
     summarize_runs,
 )
-from waltz.reporting.tables.best import Tests, read_tests
+from waltz.reporting.tables.best import SignificanceTests, read_significance_tests
 from waltz.reporting.tables.cells import (
     KINDS,
     Cell,
@@ -59,7 +59,7 @@ from waltz.reporting.tables.cells import (
 from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.formats import VERDICT_MARKS
-from waltz.reporting.tables.grid import NO_TESTS
+from waltz.reporting.tables.grid import UNPAIRED
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
@@ -99,7 +99,7 @@ class ReportInputs:
         records: Run records.
         findings: Findings of each model.
         cells: Cells of all declared tables and profiles.
-        tests: What tests can show about differences of cells.
+        significance: What tests can show about differences of cells.
         figures: Figures.
         models: Tables of model results.
         construction: Tables of how the benchmark was built.
@@ -113,7 +113,7 @@ class ReportInputs:
     records: Sequence[Record] = ()
     findings: Sequence[ModelFinding] = ()
     cells: Sequence[Cell] = ()
-    tests: Tests = NO_TESTS
+    significance: SignificanceTests = UNPAIRED
     figures: Sequence[FigureSection] = ()
     models: Sequence[PlainTable] = ()
     construction: Sequence[PlainTable] = ()
@@ -153,7 +153,7 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         records=records,
         findings=findings,
         cells=read_cells(inputs["cells"]),
-        tests=read_tests(inputs["detectable"], settings["confidence"]),
+        significance=read_significance_tests(inputs["detectable"], settings["confidence"]),
         figures=[
             *(FigureSection(name, file, *settings["figures"][name]) for name, file in figures.items()),
             *list_example_figures(inputs.get("samples", ()), settings["sample_figures"]),
@@ -205,7 +205,8 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             "compared": compared,
             "small": SMALL_MARK,
             "tables": [
-                make_table_json(get_declaration(name, cells), cells, report.tests) for name, cells in tables.items()
+                make_table_json(get_declaration(name, cells), cells, report.significance)
+                for name, cells in tables.items()
             ],
         },
         figures=_group_figures(report.figures),

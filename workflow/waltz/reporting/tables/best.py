@@ -24,7 +24,7 @@ OUR_OWN = " (ours)"
 
 
 @dataclass(frozen=True)
-class Tests:
+class SignificanceTests:
     """What tests can show about the differences between models of a study.
 
     Attributes:
@@ -81,7 +81,7 @@ class Tests:
         return first.value - second.value, detectable
 
 
-def read_tests(files: Iterable[str | Path], confidence: float) -> Tests:
+def read_significance_tests(files: Iterable[str | Path], confidence: float) -> SignificanceTests:
     """Read what paired tests show from files of the layout `DETECTABLE`.
 
     Args:
@@ -96,7 +96,7 @@ def read_tests(files: Iterable[str | Path], confidence: float) -> Tests:
         )
         for row in rows
     }
-    return Tests(confidence, paired)
+    return SignificanceTests(confidence, paired)
 
 
 def _list_our_models(declaration: Declaration, model: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from waltz.core.files.atomic import write_text
 from waltz.core.intervals import Measure, compute_interval_of_mean
-from waltz.reporting.tables.best import Tests
+from waltz.reporting.tables.best import SignificanceTests
 from waltz.reporting.tables.cells import (
     CHANCE,
     COMPARED_PROFILE,
@@ -82,16 +82,18 @@ def read_paper_cells(declaration: Declaration, paper_tables: Sequence[str | Path
     return derive_paper_averages(paper_values) if "rescaled" in declaration.derived else paper_values
 
 
-def write_table(declaration: Declaration, cells: Sequence[Cell], tests: Tests, files: TableFiles) -> None:
+def write_table(
+    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests, files: TableFiles
+) -> None:
     """Write a table as CSV, Markdown, LaTeX and HTML.
 
     Args:
-        tests: What tests can show, which decides what is bold.
+        significance: What tests can show, which decides what is bold.
     """
     write_text(files.csv, format_csv(cells))
-    write_text(files.md, format_markdown(declaration, cells, tests))
-    write_text(files.tex, format_latex(declaration, cells, tests))
-    write_text(files.html, format_html_page(declaration, cells, tests))
+    write_text(files.md, format_markdown(declaration, cells, significance))
+    write_text(files.tex, format_latex(declaration, cells, significance))
+    write_text(files.html, format_html_page(declaration, cells, significance))
 
 
 def build_cells(

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
-from waltz.reporting.tables.best import Tests
+from waltz.reporting.tables.best import SignificanceTests
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration, get_style
-from waltz.reporting.tables.grid import NO_TESTS, Grid, MarkedCell, lay_out_grid, lay_out_profiles
+from waltz.reporting.tables.grid import UNPAIRED, Grid, MarkedCell, lay_out_grid, lay_out_profiles
 from waltz.reporting.tables.numbers import UNDEFINED
 from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
 
@@ -70,10 +70,10 @@ def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
 # Markdown
 
 
-def format_markdown(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> str:
+def format_markdown(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> str:
     """Format a table as Markdown in each profile, with its reasons below."""
     parts = [f"# {declaration.id}: {declaration.title}\n"]
-    for profile, grid in lay_out_profiles(declaration, cells, tests).items():
+    for profile, grid in lay_out_profiles(declaration, cells, significance).items():
         names = [*grid.corner, *(" ".join(filter(None, column)) for column in grid.columns)]
         parts += [f"## Profile `{profile}`\n", _markdown_row(map(_escape_markdown, names))]
         parts.append(_markdown_row(["---"] * len(names)))
@@ -120,7 +120,9 @@ tbody { border-block: 1px solid; }
 """Style of a page that holds one table."""
 
 
-def format_html_page(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> str:
+def format_html_page(
+    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
+) -> str:
     """Format a table as an HTML page, in each profile."""
     parts = [
         "<!doctype html>",
@@ -128,7 +130,7 @@ def format_html_page(declaration: Declaration, cells: Sequence[Cell], tests: Tes
         f"<meta name='viewport' content='width=device-width'><style>{STYLE}</style></head><body>",
         f"<h1>{escape(declaration.id)}: {escape(declaration.title)}</h1>",
     ]
-    for profile, grid in lay_out_profiles(declaration, cells, tests).items():
+    for profile, grid in lay_out_profiles(declaration, cells, significance).items():
         parts += [f"<h2>Profile {escape(profile)}</h2>", _html_grid(grid)]
     if not cells:
         parts.append("<p>No model of this study belongs in this table.</p>")
@@ -214,13 +216,13 @@ LONG = 9
 """Letters of a heading beyond which it is broken at its hyphens."""
 
 
-def format_latex(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> str:
+def format_latex(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> str:
     """Format a table as `table` environments, one per profile; needs booktabs, graphicx and amssymb.
 
     As in the papers, rows are grouped under one name, and the best value is bold where a test shows it.
     """
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
-    for profile, grid in lay_out_profiles(declaration, cells, tests).items():
+    for profile, grid in lay_out_profiles(declaration, cells, significance).items():
         parts.append(_latex_table(declaration, profile, grid))
     if not cells:
         parts.append("% no model of this study belongs in this table")

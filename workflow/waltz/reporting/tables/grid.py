@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waltz.reporting.tables.best import Tests
+from waltz.reporting.tables.best import SignificanceTests
 from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
 from waltz.reporting.tables.declaration import Declaration, get_style
 from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
@@ -50,20 +50,22 @@ class Grid:
     general: tuple[str, ...]
 
 
-NO_TESTS = Tests()
+UNPAIRED = SignificanceTests()
 """No paired items: what independent samples show, from the cells' intervals."""
 
 
-def lay_out_profiles(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> dict[str, Grid]:
+def lay_out_profiles(
+    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
+) -> dict[str, Grid]:
     """Lay out the cells of each profile."""
     profiles = dict.fromkeys(cell.profile for cell in cells)
     return {
-        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile], tests)
+        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile], significance)
         for profile in profiles
     }
 
 
-def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], tests: Tests = NO_TESTS) -> Grid:
+def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> Grid:
     """Lay out the cells of one profile in rows and columns; rows of a metric are adjacent.
 
     The chance level is a row of its own where the paper gives it for all columns, else it follows the metric's name.
@@ -72,7 +74,7 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], tests: Tests =
     column_fields = (*declaration.column_groups, declaration.columns)
     columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], column_fields)
     rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
-    best = tests.find_best(declaration, cells) if declaration.marks_best else set()
+    best = significance.find_best(declaration, cells) if declaration.marks_best else set()
     counts: dict[str, int] = {}
     marked_cells: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
     for cell in cells:
