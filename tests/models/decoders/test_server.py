@@ -259,10 +259,13 @@ def test_another_tokenizer_is_refused(local, file, tmp_path):
         connect(stand_in, other)
 
 
-def test_a_busy_server_is_asked_again(local, file):
+def test_a_busy_server_is_asked_again_and_the_log_says_so(local, file, caplog):
     with serve(local, failures=3) as stand_in:
         connect(stand_in, file)
         assert stand_in.failures == 0
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(lines) == 3
+    assert all("no reply from" in line and "status 503" in line for line in lines)
 
 
 def test_the_key_is_that_of_the_environment(local, file, monkeypatch, caplog):

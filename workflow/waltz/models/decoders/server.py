@@ -6,6 +6,7 @@ alone gets the text of the ids if it has the same ids again.
 
 import base64
 import io
+import logging
 import math
 import os
 import time
@@ -34,6 +35,7 @@ from waltz.models.decoders.server_replies import (
     Text,
 )
 
+log = logging.getLogger(__name__)
 API_KEY = "WALTZ_API_KEY"
 """Environment variable with the key of a server that needs one."""
 REQUESTS_AT_ONCE = 8
@@ -360,7 +362,11 @@ class Server:
         url, root = str(self.client.base_url).rstrip("/"), str(self.client.base_url).rstrip("/").removesuffix("/v1")
         address, fault = f"{root}{path}" if path.startswith("/") else f"{url}/{path}", ""
         for attempt in range(ATTEMPTS):
-            time.sleep(FIRST_DELAY * 2 ** (attempt - 1) if attempt else 0)
+            if attempt:
+                log.warning(
+                    "%s: no reply from %s (%s); attempt %d of %d", self.where, address, fault, attempt, ATTEMPTS
+                )
+                time.sleep(FIRST_DELAY * 2 ** (attempt - 1))
             try:
                 with self.client.stream(method, address, json=body) as response:
                     content = self._receive(response)
