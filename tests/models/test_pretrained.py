@@ -13,7 +13,7 @@ from stand_ins.models.tiny_encoders import BERT, VOCABULARY, bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models import implied_size
-from waltz.models.pretrained import is_network_weight, load_pretrained
+from waltz.models.pretrained import get_user_folder, is_network_weight, load_pretrained
 
 CONFIG = transformers.BertConfig(vocab_size=VOCABULARY, max_position_embeddings=20, **BERT)
 
@@ -254,3 +254,10 @@ def test_buffers_that_older_versions_stored_are_none_of_the_networks_weights():
     assert not is_network_weight(network, "h.0.attn.masked_bias")
     assert is_network_weight(network, "transformer.h.0.attn.gate")
     assert is_network_weight(network, "h.1.ln_1.weight")
+
+
+def test_a_user_without_a_home_folder_is_told_to_set_it(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    with pytest.raises(UserError, match="set HOME to a folder"):
+        get_user_folder()

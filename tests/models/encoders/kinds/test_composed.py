@@ -14,7 +14,7 @@ from waltz.models.encoders import load_encoder
 from waltz.models.encoders.base import compute_image_vector, compute_text_vector
 from waltz.models.encoders.kinds.composed import CLASS_NAMES_FILE, PROMPT, read_class_names
 from waltz.models.networks.efficientnet_lite import EfficientNetLite0, SameConv2d, fold_batch_norms
-from waltz.models.pretrained import USER_FOLDER, fetch_packaged
+from waltz.models.pretrained import fetch_packaged, get_user_folder
 
 CPU = Device("cpu", 1, "a test")
 
@@ -153,7 +153,7 @@ def test_class_names_are_read_without_running_the_file(folder, tmp_path):
 def photo_scorer():
     spec = load_registry()["photo-scorer"]
     try:
-        fetch_packaged(spec, USER_FOLDER)
+        fetch_packaged(spec, get_user_folder())
     except UserError as error:
         pytest.skip(str(error))
     return load_encoder(spec, CPU)
