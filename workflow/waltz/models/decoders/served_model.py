@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ServedModel(LanguageModel):
-    """A language model behind a server."""
+class Served:
+    """What decoders behind a server have in common."""
 
     connection: Server
 
@@ -59,20 +59,13 @@ class ServedModel(LanguageModel):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ServedVisionModel(VisionLanguageModel):
+class ServedModel(Served, LanguageModel):
+    """A language model behind a server."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ServedVisionModel(Served, VisionLanguageModel):
     """A VL decoder behind a server, which masks pixels of the image itself."""
-
-    connection: Server
-
-    @property
-    def server(self) -> Server:
-        """The server."""
-        return self.connection
-
-    @property
-    def forward_pass(self) -> str:
-        """How the network is read, in words."""
-        return f"by a server: {self.server.facts}; {self.server.describe_scoring()}"
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the image's own pixels, as differences from the colour of masked ones."""
