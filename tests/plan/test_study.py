@@ -283,6 +283,14 @@ def test_measures_that_would_take_for_ever_are_refused(key, value, fault):
         read_study(_set(load_study("measures"), f"measures.{key}", value))
 
 
+def test_a_table_of_what_is_not_measured_is_refused():
+    study = _set(load_study("scenes"), "reporting.tables", ["measures-ground-truth"])
+    with pytest.raises(
+        UserError, match=r"measures-ground-truth shows what is not measured; set measures\.ground_truth"
+    ):
+        Plan.from_study(read_study(study))
+
+
 def test_a_model_that_sees_nothing_is_no_measured_one():
     study = _set(load_study("measures"), "measures.models", ["ruler-0", "scenes-causal-lm"])
     with pytest.raises(UserError, match=r"measures\.models: 'scenes-causal-lm' sees no images; its kind is text"):

@@ -98,6 +98,15 @@ class Plan:
                 raise UserError(
                     f"study file: measures.models: {name!r} sees no images; its kind is {models[name].kind}"
                 )
+        measured = plan.study.measures.list_measurements()
+        tables = plan.study.reporting.tables
+        for table in [] if tables == "all" else tables:
+            measurement = table.removeprefix("measures-").replace("-", "_")
+            if table.startswith("measures-") and measurement not in measured:
+                raise UserError(
+                    f"study file: reporting.tables: {table} shows what is not measured; set measures.{measurement}, or"
+                    " leave it out"
+                )
         for name in set(plan.study.attribution.models) & set(plan.recorded_models):
             raise UserError(
                 f"study file: attribution.models: {name!r} is recorded (models.{name}.recorded), so its scores cannot"
