@@ -360,7 +360,7 @@ class Coalitions(CoalitionValues[Players]):
         ids[position] = prompt.ids[position]
         masks = np.frombuffer(mask, dtype=bool)[None]
         pixels = self.games[grid].players.mask_image(self.decoder, self.picture, masks)[0]
-        return ServedPrompt(ids, encode_png(server.draw(pixels)))
+        return ServedPrompt(ids, encode_png(server.render_pixels(pixels)))
 
     def _build_row(self, index: int, key: bytes) -> Row:
         players = self.games[index].players

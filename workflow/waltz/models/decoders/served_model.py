@@ -70,7 +70,7 @@ class ServedVisionModel(Served, VisionLanguageModel):
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the image's own pixels, as differences from the colour of masked ones."""
         levels = torch.from_numpy(np.array(image.convert("RGB"), dtype=np.float32))
-        pixels = (levels - torch.tensor(self.connection.shade)).permute(2, 0, 1)[None]
+        pixels = (levels - torch.tensor(self.connection.masked_colour)).permute(2, 0, 1)[None]
         return PreparedImage(pixels, {}, image)
 
     def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
@@ -143,7 +143,7 @@ def _build_vision_model(
     )
     red, green, blue = (round(255 * share) for share in getattr(processor.image_processor, "image_mean", (0, 0, 0)))
     chat_server = ChatServer(
-        **{**vars(server), "shade": (red, green, blue)},
+        **{**vars(server), "masked_colour": (red, green, blue)},
         placeholder=placeholder,
         render_chat=decoder.render_chat,
     )

@@ -106,7 +106,7 @@ class Server:
         takes_ids: Whether a prompt can be token ids; else it is text.
         window: Most positions that the model reads.
         ends: Ids that end a generation.
-        shade: Colour of masked pixels: red, green and blue, from 0 to 255.
+        masked_colour: Red, green and blue of masked pixels, from 0 to 255.
     """
 
     where: str
@@ -118,7 +118,7 @@ class Server:
     takes_ids: bool = True
     window: int = 0
     ends: frozenset[int] = frozenset()
-    shade: tuple[int, int, int] = (0, 0, 0)
+    masked_colour: tuple[int, int, int] = (0, 0, 0)
 
     def describe_scoring(self) -> str:
         """Return in words which log-probabilities the server returns."""
@@ -331,9 +331,9 @@ class Server:
             )
         return text
 
-    def draw(self, pixels: torch.Tensor) -> Image.Image:
+    def render_pixels(self, pixels: torch.Tensor) -> Image.Image:
         """Return an image from its pixels, of shape (1, 3, height, width), as differences from the masked colour."""
-        levels = pixels[0].permute(1, 2, 0) + torch.tensor(self.shade)
+        levels = pixels[0].permute(1, 2, 0) + torch.tensor(self.masked_colour)
         return Image.fromarray(levels.to(torch.uint8).numpy())
 
     def decode(self, ids: Sequence[int]) -> str:
