@@ -269,7 +269,7 @@ def _measure_cc_shap(
         rows.append(build_row(MEASUREMENT, "auroc", auroc, model=decoder.name, **place))
     if background == BACKGROUND:
         mixed = [dict(zip(items, values[decoder.name].tolist(), strict=True)) for decoder in MIXED]
-        rows += measure_mixtures(mixed[0], mixed[1], seed, CC_SHAP, SIGNED, place, how)
+        rows += measure_mixtures(mixed[0], mixed[1], seed, "cc_shap of mixture", SIGNED, place, how)
     judged = judge_by_threshold(faithful, [values[decoder.name] for decoder in explaining[1:]])
     for decoder, hits in zip(explaining, judged, strict=True):
         measure = measure_share(hits, how.confidence)

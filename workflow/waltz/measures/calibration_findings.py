@@ -1,7 +1,7 @@
 """Findings about self-consistency tests, CC-SHAP and benchmarks: the numbers of docs/explanation/calibration.md."""
 
 from waltz.consistency.edit_tests.tests import TESTS
-from waltz.measures.calibration import CC_SHAP, name_rate
+from waltz.measures.calibration import CC_SHAP, MIXTURES, name_rate
 from waltz.measures.constructed import DECODERS
 from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
 
@@ -56,6 +56,23 @@ FINDINGS: dict[str, Place] = {
     "auroc_published_background_1_fixed text": Place(
         "calibration", "auroc", "fixed text", "published", "cc_shap, background 1", "comve"
     ),
+    **{
+        f"mixture_{test}_{share}": Place(
+            "calibration",
+            "cc_shap of mixture" if test == CC_SHAP else "consistent",
+            f"faithful on {share} %",
+            "equations",
+            test,
+            "comve",
+            decimals=2 if test == CC_SHAP else 0,
+        )
+        for test in (*TESTS, CC_SHAP)
+        for share in MIXTURES
+    },
+    **{
+        f"mixture_ordered_{test}": Place("calibration", "ordered", "", "equations", test, "comve", decimals=0)
+        for test in (*TESTS, CC_SHAP)
+    },
     **{
         f"ceiling_{quantity}_{level}": Place(
             "ceiling", quantity, LLAVA, "permutations", level, decimals=0 if "share" in quantity else 2
