@@ -1,5 +1,7 @@
 """Findings of a study, against means and intervals worked by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from stand_ins.report_of_two_models import findings, items, picture, runs
@@ -80,6 +82,11 @@ def test_sentences_say_what_was_found_and_what_has_too_few_items():
         "Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most 0.0 points.",
         "CC-SHAP has too few items to say anything: llava (1).",
     ]
+
+
+def test_a_first_sentence_about_accuracy_names_its_subject():
+    scored = [replace(finding, t_shap=Measure(None, 0)) for finding in findings() if finding.kind != "ruler"]
+    assert describe_findings(scored)[0].startswith("The models prefer the caption")
 
 
 def test_nothing_is_said_of_models_from_too_few_items():

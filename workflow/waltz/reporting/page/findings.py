@@ -177,9 +177,10 @@ def _build_measure(row: Row) -> Measure:
 def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     """Describe the findings in sentences; the first says what was found."""
     models = [finding for finding in findings if finding.kind != RULER]
+    sides = _describe_sides([model for model in models if model.t_shap.n])
     sentences = [
-        *_describe_sides([model for model in models if model.t_shap.n]),
-        *_describe_accuracy([model for model in models if model.accuracy.n]),
+        *sides,
+        *_describe_accuracy([model for model in models if model.accuracy.n], "They" if sides else "The models"),
         *_describe_rulers([finding for finding in findings if finding.kind == RULER and finding.t_shap.n]),
         *_describe_cc_shap([model for model in models if model.cc_shap.n]),
     ]
@@ -203,7 +204,7 @@ def _describe_sides(models: Sequence[ModelFinding]) -> list[str]:
     return [sentence.replace("(", "(share of the text: ", 1)] if models else []
 
 
-def _describe_accuracy(models: Sequence[ModelFinding]) -> list[str]:
+def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str]:
     """Return a sentence for each metric of accuracy that is measured on enough items: the lowest and the highest."""
     sentences = []
     for metric, (action, chance) in ACCURACIES.items():
@@ -211,7 +212,7 @@ def _describe_accuracy(models: Sequence[ModelFinding]) -> list[str]:
         ranked = sorted(members, key=lambda model: model.accuracy.value or 0.0)
         if ranked:
             spans = [f"{model.accuracy.value:.0f} % ({model.name})" for model in (ranked[0], ranked[-1])]
-            sentences.append(f"They {action} in {' to '.join(dict.fromkeys(spans))} of all cases{chance}.")
+            sentences.append(f"{subject} {action} in {' to '.join(dict.fromkeys(spans))} of all cases{chance}.")
     return sentences or ["Too few items to say how accurate the models are."][: len(models)]
 
 
