@@ -10,7 +10,6 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 import numpy as np
 import torch
 from tqdm import tqdm
-from transformers import PreTrainedModel
 
 from waltz.attribution.own_players import (
     TOKEN,
@@ -452,32 +451,27 @@ def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None)
     if isinstance(model, ModelSpec):
         return model
     if not isinstance(model, str | Path):
-        if not isinstance(model, PreTrainedModel):
-            raise TypeError(
-                f"model: no transformers model (got {type(model).__name__}); give one that is loaded, or a name"
-            )
-        if processor is None:
-            raise TypeError("processor: missing; a loaded model comes with its processor, as AutoProcessor loads it")
+        spec = describe_loaded(model, processor)
         if dtype is not None:
             raise ValueError(f"dtype: a loaded model keeps its own (got {dtype}); convert it first, model.to(dtype)")
-        return describe_loaded(model, processor)
+        return spec
     if is_url(str(model)):
         if dtype is not None or not isinstance(processor, str | Path | None):
             raise TypeError(
                 "model: a server has its own dtype, and its processor is the name of a tokenizer; leave out both"
             )
-        spec = resolve_decoder(str(model), str(processor or ""))
-        assert spec is not None
-        return spec
+        served = resolve_decoder(str(model), str(processor or ""))
+        assert served is not None
+        return served
     if processor is not None:
         raise TypeError("processor: belongs to a loaded model; a name loads its own, leave it out")
-    spec = resolve_decoder(str(model)) or resolve_encoder(str(model))
+    named = resolve_decoder(str(model)) or resolve_encoder(str(model))
     if dtype is None:
-        return spec
+        return named
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         raise ValueError(f"dtype: got {dtype}, expected {', '.join(DTYPE_BYTES)}")
-    return replace(spec, dtype=name)
+    return replace(named, dtype=name)
 
 
 def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device:

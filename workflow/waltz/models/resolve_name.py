@@ -149,12 +149,15 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         network: A transformers model in evaluation mode.
         processor: Its processor; for a language model, its tokenizer.
     Raises:
-        TypeError: The network is no transformers model, or the processor lacks a part.
+        TypeError: The network is no transformers model, or the processor is missing or lacks a part.
         ValueError: The network is in training mode.
         UserError: There is no adapter for its class.
     """
     if not isinstance(network, transformers.PreTrainedModel):
-        raise TypeError(f"model: no transformers model (got {type(network).__name__}); give one, or a name")
+        advice = "give model.merge_and_unload()" if hasattr(network, "merge_and_unload") else "give one, or a name"
+        raise TypeError(f"model: no transformers model (got {type(network).__name__}); {advice}")
+    if processor is None:
+        raise TypeError("processor: missing; a loaded model comes with its processor, as AutoProcessor loads it")
     name, config = type(network).__name__, network.config
     if network.training:
         raise ValueError(f"model: {name} is in training mode, where scores are random; call model.eval() first")
