@@ -285,7 +285,7 @@ class Decoder(ABC):
         ):
             raise UserError(
                 f"models.{self.spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token"
-                " of its own; end the prompt elsewhere"
+                " of its own; choose another label, or end the prompt elsewhere"
             )
         return both.ids[position]
 
