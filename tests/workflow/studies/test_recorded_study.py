@@ -58,29 +58,32 @@ def test_the_study_shows_the_recorded_values_with_intervals_and_verdicts(fresh, 
     assert len(json.loads((heat_maps / "index.json").read_text())) == 12
 
 
+HOSTILE = ("<script>document.title='taken'</script>", "$\\frac{\x1b[2J", "?")
+
+
 def build_lines():
-    """Records of a VL decoder on an instrument and on questions: right on every second item."""
+    """Records of a VL decoder on an instrument and on questions, right on every second item, with hostile tokens."""
     for item in range(6):
         common = {"model": "mine", "item_id": item, "image": f"{item}.jpg"}
         pair = {**common, "dataset": "existence", "setting": "pairwise"}
-        yield {**pair, "record": "answer", "label": "A", "gold": "AB"[item % 2]}
-        yield {**pair, "record": "test", "test": "filler_tokens", "verdict": item % 2, "input": "Which?"}
+        yield {**pair, "record": "answer", "label": "A", "gold": "AB"[item % 2], "reasoning": HOSTILE[0]}
+        yield {**pair, "record": "test", "test": "filler_tokens", "verdict": item % 2, "input": " ".join(HOSTILE)}
         for output in ("answer", "explanation"):
             yield {
                 **pair,
                 "record": "attribution",
                 "output": output,
-                "tokens": ["one", "two", "?"],
+                "tokens": HOSTILE,
                 "values": [30.0, 20.0 * (1 if output == "answer" else -1)],
                 "suffix": 1,
                 "unit": "ratio",
                 "grid": 2,
                 "patches": [10.0, 20.0, -10.0, -10.0],
                 "t_shap": 0.5,
-                "prompt": "one two ?",
+                "prompt": " ".join(HOSTILE),
             }
         question = {**common, "dataset": "vqa", "setting": "open", "gold": ["dog", "a dog"]}
-        yield {**question, "record": "answer", "generation": "A dog" if item % 3 else "cat"}
+        yield {**question, "record": "answer", "generation": "A dog" if item % 3 else HOSTILE[0]}
 
 
 def test_json_lines_of_a_vl_decoder_make_its_tables_and_figures(fresh):
@@ -120,7 +123,8 @@ def test_json_lines_of_a_vl_decoder_make_its_tables_and_figures(fresh):
     assert values["t_shap_prediction"] == 50
     with (results / "reporting/tables/thesis-C.25.csv").open() as file:
         assert any(row["model"] == "mine" and row["metric"] == "cc_shap_posthoc" for row in csv.DictReader(file))
-    assert (results / "reporting/report.html").is_file()
+    assert HOSTILE[0] not in (results / "reporting/report.html").read_text()
+    assert list((results / "reporting/figures/explanations/mine").glob("*.svg"))
     assert "Nothing to be done" in fresh.snakemake()
 
 
