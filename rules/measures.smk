@@ -1,10 +1,11 @@
 """Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth, one rule a measurement."""
 
+SHOWN_DATASETS = STUDY.measures.datasets if STUDY.measures.models else []
 MEASURED_ITEMS = {
-    "rows": PLAN.list_rows_files(STUDY.measures.datasets),
-    "images": PLAN.list_image_files(STUDY.measures.datasets),
+    "rows": PLAN.list_rows_files(SHOWN_DATASETS),
+    "images": PLAN.list_image_files(SHOWN_DATASETS),
 }
-MEASURED_DATASETS = PLAN.get_settings(STUDY.measures.datasets)
+MEASURED_DATASETS = PLAN.get_settings(SHOWN_DATASETS)
 RULERS = PLAN.select_measured_models("ruler")
 MEASURED_ENCODERS = [
     name for name in PLAN.select_measured_models("encoder") if name not in RULERS
@@ -203,6 +204,8 @@ rule measure_ceiling:
 
 
 SCORED = [run for run in PLAN.scored if run.dataset in STUDY.measures.datasets]
+# In `published`, perplexities of windows that overlap are no likelihoods.
+SCORED_PROFILE = "equations" if "equations" in STUDY.profiles else STUDY.profiles[0]
 
 
 rule measure_plausibility:
@@ -219,7 +222,7 @@ rule measure_plausibility:
         **PLAN.resampling,
         settings=PLAN.get_measure_settings("plausibility"),
         runs=SCORED,
-        profile=STUDY.profiles[0],
+        profile=SCORED_PROFILE,
         filters={
             name: STUDY.instruments[name].filters
             for name in STUDY.measures.datasets
@@ -244,7 +247,7 @@ rule measure_power:
         **PLAN.resampling,
         settings=PLAN.get_measure_settings("power"),
         runs=SCORED,
-        profile=STUDY.profiles[0],
+        profile=SCORED_PROFILE,
         code=code("measure_power.py"),
     script:
         "../workflow/scripts/measure_power.py"

@@ -62,3 +62,5 @@ def test_rows():
     assert values["lm", "plurality", "difference"]["value"] == pytest.approx(0.5)
     assert values["clip", "plurality", "acc_r at equal likelihood"]["value"] == 100
     assert values["clip", "all", "acc_r matched"]["n"] == 10
+    released = measure_plausibility({("lm", "plurality"): language}, "lm", {}, HOW)
+    assert {(row["factor"], row["level"]) for row in released} == {("", "")}

@@ -291,6 +291,12 @@ def test_a_table_of_what_is_not_measured_is_refused():
         Plan.from_study(read_study(study))
 
 
+def test_measurements_of_no_models_are_refused_where_they_need_some():
+    study = _set(load_study("measures"), "measures.models", [])
+    with pytest.raises(UserError, match=r"measures\.models: empty, but measures\.bias needs models"):
+        Plan.from_study(read_study(study))
+
+
 def test_a_model_that_sees_nothing_is_no_measured_one():
     study = _set(load_study("measures"), "measures.models", ["ruler-0", "scenes-causal-lm"])
     with pytest.raises(UserError, match=r"measures\.models: 'scenes-causal-lm' sees no images; its kind is text"):

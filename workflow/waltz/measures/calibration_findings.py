@@ -3,7 +3,7 @@
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP, MIXTURES, name_rate
 from waltz.measures.constructed import DECODERS
-from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
+from waltz.measures.finding import CLIP, LLAVA, MATCHER, SMOLLM2, Place
 
 FILTERS = {
     "existence": "none",
@@ -16,6 +16,11 @@ FILTERS = {
     "all": "",
 }
 """Filters of data sets, as levels of the measurement of plausibility; those of all together are not named."""
+RELEASED = (
+    *("existence", "plurality", "counting-balanced", "counting-small", "counting-adversarial", "relations"),
+    *("action-replacement", "actant-swap", "coreference-standard", "coreference-clean", "foil-it", "all"),
+)
+"""Data sets of VALSE as released, whose files do not say which filters they passed, and all together."""
 ITEMS = {
     "existence": (250, 505),
     "plurality": (338, 851),
@@ -97,6 +102,10 @@ FINDINGS: dict[str, Place] = {
         f"plausibility_{name}_{dataset}": Place("plausibility", "acc_r", model, dataset=dataset, decimals=0)
         for name, model in (("clip", CLIP), ("matcher", MATCHER))
         for dataset in FILTERS
+    },
+    **{
+        f"plausibility_released_{dataset}": Place("plausibility", "acc_r", SMOLLM2, dataset=dataset, decimals=0)
+        for dataset in RELEASED
     },
     **{
         f"plausibility_equal_{name}_{dataset}": Place(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 CLIP, MATCHER, LLAVA = "scenes-clip", "scenes-matcher", "scenes-llava"
+SMOLLM2 = "smollm2-135m-instruct"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Findings about the measures: the numbers that two pages of docs/explanation state, from the files of a study.
+"""Findings about the measures: the numbers that two pages of docs/explanation state, from the files of two studies.
 
-Run `python -m waltz.measures.findings results/measures/measures docs` after a new run: it writes
+Run `python -m waltz.measures.findings docs results/measures/measures results/valse/measures` after new runs: it writes
 `explanation/measures.json` and `calibration.json`, the numbers of the pages, and a figure.
 """
 
@@ -37,7 +37,9 @@ def collect_findings(rows: Iterable[Row], places: Mapping[str, Place]) -> dict[s
     for name, place in places.items():
         row = by_place.get(tuple(getattr(place, column) for column in columns))
         if row is None or row["value"] is None:
-            raise UserError(f"{place.measurement}: no number for {name!r} ({place}); run the study measures as a whole")
+            raise UserError(
+                f"{place.measurement}: no number for {name!r} ({place}); run the studies measures and valse"
+            )
         numbers = {column: row[column] for column in ("value", "ci_low", "ci_high", "n")}
         found[name] = {"text": format_number(row, place.decimals), **numbers}
     return found
@@ -52,9 +54,10 @@ def format_number(row: Row, decimals: int) -> str:
     return f"{texts[0]} [{texts[1]}, {texts[2]}]" if texts[1] else texts[0]
 
 
-def read_measurements(folder: Path) -> list[Row]:
-    """Return the rows of all measurements in a folder."""
-    return [row for file in sorted(folder.glob("*.parquet")) for row in parquet.read_rows(file, MEASURES)]
+def read_measurements(folders: Iterable[Path]) -> list[Row]:
+    """Return the rows of all measurements in folders."""
+    files = [file for folder in folders for file in sorted(folder.glob("*.parquet"))]
+    return [row for file in files for row in parquet.read_rows(file, MEASURES)]
 
 
 def update_page(page: str, texts: Mapping[str, str]) -> str:
@@ -83,12 +86,12 @@ def draw_bias(rows: Iterable[Row], file: Path) -> None:
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
-def main(results: Path, docs: Path) -> None:
-    """Write the findings of a study, and the pages and the figure that show them.
+def main(docs: Path, *results: Path) -> None:
+    """Write the findings of studies, and the pages and the figure that show them.
 
     Args:
-        results: Folder of the measurements.
         docs: Folder of the documentation.
+        results: Folders of the measurements.
     """
     rows = read_measurements(results)
     for name, places in PAGES.items():

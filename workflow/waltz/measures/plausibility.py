@@ -53,7 +53,7 @@ def measure_plausibility(
     Args:
         scores: Scored items by model and data set; the language model's score is the mean log-likelihood of a token.
         language_model: Name of the model whose log-likelihoods are compared.
-        filters: Filters of each data set's foils, by data set.
+        filters: Filters of each data set's foils, by data set; none where they are not known, as of released files.
         how: Resampling of images.
     Returns:
         In percent: acc_r; `acc_r at equal likelihood`, from a logistic regression of its hits on the difference of
@@ -78,7 +78,7 @@ def measure_plausibility(
         place = {"model": model, "dataset": dataset}
         pooled.setdefault(model, []).append((differences, hits, clusters))
         if model == language_model:
-            rows += _build_language_model_rows(differences, hits, clusters, filters.get(dataset, ()), place, how)
+            rows += _build_language_model_rows(differences, hits, clusters, filters.get(dataset), place, how)
         else:
             rows += _build_rows(differences, hits, clusters, place, how)
     for model, parts in pooled.items():
@@ -129,12 +129,12 @@ def _build_language_model_rows(
     differences: np.ndarray,
     hits: np.ndarray,
     clusters: list[str],
-    filters: Sequence[str],
+    filters: Sequence[str] | None,
     place: Mapping[str, str],
     how: Resampling,
 ) -> list[Row]:
     label = f"{MEASUREMENT}:{place['dataset']}"
-    filtered = {"factor": "filters", "level": ", ".join(filters) or "none"}
+    filtered = {} if filters is None else {"factor": "filters", "level": ", ".join(filters) or "none"}
     return [
         build_row(
             MEASUREMENT, "acc_r", average((100 * hits).tolist(), clusters, label, how, PERCENT), **place, **filtered

@@ -30,6 +30,8 @@ CONSISTENCY_LAYOUTS = {
     "edited-contributions": "ATTRIBUTION",
 }
 """Results of stage consistency, with their layouts."""
+MEASURED_WITHOUT_MODELS = ("calibration", "plausibility", "power")
+"""Measurements that need none of `measures.models`."""
 RECORDED_WITH = {"contributions": "cc-shap", "edited-contributions": "edited"}
 """Results of stage consistency that the job of another one writes, and whose run records are that one's."""
 
@@ -99,6 +101,10 @@ class Plan:
                     f"study file: measures.models: {name!r} sees no images; its kind is {models[name].kind}"
                 )
         measured = plan.study.measures.list_measurements()
+        if not study.measures.models and (
+            looking := [name for name in measured if name not in MEASURED_WITHOUT_MODELS]
+        ):
+            raise UserError(f"study file: measures.models: empty, but measures.{looking[0]} needs models; name some")
         tables = plan.study.reporting.tables
         for table in [] if tables == "all" else tables:
             measurement = table.removeprefix("measures-").replace("-", "_")

@@ -65,8 +65,8 @@ def build_table(
         files: The study's result files by kind.
     """
     paper_values = read_paper_cells(declaration, paper_tables)
-    if declaration.profile_independent:
-        profiles = [COMPARED_PROFILE if COMPARED_PROFILE in profiles else profiles[0]]
+    if declaration.only_profile:
+        profiles = [declaration.only_profile if declaration.only_profile in profiles else profiles[0]]
     cells = []
     for profile in profiles:
         numbers = derive_numbers(declaration, read_numbers(files, profile), paper_values, profile, study)

@@ -198,7 +198,7 @@ class Declaration:
         model_notes: What is known to differ, by model of the paper, between our runs and the paper's; in the reasons of
             compared cells.
         marks_best: Whether the highest value of several models is marked.
-        profile_independent: Whether the numbers do not depend on the profile, so that one profile is shown.
+        only_profile: Profile that is shown alone, where the study has it: numbers do not depend on it, or are its own.
         field_titles: Titles of fields that hold something else here than their name says.
         notes: Remarks that a reader needs.
     """
@@ -224,7 +224,7 @@ class Declaration:
     known_reasons: Mapping[str, str] = field(default_factory=dict)
     model_notes: Mapping[str, str] = field(default_factory=dict)
     marks_best: bool = True
-    profile_independent: bool = False
+    only_profile: str | None = None
     field_titles: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

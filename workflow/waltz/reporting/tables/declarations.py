@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from waltz.consistency.metrics import RESCALED_AVERAGES, SHARED, T_SHAP_COLUMNS
+from waltz.reporting.tables.cells import COMPARED_PROFILE
 from waltz.reporting.tables.declaration import (
     ENCODER,
     LANGUAGE,
@@ -64,7 +65,7 @@ PIECES_OVERVIEW = Declaration(
     ),
     rows=("metric",),
     derived=("pieces",),
-    profile_independent=True,
+    only_profile=COMPARED_PROFILE,
     extra_sources=("validation",),
     known_reasons={
         "instruments": "names, not compared",
@@ -104,7 +105,7 @@ EXAMPLES = tuple(
         columns="metric",
         paper_table_ids=(),
         derived=("samples",),
-        profile_independent=True,
+        only_profile=COMPARED_PROFILE,
         field_titles={"dataset": "instrument", "setting": "item"},
         extra_sources=("samples",),
         example_datasets=instruments,
@@ -117,7 +118,7 @@ IMAGES = Declaration(
     title="Where the images of VALSE's pieces come from",
     sources=locate_numbers("derived", ("image_source",)),
     rows=("metric",),
-    profile_independent=True,
+    only_profile=COMPARED_PROFILE,
     known_reasons={"image_source": "not measured: sources say which files they are, not where their images are from"},
 )
 VERBS = Declaration(
@@ -127,7 +128,7 @@ VERBS = Declaration(
     rows=("setting",),
     columns="metric",
     derived=("verbs",),
-    profile_independent=True,
+    only_profile=COMPARED_PROFILE,
     field_titles={"setting": "number"},
     extra_sources=("probes",),
     notes=("Ours stands next to the paper's verb where the study's items hold it; the paper names lemmas.",),
@@ -138,7 +139,7 @@ PAIRS = Declaration(
     sources=locate_numbers("probes", ("image_caption_pairs",), PAPER_SETTING),
     rows=("setting",),
     columns="metric",
-    profile_independent=True,
+    only_profile=COMPARED_PROFILE,
     field_titles={"setting": "captions"},
 )
 
@@ -364,7 +365,7 @@ TESTS_OVERVIEW = Declaration(
     columns="metric",
     paper_table_ids=(),
     derived=("tests",),
-    profile_independent=True,
+    only_profile=COMPARED_PROFILE,
     field_titles={"dataset": "test", "setting": "explanation"},
 )
 TEXT_TASKS = Declaration(
@@ -559,7 +560,7 @@ def _declare_measurement(
         paper_table_ids=(),
         ragged=True,
         marks_best=False,
-        profile_independent=True,
+        only_profile="equations",
         field_titles={"setting": varied},
         notes=(*notes, "docs/explanation/measures.md and calibration.md say what follows from it."),
     )
