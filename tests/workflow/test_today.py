@@ -61,7 +61,7 @@ def stand_ins(fresh: Checkout) -> Checkout:
         "skipped": dict.fromkeys(skipped, "has no stand-in"),
         "threads": 1,
     }
-    del study["extends"]
+    del study["extends"], study["measures"]
     study["models"] |= {
         model: write_model(fresh.folder / "weights" / model, model) for model in {**ENCODERS, **DECODERS}
     }
