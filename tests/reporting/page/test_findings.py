@@ -87,6 +87,8 @@ def test_sentences_say_what_was_found_and_what_has_too_few_items():
 def test_a_first_sentence_about_accuracy_names_its_subject():
     scored = [replace(finding, t_shap=Measure(None, 0)) for finding in findings() if finding.kind != "ruler"]
     assert describe_findings(scored)[0].startswith("The models prefer the caption")
+    blind = [replace(finding, kind="text only") for finding in scored]
+    assert describe_findings(blind)[0].startswith("Models that do not see the image prefer the caption")
 
 
 def test_nothing_is_said_of_models_from_too_few_items():

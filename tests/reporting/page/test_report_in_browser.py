@@ -6,6 +6,7 @@ looked for.
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,23 @@ def test_the_profile_switch_changes_every_table(opened):
     assert column(opened, 2) == ["66.9", "80.0", "–"]
     assert not opened.locator("#metrics-published").is_visible()
     assert opened.locator("#metrics-equations").is_visible()
+
+
+def test_a_table_of_one_profile_is_shown_whichever_is_chosen(browser, tmp_path):
+    numbers = (3.5, 20, 1.0, 6.0, None, None, "", "")
+    only = Cell("measures-plausibility", "equations", "share", "", "existence", "", *numbers)
+    whole = report(tmp_path)
+    write_report(tmp_path / "report.html", replace(whole, cells=[*whole.cells, only]))
+    page = browser.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.get_by_role("button", name="Open all").click()
+    table = page.locator("[data-table=measures-plausibility]")
+    for profile, noted in (("published", True), ("equations", False)):
+        page.select_option("#profile", profile)
+        assert table.locator("table.grid").is_visible()
+        assert ("This table has cells of profile equations only." in table.inner_text()) == noted
+    page.close()
 
 
 def test_a_column_sorts_down_then_up_then_as_in_print(opened):

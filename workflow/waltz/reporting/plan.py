@@ -346,7 +346,6 @@ class ReportingPlan:
         plan, results = self.plan, self.plan.results
         benchmark, probes = plan.study.benchmark, plan.study.cv_probes
         built = bool(plan.study.instruments)
-        scored = bool(plan.encoders or plan.answerers or plan.decoded)
         files = {
             "funnel": (built, f"{results}/benchmark/funnel.parquet"),
             "statistics": (built, f"{results}/benchmark/validation/statistics.parquet"),
@@ -356,8 +355,8 @@ class ReportingPlan:
             "probes": (probes, f"{results}/benchmark/cv-probes.parquet"),
             "probe_captions": (probes, f"{results}/benchmark/cv-probes/captions.parquet"),
             "probe_oracle": (probes and benchmark.oracle, f"{results}/benchmark/cv-probes/oracle.parquet"),
-            "metrics": (scored, f"{results}/evaluation/metrics.parquet"),
-            "comparisons": (scored, f"{results}/evaluation/comparisons.parquet"),
+            "metrics": (plan.scored, f"{results}/evaluation/metrics.parquet"),
+            "comparisons": (plan.scored, f"{results}/evaluation/comparisons.parquet"),
             "shares": (plan.attributed, f"{results}/attribution/shares.parquet"),
             "attributed": (plan.attributed, f"{results}/attribution/metrics.parquet"),
             "tested": (plan.tested, f"{results}/consistency/metrics.parquet"),

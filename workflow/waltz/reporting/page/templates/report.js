@@ -176,6 +176,9 @@
       return {...model, columns, groups: columns.length ? groups : []};
     }
 
+    // A table of one profile is shown whichever is chosen.
+    const profileOf = grid => grid.profiles.includes(state.profile) ? state.profile : grid.profiles[0];
+
     const shown = cell => state.view === "paper_value" ? cell.paper_value : state.view === "difference" ? cell.difference : cell.value;
 
     function content(cell) {
@@ -213,12 +216,8 @@
     }
 
     function render(grid) {
-      const holder = holders.get(grid.id), body = $(".body", holder);
-      if (!grid.profiles.includes(state.profile)) {
-        body.replaceChildren(el("p", {class: "note"}, `This table has no cells of profile ${state.profile}.`));
-        return;
-      }
-      const {corner, columns, groups} = picked(laidOut(grid, state.profile));
+      const body = $(".body", holders.get(grid.id)), profile = profileOf(grid);
+      const {corner, columns, groups} = picked(laidOut(grid, profile));
       const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move between cells with the arrow keys, to see its interval, number of items and reason.");
       const levels = columns[0]?.levels || [], last = levels.length - 1;
       const above = levels.slice(0, -1).map((_, level) => el("tr", {class: "above"}, el("td"), spans(columns, level).map(([name, width]) => el("th", {scope: "colgroup", colspan: width}, name))));
@@ -236,7 +235,7 @@
         const top = group.name ? el("tr", {class: "group"}, el("th", {scope: "rowgroup", colspan: columns.length + 1}, group.name)) : null;
         return {top, rows, node: el("tbody", {}, top, rows.map(row => row.node))};
       });
-      const table = el("table", {class: "grid"}, el("caption", {class: "hidden"}, `${grid.id}, profile ${state.profile}`), el("thead", {}, above, head), parts.map(part => part.node));
+      const table = el("table", {class: "grid"}, el("caption", {class: "hidden"}, `${grid.id}, profile ${profile}`), el("thead", {}, above, head), parts.map(part => part.node));
       const order = (part, direction, key) => {
         const rows = direction === "none" ? part.rows : [...part.rows].sort((a, b) => compare(key(a.row), key(b.row), direction));
         part.node.append(...rows.map(row => row.node));
@@ -253,7 +252,8 @@
       const first = $("td", table);
       if (first) first.tabIndex = 0;
       const save = el("button", {type: "button", on: {click: () => download(grid)}}, "Save as CSV");
-      body.replaceChildren(el("div", {class: "scroll"}, table), el("div", {class: "under"}, detail, save));
+      const alone = profile === state.profile ? "" : el("p", {class: "note"}, `This table has cells of profile ${profile} only.`);
+      body.replaceChildren(alone, el("div", {class: "scroll"}, table), el("div", {class: "under"}, detail, save));
     }
 
     // Headings of one level, each with how many columns it is above.
@@ -318,10 +318,10 @@
       const matching = [];
       for (const grid of grids) {
         const holder = holders.get(grid.id);
-        const layout = grid.layouts[state.profile], filtered = state.terms.length || state.verdict;
-        const found = layout && filtered ? picked(laidOut(grid, state.profile)).groups.reduce((sum, group) => sum + group.rows.length, 0) : layout?.rows.length;
+        const layout = laidOut(grid, profileOf(grid)), groups = state.terms.length || state.verdict ? picked(layout).groups : layout.groups;
+        const found = groups.reduce((sum, group) => sum + group.rows.length, 0);
         holder.hidden = !found;
-        rows += found || 0;
+        rows += found;
         if (found) matching.push(holder);
       }
       rows += filterPlain();
