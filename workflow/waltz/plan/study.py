@@ -720,7 +720,7 @@ class Ceiling(Section):
 
 
 class Plausibility(Section):
-    """acc_r of encoders where a language model finds caption and foil equally likely, from stage evaluation."""
+    """How often a language model prefers captions, and acc_r where it finds caption and foil equally likely."""
 
     language_model: str
     """The language model, among `evaluation.models`."""
@@ -741,7 +741,7 @@ class Measures(Section):
     """What the measures themselves are worth; a measurement that is absent is not made."""
 
     models: list[str]
-    """Encoders and decoders that see, among `models`."""
+    """Encoders and decoders that see, among `models`; `plausibility` alone needs none."""
     datasets: Names
     """Data sets of captions and foils."""
     bias: Bias | None = None
@@ -759,7 +759,7 @@ class Measures(Section):
     ceiling: Ceiling | None = None
     """How far attributions of one output agree when they are drawn again, which bounds CC-SHAP."""
     plausibility: Plausibility | None = None
-    """acc_r of encoders where a language model finds caption and foil equally likely, from stage evaluation."""
+    """How often a language model prefers captions, and acc_r where it finds caption and foil equally likely."""
     power: Power | None = None
     """Smallest differences between models that paired tests can show, from stage evaluation."""
 
