@@ -101,6 +101,15 @@ def test_all_coalitions_give_exact_values():
     assert play(begin_estimation("regression", 6, 3, AttributionSettings("equations", evaluations=64)), game)[0].exact
 
 
+@pytest.mark.parametrize(("players", "count"), [(8, 178), (8, 230), (8, 252), (10, 716), (10, 1020)])
+def test_nearly_all_coalitions_keep_the_values_of_none_and_all(players, count):
+    masks = draw_subsets(players, count, (2,))
+    values = np.random.default_rng(2).normal(size=(len(masks), 3))
+    fit = fit_subsets(masks, values)
+    np.testing.assert_allclose(fit.means[[0, -1]], values[:2], atol=1e-6)
+    np.testing.assert_allclose(fit.gains.sum(axis=(0, 1)), values[1] - values[0], atol=1e-6)
+
+
 def test_additive_games_give_their_weights_from_the_fewest_coalitions():
     weights = np.random.default_rng(0).normal(size=15)
     estimate, coalitions = play(begin_regression(15, 32, 0), additive(weights))

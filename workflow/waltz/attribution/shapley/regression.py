@@ -32,6 +32,8 @@ GROWTH = 1.1
 """Ratio of the coalitions between two checks whether a standard error is reached."""
 NUGGET = 1e-10
 """Variance that keeps the equations solvable where coalitions are many, a share of that of the process."""
+MAX_MISFIT = 1e-7
+"""Largest difference of a prediction from the values that it was fitted to, a share of the largest of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +133,20 @@ def fit_subsets(masks: np.ndarray, values: np.ndarray) -> Fit:
 
 
 def _choose_correlation(distances: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the correlation whose predictions of each value from all others are best, and the inverse matrix."""
+    """Return the correlation whose predictions of each value from all others are best, and the inverse matrix.
+
+    A correlation near 1 makes the equations of many coalitions nearly singular, so that its prediction smooths out the
+    values that it was fitted to; it is passed over. The lowest correlation is always considered.
+    """
     best: tuple[float, np.ndarray] = CORRELATIONS[0], distances
     least = math.inf
     for correlation in CORRELATIONS:
-        inverse = np.linalg.inv(correlation**distances + NUGGET * np.eye(len(distances)))
-        missed = float((((inverse @ values) / np.diag(inverse)[:, None]) ** 2).sum())
-        if missed < least:
+        covariance = correlation**distances
+        inverse = np.linalg.inv(covariance + NUGGET * np.eye(len(distances)))
+        coefficients = inverse @ values
+        is_fitted = np.abs(covariance @ coefficients - values).max() <= MAX_MISFIT * np.abs(values).max()
+        missed = float(((coefficients / np.diag(inverse)[:, None]) ** 2).sum())
+        if missed < least and (is_fitted or correlation == CORRELATIONS[0]):
             best, least = (correlation, inverse), missed
     return best
 
