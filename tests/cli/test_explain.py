@@ -207,7 +207,8 @@ def test_interactions_are_those_of_the_explainer(clip, picture, tmp_path):
     assert record["joint_share"] == pytest.approx(expected.joint_share)
     assert np.shape(record["foil"]["interactions"]) == (2, 4)
     word, patch = np.unravel_index(np.abs(expected.interactions).argmax(), (3, 4))
-    strongest = f"strongest pairs: {SHORT.split()[word]} × region {patch} {expected.interactions[word, patch]:+.3g},"
+    place = f"patch {patch // 2},{patch % 2}"
+    strongest = f"strongest pairs: {SHORT.split()[word]} × {place} {expected.interactions[word, patch]:+.3g},"
     assert strongest in result.stdout
     assert f"used together {100 * expected.joint_share:.2f} %" in result.stdout
     for name in ("x", "x-interactions", "x-foil-interactions"):

@@ -138,6 +138,13 @@ def test_messages_without_text_or_parts_are_refused(content):
         split_messages([{"role": "user", "content": content}])
 
 
+def test_messages_need_parts_that_are_read():
+    with pytest.raises(ValueError, match="messages: no messages"):
+        split_messages([])
+    with pytest.raises(ValueError, match="unknown part \\(got type 'audio', expected 'text' or 'image'\\)"):
+        split_messages([{"role": "user", "content": [{"type": "audio", "audio": "a.wav"}]}])
+
+
 def test_lists_are_every_image_with_every_text(explainer, picture):
     other = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     explanations = explainer.explain([picture, other], [TEXT, FOIL])
@@ -210,6 +217,7 @@ def test_spans_and_masks_of_regions_are_players(spans, explainer, picture):
     assert np.abs(expected).max() > 0.05
     np.testing.assert_allclose(np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5)
     assert explanation.text.tokens == ("a dog", "red ball")
+    assert explanation.to_frame().player.tolist()[-2:] == ["region 0", "region 1"]
     assert explanation.text.spans == ((0, 5), (15, 23))
     top, bottom = explanation.image.boxes
     assert tuple(top[[0, 1, 2]]) == (0, 0, 35)
@@ -222,6 +230,8 @@ def test_a_grid_of_rows_and_columns(explainer, picture):
     assert explanation.image.boxes.tolist() == [
         [0, 0, 12, 18], [12, 0, 23, 18], [23, 0, 35, 18], [0, 18, 12, 35], [12, 18, 23, 35], [23, 18, 35, 35]
     ]  # fmt: skip
+    players = explanation.to_frame().player.tolist()
+    assert players[-6:] == [f"patch {row},{column}" for row in range(2) for column in range(3)]
     expected = enumerate_values(explainer, picture, [[2]], torch.from_numpy(explanation.cells), 6)
     np.testing.assert_allclose(np.concatenate([explanation.text, explanation.image]), expected, atol=2e-5)
 
@@ -406,16 +416,16 @@ WRONG = {
     "shape": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "got shape (2, 4, 4, 3)"),
     "range": ({"image": np.full((4, 4, 3), -2.0)}, ValueError, "values out of range (got -2 to -2, expected 0 to 1)"),
     "array's type": ({"image": np.full((4, 4, 3), 1j)}, TypeError, "image: array of type complex128"),
-    "cut image": ({"image": CUT_IMAGE}, waltz.UserError, "image: cannot be decoded"),
-    "image without range": ({"image": Image.new("F", (4, 4))}, waltz.UserError, "mode F have no fixed range"),
+    "cut image": ({"image": CUT_IMAGE}, ValueError, "image: cannot be decoded"),
+    "image without range": ({"image": Image.new("F", (4, 4))}, ValueError, "mode F have no fixed range"),
     "no image": ({"image": None}, TypeError, "image: missing"),
-    "address": ({"image": "https://a.org/b.png"}, waltz.UserError, "https://a.org/b.png is an address"),
+    "address": ({"image": "https://a.org/b.png"}, ValueError, "https://a.org/b.png is an address"),
     "images in one": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "give several as a list"),
     "text": ({"text": 5}, TypeError, "text: no text (got int"),
-    "texts": ({"text": np.array(["a", "b"])}, TypeError, "expected str; several as a list"),
+    "texts": ({"text": np.array(["a", "b"])}, TypeError, "expected str or a list of texts"),
     "labels": ({"labels": np.array(["A", "B"])}, TypeError, "labels: "),
-    "empty": ({"text": " "}, waltz.UserError, "text: empty"),
-    "half a character": ({"text": "dog \ud800"}, waltz.UserError, "half of a surrogate pair"),
+    "empty": ({"text": " "}, ValueError, "text: empty"),
+    "half a character": ({"text": "dog \ud800"}, ValueError, "half of a surrogate pair"),
     "question": ({"question": "who ?"}, TypeError, "question: "),
     "players": ({"players": "words"}, ValueError, "players: unknown (got 'words', expected 'token', 'word'"),
     "players' type": ({"players": 3}, TypeError, "players: got int"),
@@ -425,17 +435,20 @@ WRONG = {
     "grid": ({"grid": "2x2"}, TypeError, "grid: got str"),
     "grid's size": ({"grid": (0, 3)}, ValueError, "grid: got 0 x 3 patches"),
     "masks": ({"grid": np.ones((1, 3, 3), dtype=bool)}, ValueError, "expected (regions, 47, 61)"),
+    "three sides": ({"grid": (1, 2, 3)}, ValueError, "grid: got (1, 2, 3), expected two whole numbers (rows, columns)"),
+    "no masks": ({"grid": np.zeros((0, 47, 61), dtype=bool)}, ValueError, "grid: masks of shape (0, 47, 61)"),
     "masks' type": ({"grid": np.ones((1, 47, 61))}, TypeError, "masks of type float64"),
     "empty mask": ({"grid": np.zeros((2, 47, 61), dtype=bool)}, ValueError, "without a pixel (got region 0, 1)"),
     "overlap": ({"grid": np.ones((2, 47, 61), dtype=bool)}, ValueError, "masks share pixels"),
     "budget": ({"budget": 0}, ValueError, "budget: got 0"),
     "budget of two players": (
         {"players": ["dog"], "grid": (1, 1), "budget": 3},
-        waltz.UserError,
+        ValueError,
         "budget: too small for regressions on tokens and on patches (got 3, expected at least 4)",
     ),
     "budget's type": ({"budget": "9"}, TypeError, "budget: got str"),
     "standard error": ({"standard_error": 2.0}, ValueError, "standard_error: got 2.0"),
+    "interactions": ({"interactions": "yes"}, TypeError, "interactions: got str, expected True or False"),
     "unknown": ({"colour": 1}, TypeError, "colour"),
 }
 
@@ -446,6 +459,28 @@ def test_wrong_arguments_say_what_is_expected(wrong, explainer, picture):
     with pytest.raises(error) as caught:
         explainer.explain(**{"image": picture, "text": TEXT} | changes)
     assert message in str(caught.value)
+
+
+def test_mistakes_are_user_errors_and_value_errors(explainer, picture):
+    with pytest.raises(ValueError, match="text: empty") as caught:
+        explainer.explain(picture, "")
+    assert isinstance(caught.value, waltz.UserError)
+    with pytest.raises(ValueError, match="unknown profile"):
+        Explainer("any", profile="eqs")
+
+
+def test_a_processor_of_another_model_is_refused(clip):
+    network, processor = load_clip(clip)
+    processor.image_processor.size, processor.image_processor.do_center_crop = {"height": 64, "width": 64}, False
+    with pytest.raises(ValueError, match=r"processor: CLIPProcessor does not fit this CLIPModel \(Input image size"):
+        Explainer(network, processor)
+
+
+def test_a_standard_error_needs_no_budget_and_is_missed_aloud(explainer, picture, caplog):
+    assert explainer.explain(picture, TEXT, standard_error=0.002).t_shap_se <= 0.002
+    assert not caplog.records
+    assert explainer.explain(picture, TEXT, standard_error=1e-6, budget=60).t_shap_se > 1e-6
+    assert "standard_error: not reached within the budget" in caplog.text
 
 
 def test_arrays_are_spans_and_grids_too(explainer, picture):
@@ -489,6 +524,8 @@ def test_a_decoder_refuses_what_is_an_encoder_s(llava, picture):
         llava.explain(picture)
     with pytest.raises(TypeError, match="labels: got 'AB'"):
         llava.explain(picture, question="what ?", labels="AB")
+    with pytest.raises(ValueError, match="labels: no labels"):
+        llava.explain(picture, question="what ?", labels=[])
     with pytest.raises(TypeError, match=r"labels: got array\("):
         llava.explain(picture, question="what ?", labels=np.array(["A", "B"]))
     with pytest.raises(waltz.UserError, match="unknown kind of explanation"):

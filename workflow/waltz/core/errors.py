@@ -29,6 +29,10 @@ class UserError(Exception):
         )
 
 
+class ArgumentError(UserError, ValueError):
+    """A mistake in an argument of `waltz.Explainer`, for callers that expect a ValueError."""
+
+
 def convert_to_user_error(error: Exception) -> UserError | None:
     """Return the error as a UserError if the user can correct it, else None (a fault of the program)."""
     if isinstance(error, UserError):

@@ -73,7 +73,8 @@ def check_text(text: object, name: str) -> str:
         UserError: It is empty, or holds half of a surrogate pair.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected str; several as a list)")
+        several = " or a list of texts" if name == "text" else ""
+        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected str{several})")
     if not text.strip():
         raise UserError(f"{name}: empty (got {text!r}, expected words); write a text")
     if fault := find_half_pair(text):
@@ -133,7 +134,9 @@ def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
         grid = grid.cpu().numpy()
     if not isinstance(grid, Sequence | np.ndarray) or isinstance(grid, str):
         raise TypeError(f"grid: got {type(grid).__name__}, expected (rows, columns) or boolean masks of regions")
-    masks = np.stack([np.asarray(mask) for mask in grid]) if len(grid) else np.zeros(0, dtype=bool)
+    if len(grid) and all(np.ndim(mask) == 0 for mask in grid):
+        raise ValueError(f"grid: got {grid!r}, expected two whole numbers (rows, columns) or boolean masks of regions")
+    masks = np.stack([np.asarray(mask) for mask in grid]) if len(grid) else np.asarray(grid, dtype=bool)
     if masks.dtype != bool:
         raise TypeError(f"grid: masks of type {masks.dtype} (expected bool, or whole numbers (rows, columns))")
     if masks.ndim != 3 or masks.shape[1:] != size[::-1] or not len(masks):
@@ -159,6 +162,8 @@ def split_messages(messages: object) -> tuple[list[Mapping[str, Any]], ImageInpu
         isinstance(message, Mapping) and {"role", "content"} <= set(message) for message in messages
     ):
         raise TypeError("messages: expected a list of dictionaries with 'role' and 'content'")
+    if not messages:
+        raise ValueError("messages: no messages (got an empty list, expected at least one)")
     bare: list[Mapping[str, Any]] = []
     images: list[Any] = []
     for message in messages:
@@ -166,6 +171,10 @@ def split_messages(messages: object) -> tuple[list[Mapping[str, Any]], ImageInpu
         if not isinstance(content, str):
             if not isinstance(content, Sequence) or not all(isinstance(part, Mapping) for part in content):
                 raise TypeError("messages: 'content' is no text (expected str, or a list of dictionaries with 'type')")
+            if unread := [part for part in content if part.get("type") not in ("text", "image")]:
+                raise ValueError(
+                    f"messages: unknown part (got type {unread[0].get('type')!r}, expected 'text' or 'image')"
+                )
             images += [_find_image(part) for part in content if part.get("type") == "image"]
             content = [IMAGE_PART if part.get("type") == "image" else dict(part) for part in content]
         bare.append({**message, "content": content})

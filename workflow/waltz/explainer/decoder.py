@@ -153,7 +153,7 @@ class ExplainedOutput:
 
     def name_image_players(self) -> list[str]:
         """Return a name for each image player."""
-        return name_image_players(len(self.image), self.attribution.grid)
+        return name_image_players(len(self.image), self.attribution.grid, self.cells)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

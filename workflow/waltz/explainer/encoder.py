@@ -206,7 +206,8 @@ class Explanation:
         return attribution.reason
 
     def _name_image_players(self) -> list[str]:
-        return name_image_players(len(self.attribution.phi) - len(self.attribution.tokens), self.attribution.grid)
+        attribution = self.attribution
+        return name_image_players(len(attribution.phi) - len(attribution.tokens), attribution.grid, self.cells)
 
     def _record_text(self) -> dict[str, Any]:
         attribution = self.attribution

@@ -1,5 +1,6 @@
 """`waltz.Explainer`: MM-SHAP and CC-SHAP of any model, loaded once, for scripts and notebooks."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 import torch
+from PIL import Image
 from tqdm import tqdm
 
 from waltz.attribution.own_players import (
@@ -23,9 +25,10 @@ from waltz.attribution.own_players import (
 from waltz.attribution.prompt_attribution import PROBABILITY, PromptSettings, count_prompt_evaluations
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS, count_published_evaluations
+from waltz.attribution.shapley.regression import MAX_COALITIONS
 from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
 from waltz.core.devices import Device
-from waltz.core.errors import UserError, build_name_error
+from waltz.core.errors import ArgumentError, UserError, build_name_error, get_first_line
 from waltz.core.files.downloads import is_url
 from waltz.explainer.arguments import (
     ImageInput,
@@ -60,6 +63,7 @@ from waltz.models.pretrained import LoadedSpec
 from waltz.models.regions import StoredRegions
 from waltz.models.resolve_name import describe_loaded, resolve_decoder, resolve_encoder
 
+log = logging.getLogger(__name__)
 NEW_TOKENS = 40
 """Most tokens of an explanation or reply where the caller names no number."""
 PROGRESS_DELAY = 2.0
@@ -72,12 +76,24 @@ T = TypeVar("T")
 Several = list[T] | tuple[T, ...]
 
 
+@contextmanager
+def _name_arguments() -> Iterator[None]:
+    """Report mistakes as ValueErrors, by the names of the arguments and not by those of a study's keys."""
+    try:
+        yield
+    except UserError as error:
+        section, _, rest = str(error).partition(".")
+        message = rest if section in ("attribution", "models") else str(error)
+        key, _, fault = message.partition(": ")
+        raise ArgumentError(f"budget: {fault}" if key == "evaluations" else message) from error
+
+
 class ExplainOptions(TypedDict, total=False):
     """Keyword arguments of `Explainer.explain`."""
 
     foil: str | None
     question: str | None
-    labels: Sequence[str]
+    labels: Sequence[str] | None
     messages: Sequence[Mapping[str, Any]] | None
     explanation: str | None
     players: TextPlayers
@@ -99,6 +115,7 @@ class Explainer:
         model: The adapter of the model: an encoder, or a decoder.
     """
 
+    @_name_arguments()
     def __init__(
         self,
         model: Any,
@@ -128,9 +145,9 @@ class Explainer:
             seed: Seed of what is drawn, the same for each text.
             progress: Whether long work shows a bar; None shows it on terminals and in notebooks.
         Raises:
-            UserError: There is no such model, it cannot be loaded, or a name is unknown.
             TypeError: A loaded model or its processor is of another type.
-            ValueError: A loaded model is in training mode, or `device` or `dtype` is given for it.
+            ValueError: There is no such model, or it cannot be loaded; a name is unknown; a loaded model is in training
+                mode, does not fit its processor, or `device` or `dtype` is given for it.
         """
         if profile not in PROFILES:
             raise build_name_error("profile", "profile", profile, PROFILES)
@@ -149,6 +166,8 @@ class Explainer:
         self.spec = _describe_model(model, processor, dtype)
         load = load_decoder if self.spec.kind in DECODER_KINDS else load_encoder
         self.model: Encoder | Decoder = load(self.spec, _choose_device(self.spec, device))
+        if isinstance(self.spec, LoadedSpec) and not isinstance(self.model, Decoder):
+            _check_processor(self.model, self.spec)
 
     def __repr__(self) -> str:
         """Return the model's name, kind, device and profile."""
@@ -169,6 +188,7 @@ class Explainer:
         self, image: Several[ImageInput], text: str | None = None, **options: Unpack[ExplainOptions]
     ) -> list[Explained]: ...
 
+    @_name_arguments()
     def explain(
         self,
         image: Any = None,
@@ -176,7 +196,7 @@ class Explainer:
         *,
         foil: str | None = None,
         question: str | None = None,
-        labels: Sequence[str] = (),
+        labels: Sequence[str] | None = None,
         messages: Sequence[Mapping[str, Any]] | None = None,
         explanation: str | None = None,
         players: TextPlayers = TOKEN,
@@ -206,8 +226,10 @@ class Explainer:
             grid: Image players: None for ceil(sqrt(tokens)) patches a side, (rows, columns), or masks of regions, bool
                 of shape (regions, height, width) of the image; pixels outside the regions stay visible.
             interactions: Whether interactions of text with image players are computed too (`equations`).
-            budget: Most evaluations for each text or prompt.
-            standard_error: Standard error of T-SHAP, a share, at which sampling stops.
+            budget: Most evaluations for each text or prompt; None for as many as ten permutations need (a decoder:
+                one), or with `standard_error` 4096.
+            standard_error: Standard error of T-SHAP, a share, at which sampling stops; a warning says if it is not
+                reached.
             value: For a decoder, what is explained of a token: `probability`, `log-probability`, `logit`, `log-odds`.
             family: For a decoder in `published`, the family of its prompts.
             prompts: For a decoder, a file of other prompts.
@@ -217,10 +239,14 @@ class Explainer:
             image, then of the next.
         Raises:
             TypeError: An argument is of another type, or does not fit the model.
-            ValueError: A value is out of range, or players do not fit the text or image.
-            UserError: An image cannot be read, a text is too long, or the budget is too small.
+            ValueError: A value is out of range, players do not fit the text or image, an image cannot be read, a text
+                is too long, or the budget is too small.
         """
         _check_numbers(budget, standard_error, max_new_tokens)
+        if not isinstance(interactions, bool):
+            raise TypeError(f"interactions: got {type(interactions).__name__}, expected True or False")
+        if standard_error is not None and budget is None and self.profile == "equations":
+            budget = MAX_COALITIONS
         text_players = check_text_players(players)
         if isinstance(self.model, Decoder):
             query, images = self._build_query(
@@ -240,6 +266,7 @@ class Explainer:
                 for one in images
                 for own in query
             ]
+            _warn_of_large_errors(explained, standard_error)
             return explained if _is_list(image) or _is_list(text) else explained[0]
         decoder_only = {
             "question": question,
@@ -247,7 +274,7 @@ class Explainer:
             "explanation": explanation,
             "family": family,
             "prompts": prompts,
-            "labels": labels if len(labels) else None,
+            "labels": labels,
         }
         if given := [name for name, argument in decoder_only.items() if argument is not None]:
             raise TypeError(
@@ -266,8 +293,10 @@ class Explainer:
         for one in image if _is_list(image) else [image]:
             own_results = self._explain_texts(encoder, one, texts, settings_of_texts, text_players, grid, interactions)
             results += own_results if foil is None else [pair_with_foil(own_results)]
+        _warn_of_large_errors(results, standard_error)
         return results if _is_list(image) or _is_list(text) else results[0]
 
+    @_name_arguments()
     def explain_query(
         self,
         query: DecoderQuestion | ReadyPrompts | Conversation,
@@ -291,7 +320,7 @@ class Explainer:
             interactions: See `explain`.
         Raises:
             TypeError: The model is an encoder.
-            UserError: Model, image, prompts or settings do not fit each other.
+            ValueError: Model, image, prompts or settings do not fit each other.
         """
         if not isinstance(self.model, Decoder):
             raise TypeError(f"query: {self.spec.name} is an encoder, which answers no questions; give image and text")
@@ -304,7 +333,7 @@ class Explainer:
         if picture is None and grid is not None:
             raise TypeError("grid: there is no image whose regions could be players; leave it out")
         own_players = None if players == TOKEN and regions is None else OwnPlayers(players, regions)
-        with _name_arguments(), self._show_progress() as bar:
+        with self._show_progress() as bar:
 
             def expect(count: int) -> None:
                 bar.total = (bar.total or 0) + count_prompt_evaluations(count, settings)
@@ -335,7 +364,7 @@ class Explainer:
         regions = check_regions(grid, picture.size)
         regroup = _build_regroup(encoder, picture, players, regions)
         expected: dict[str, int] = {}
-        with _name_arguments(), self._show_progress() as bar:
+        with self._show_progress() as bar:
 
             def regroup_and_count(game: Players, text: str) -> Players:
                 game = regroup(game, text)
@@ -359,7 +388,7 @@ class Explainer:
         text: Any,
         foil: str | None,
         question: str | None,
-        labels: Sequence[str],
+        labels: Sequence[str] | None,
         messages: Sequence[Mapping[str, Any]] | None,
         kind: str | None,
         family: str | None,
@@ -376,8 +405,12 @@ class Explainer:
             )
         if kind is not None and kind not in EXPLANATION_KINDS:
             raise build_name_error("explanation", "kind of explanation", kind, EXPLANATION_KINDS)
-        if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
+        if labels is not None and (
+            not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels)
+        ):
             raise TypeError(f"labels: got {labels!r}, expected a list of texts, such as ['A', 'B']")
+        if labels is not None and not labels:
+            raise ValueError("labels: no labels (got an empty list, expected at least two); leave them out")
         if foil is not None and given != ["text"]:
             raise TypeError("foil: belongs to a text; leave it out")
         if labels and given != ["question"]:
@@ -390,7 +423,7 @@ class Explainer:
             return [Conversation(bare)], [shown] if image is None else images
         path = None if prompts is None else Path(prompts)
         if question is not None:
-            own = [build_own_question(check_text(question, "question"), labels)]
+            own = [build_own_question(check_text(question, "question"), labels or ())]
         else:
             if foil is not None:
                 check_text(foil, "foil")
@@ -431,19 +464,6 @@ class Explainer:
             delay=PROGRESS_DELAY,
         ) as bar:
             yield bar
-
-
-@contextmanager
-def _name_arguments() -> Iterator[None]:
-    """Report settings that do not fit by the names of the arguments, and not by those of a study's keys."""
-    try:
-        yield
-    except UserError as error:
-        key, _, fault = str(error).partition(": ")
-        if not key.startswith("attribution."):
-            raise
-        name = key.removeprefix("attribution.")
-        raise UserError(f"{'budget' if name == 'evaluations' else name}: {fault}") from None
 
 
 def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) -> ModelSpec:
@@ -497,6 +517,22 @@ def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device
     return Device(str(chosen), threads, "named by the user, or the first")
 
 
+@torch.inference_mode()
+def _check_processor(encoder: Encoder, spec: LoadedSpec) -> None:
+    """Refuse a processor whose image or text the loaded encoder does not take."""
+    try:
+        encoder.encode_image(encoder.prepare_image(Image.new("RGB", (32, 32), "gray"))[None])
+        encoder.encode_text(torch.tensor([encoder.tokenize("a").ids], device=encoder.device))
+    except (UserError, torch.OutOfMemoryError):  # an encoder of stored regions reads no image
+        return
+    except Exception as error:
+        name = type(spec.network).__name__
+        raise ValueError(
+            f"processor: {type(spec.processor).__name__} does not fit this {name} ({get_first_line(error)}); give the"
+            " one that was saved with the model"
+        ) from error
+
+
 def _build_regroup(
     encoder: Encoder, image: Any, players: TextPlayers, regions: ImagePlayers | None
 ) -> Callable[[Players, str], Players]:
@@ -515,6 +551,18 @@ def _build_regroup(
 def _is_list(argument: Any) -> bool:
     """Return whether an argument is several images or texts."""
     return isinstance(argument, list | tuple)
+
+
+def _warn_of_large_errors(explained: Sequence[Explained], standard_error: float | None) -> None:
+    """Warn of standard errors of T-SHAP above the one that was asked for."""
+    errors = [one.t_shap_se for one in explained]
+    if standard_error is not None and not all(error <= standard_error for error in errors):
+        largest = max(error for error in errors)
+        log.warning(
+            "standard_error: not reached within the budget (got %.2g, expected at most %.2g); give a larger budget",
+            largest,
+            standard_error,
+        )
 
 
 def _check_numbers(budget: Any, standard_error: Any, max_new_tokens: Any) -> None:

@@ -60,10 +60,20 @@ def _find_box(cells: np.ndarray | None, player: int) -> tuple[int, int, int, int
     return int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
 
 
-def name_image_players(count: int, grid: int) -> list[str]:
-    """Return the names of image players: row and column of a square grid, else numbers."""
-    if grid:
-        return [f"patch {row},{column}" for row in range(grid) for column in range(grid)]
+def name_image_players(count: int, grid: int, cells: np.ndarray | None) -> list[str]:
+    """Return the names of image players: row and column of a grid, else numbers.
+
+    Args:
+        grid: Patches a side of the profile's square grid, 0 for players of the user's own.
+        cells: Number of the player that each pixel lies in, of shape (height, width); None without an image.
+    """
+    columns = grid
+    if not grid and cells is not None:
+        width = int(cells[0].max()) + 1
+        rows = cells[:, 0] // width
+        columns = width if np.array_equal(cells, rows[:, None] * width + cells[0]) and rows[-1] < count else 0
+    if columns and count % columns == 0:
+        return [f"patch {number // columns},{number % columns}" for number in range(count)]
     return [f"region {number}" for number in range(count)]
 
 

@@ -150,9 +150,9 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
     except (UserError, MemoryError, torch.OutOfMemoryError):
         raise
     except ImportError as error:
-        advice = "run: pip install 'waltz[vision]'" if TORCHVISION in str(error).lower() else "install it"
+        build = f" in the build of torch {torch.__version__}" if TORCHVISION in str(error).lower() else ""
         fault = get_first_line(error).partition(". ")[0]  # instructions follow, in several lines
-        raise UserError(f"models.{spec.name}: cannot load {spec.weights}: {fault}; {advice}") from error
+        raise UserError(f"models.{spec.name}: cannot load {spec.weights}: {fault}; install it{build}") from error
     except Exception as error:  # damaged settings can raise anything
         if REMOTE_CODE in str(error):
             raise UserError(

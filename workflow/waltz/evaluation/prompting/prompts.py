@@ -109,7 +109,7 @@ def join_turns(turns: Sequence[Turn]) -> str:
         UserError: A turn shows an image, which needs a placeholder.
     """
     if any(turn.image for turn in turns):
-        raise UserError("a model without a chat template cannot be asked about an image: give it one")
+        raise UserError("a model without a chat template cannot be asked about an image; set processor.chat_template")
     return "\n".join(turn.text for turn in turns)
 
 

@@ -217,7 +217,10 @@ def wrap_own_forward(decoder: VisionLanguageModel, reason: str) -> OwnForwardMod
     except torch.OutOfMemoryError:
         raise
     except FORWARD_ERRORS as error:
-        raise UserError(f"{where} cannot be read: {get_first_line(error)}; update transformers") from error
+        raise UserError(
+            f"{where} cannot be read: {get_first_line(error)}; check that the processor is the model's own,"
+            " or update transformers"
+        ) from error
     if sees_later_tokens:
         raise UserError(f"{where}: its tokens see those behind them; only causal networks can be explained")
     log.warning("%s is read by its own forward pass for each coalition, which is slow: %s", where, reason)
