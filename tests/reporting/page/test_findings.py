@@ -89,6 +89,10 @@ def test_a_first_sentence_about_accuracy_names_its_subject():
     assert describe_findings(scored)[0].startswith("The models prefer the caption")
     blind = [replace(finding, kind="text only") for finding in scored]
     assert describe_findings(blind)[0].startswith("Models that do not see the image prefer the caption")
+    names = ("clip prefers the caption", "clip, which does not see the image, prefers the caption")
+    for models, name in zip((scored, blind), names, strict=True):
+        alone = [finding for finding in models if finding.name == "clip"]
+        assert describe_findings(alone)[0].startswith(name)
 
 
 def test_nothing_is_said_of_models_from_too_few_items():

@@ -212,7 +212,12 @@ def _describe_accuracy(models: Sequence[ModelFinding], subject: str) -> list[str
     for metric, (action, chance) in ACCURACIES.items():
         members = [model for model in models if model.metric == metric and not is_small_measure(model.accuracy)]
         ranked = sorted(members, key=lambda model: model.accuracy.value or 0.0)
-        if ranked:
+        if len(ranked) == 1:
+            verb, _, rest = action.partition(" ")
+            seeing = ", which does not see the image," if ranked[0].kind == TEXT_ONLY else ""
+            share = f"{ranked[0].accuracy.value:.0f} %"
+            sentences.append(f"{ranked[0].name}{seeing} {verb}s {rest} in {share} of all cases{chance}.")
+        elif ranked:
             spans = [f"{model.accuracy.value:.0f} % ({model.name})" for model in (ranked[0], ranked[-1])]
             sentences.append(f"{subject} {action} in {' to '.join(dict.fromkeys(spans))} of all cases{chance}.")
     return sentences or ["Too few items to say how accurate the models are."][: len(models)]
