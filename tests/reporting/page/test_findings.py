@@ -98,9 +98,11 @@ def test_a_first_sentence_about_accuracy_names_its_subject():
 def test_nothing_is_said_of_models_from_too_few_items():
     few = [ModelFinding("clip", "encoder", "acc_r", Measure(90.0, 9, 80.0, 99.0), Measure(90.0, 9, 80.0, 99.0))]
     assert describe_findings(few) == [
-        "Too few items to say whether clip (share of the text: 90 %) relies on text or on images.",
         "Too few items to say how accurate the models are.",
+        "Too few items to say whether clip (share of the text: 90 %) relies on text or on images.",
     ]
+    known = replace(few[0], accuracy=Measure(90.0, 99, 85.0, 95.0))
+    assert describe_findings([known])[0].startswith("clip prefers the caption")
     assert describe_findings([]) == ["This study has no results of models."]
 
 

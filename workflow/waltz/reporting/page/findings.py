@@ -179,10 +179,11 @@ def describe_findings(findings: Sequence[ModelFinding]) -> list[str]:
     models = [finding for finding in findings if finding.kind != RULER]
     sides = _describe_sides([model for model in models if model.t_shap.n])
     blind = all(model.kind == TEXT_ONLY for model in models)
-    subject = "They" if sides else "Models that do not see the image" if blind else "The models"
+    is_decided = any(model.side in SIDES for model in models)
+    subject = "They" if is_decided else "Models that do not see the image" if blind else "The models"
+    accuracy = _describe_accuracy([model for model in models if model.accuracy.n], subject)
     sentences = [
-        *sides,
-        *_describe_accuracy([model for model in models if model.accuracy.n], subject),
+        *(sides + accuracy if is_decided else accuracy + sides),
         *_describe_rulers([finding for finding in findings if finding.kind == RULER and finding.t_shap.n]),
         *_describe_cc_shap([model for model in models if model.cc_shap.n]),
     ]
