@@ -132,8 +132,8 @@ STYLES: Mapping[str, MetricStyle] = {
     "design_effect": MetricStyle("design effect of images", places=2),
     "acc_r_difference": MetricStyle("acc_r, difference"),
     "acc_difference": MetricStyle("acc, difference"),
-    "acc_r_detectable": MetricStyle("acc_r, smallest difference shown"),
-    "acc_detectable": MetricStyle("acc, smallest difference shown"),
+    "acc_r_detectable": MetricStyle("acc_r, smallest difference detected"),
+    "acc_detectable": MetricStyle("acc, smallest difference detected"),
 }
 """By metric, in the names of `waltz/resources/published`."""
 

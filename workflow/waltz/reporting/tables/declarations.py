@@ -659,7 +659,7 @@ MEASUREMENTS = {
     ),
     "power": _declare_measurement(
         "power",
-        "Smallest differences between two models that paired tests can show",
+        "Smallest differences between two models that paired tests detect",
         ("discordant", "design_effect", "acc_r_difference", "acc_r_detectable", "acc_difference", "acc_detectable"),
         "items",
         rows=("dataset", "model", "setting"),
