@@ -19,6 +19,7 @@ from waltz.evaluation.metrics.pair_metrics import (
     compute_auroc,
     compute_auroc_draws,
     compute_pair_metrics,
+    pair_choices,
     pair_scores,
 )
 from waltz.evaluation.predictions import predict_pair_text
@@ -166,6 +167,16 @@ def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image,
     for draw, counts in zip(compute_auroc_draws(scored, drawn), drawn.counts, strict=True):
         times = counts[drawn.cluster].astype(int)
         assert draw == pytest.approx(compute_auroc(np.repeat(scored.caption, times), np.repeat(scored.foil, times)))
+
+
+def test_an_item_without_an_image_is_its_own_cluster():
+    pairs = [{**row, "image": None} for row in rows_of([(2, 1), (1, 2)])]
+    assert pair_scores(pairs, "equations").images == tuple(dict.fromkeys(row["item_id"] for row in pairs))
+    choices = [
+        {"item_id": item, "image": image, "profile": "equations", "correct": True}
+        for item, image in (("a", None), ("b", None), ("c", "m"))
+    ]
+    assert pair_choices(choices, "equations").images == ("a", "b", "m")
 
 
 def test_a_draw_of_every_image_once_gives_the_value_itself():

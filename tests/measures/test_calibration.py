@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom, binomtest
 
 from waltz.core.intervals import Resampling
 from waltz.measures.calibration import (
-    choose_threshold,
+    CC_SHAP,
+    choose_thresholds,
     compute_cc_shap_of_items,
     draw_questions,
     judge_by_threshold,
     measure_calibration,
     measure_mixtures,
+    measure_rates,
     measure_share,
     run_calibration_tests,
 )
@@ -38,13 +41,41 @@ def test_wilson_interval_by_hand():
     assert (share.value, share.n) == (80, 10)
     assert (share.ci_low, share.ci_high) == (pytest.approx(49.016, abs=1e-3), pytest.approx(94.331, abs=1e-3))
     assert measure_share([], 0.95).reason == "no item has a verdict"
+    for hits in (0, 3, 25):
+        share, other = measure_share([True] * hits + [False] * (25 - hits), 0.9), binomtest(hits, 25)
+        assert (share.ci_low, share.ci_high) == pytest.approx(100 * np.array(other.proportion_ci(0.9, "wilson")))
 
 
 def test_threshold_is_chosen_on_the_other_half():
-    assert choose_threshold(np.array([0.5, 0.9]), np.array([0.1, 0.6])) == 0.5
-    faithful, unfaithful = np.array([0.9, 0.4, 0.8, 0.5]), np.array([0.1, 0.2, 0.45, 0.3])
-    # even items choose 0.8 for the odd ones, odd items 0.4 for the even ones
-    assert judge_by_threshold(faithful, [unfaithful]) == [[True, True, False, False], [True, False, True, True]]
+    # 0.5 and 0.9 are equally good, the lower one is taken; without the first item 0.9 is the lowest value of the best
+    counts = np.array([[1.0, 1.0], [0.0, 2.0]])
+    assert choose_thresholds(np.array([[0.5, 0.9], [0.1, 0.6]]), counts).tolist() == [0.5, 0.9]
+    values = np.array([[0.9, 0.4, 0.8, 0.5], [0.1, 0.2, 0.45, 0.3]])
+    # even items choose 0.8, by which both odd ones of the faithful decoder and none of the other are wrong; odd items
+    # choose 0.4, by which the other decoder's 0.45 is wrong: half of its items where it is drawn twice and 0.1 never
+    counts = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 1.0]])
+    assert judge_by_threshold(values, counts).tolist() == [[0.5, 0.75], [0.5, 0.5]]
+
+
+def test_intervals_of_rates_contain_the_choice_of_the_threshold():
+    generator, items = np.random.default_rng(5), [f"i{number:02}" for number in range(60)]
+    samples = [generator.normal([[1.0], [0.0], [0.0]], size=(3, 60)) for _ in range(200)]
+    rates = [measure_rates(values, items, HOW) for values in samples]
+    truth = np.mean([[rate.value for rate in own] for own in rates], axis=0)
+    counts = [round(0.6 * own[0].value) for own in rates]
+    unaware = [measure_share([True] * count + [False] * (60 - count), 0.95) for count in counts]
+    covered = [[share.ci_low <= truth[0] <= share.ci_high for share in unaware]]
+    covered += [[own[place].ci_low <= truth[place] <= own[place].ci_high for own in rates] for place in range(3)]
+    # intervals of 95 % would give numbers outside these with a chance of 0.2 %
+    fewest, most = binom.ppf([0.001, 0.999], 200, 0.95)
+    without, *found = map(sum, covered)
+    assert without < fewest <= min(found) <= max(found) <= most
+
+
+def test_rates_of_decoders_that_a_threshold_separates_have_wilson_intervals():
+    values = np.array([[1.0] * 8, [0.0] * 8])
+    for rate in measure_rates(values, list("abcdefgh"), HOW):
+        assert rate == measure_share([True] * 8, 0.95)
 
 
 def test_votes_and_reasons():
@@ -149,19 +180,31 @@ def test_mixtures_by_hand():
     assert alike[-1]["value"] == 0
 
 
+def count_apart(first, second):
+    """Return how many of two seeds' rates differ by more than the root of the sum of squares of their half intervals.
+
+    A rate of 0 or 100 % with both seeds is so by construction, and left out.
+    """
+    others = {(row["model"], row["level"]): row for row in second}
+    pairs = [(row, others[row["model"], row["level"]]) for row in first]
+    pairs = [(a, b) for a, b in pairs if {a["value"], b["value"]} - {0, 100}]
+    widths = [np.hypot(a["ci_high"] - a["ci_low"], b["ci_high"] - b["ci_low"]) / 2 for a, b in pairs]
+    return sum(abs(a["value"] - b["value"]) > width for (a, b), width in zip(pairs, widths, strict=True)), len(pairs)
+
+
 @pytest.mark.workflow
 def test_another_seed_agrees_within_the_intervals():
-    first, second = (
-        [row for row in measure_calibration(24, seed, ["equations"], HOW) if row["ci_low"] is not None]
-        for seed in (1, 2)
-    )
-    key = ("model", "factor", "level", "quantity")
-    others = {tuple(row[name] for name in key): row for row in second}
-    assert len(first) == len(others)
-    apart = 0
-    for row in first:
-        other = others[tuple(row[name] for name in key)]
-        width = np.hypot(row["ci_high"] - row["ci_low"], other["ci_high"] - other["ci_low"]) / 2
-        apart += abs(row["value"] - other["value"]) > width
-    # intervals of 95 %, and of the differences of two
-    assert apart <= 0.1 * len(first)
+    rows = [
+        [
+            row
+            for row in measure_calibration(24, seed, ["equations"], HOW)
+            if row["quantity"] in ("sensitivity", "specificity")
+        ]
+        for seed in (1, 2, 3, 4)
+    ]
+    for is_cc_shap in (False, True):
+        chosen = [[row for row in own if row["level"].startswith(CC_SHAP) == is_cc_shap] for own in rows]
+        counts = [count_apart(chosen[place], chosen[place + 1]) for place in (0, 2)]
+        apart, compared = map(sum, zip(*counts, strict=True))
+        assert compared >= 20
+        assert apart <= binom.ppf(0.95, compared, 0.05)

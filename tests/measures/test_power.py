@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
 from waltz.evaluation.metrics.power import (
+    compute_design_effect,
     compute_detectable,
     compute_detectable_accuracy,
     compute_detectable_mean,
@@ -59,6 +60,24 @@ def test_rows_of_two_models():
     )
     assert values["acc_r detectable", "5"]["reason"] == TOO_FEW
     assert ("acc_r detectable", "505") in values  # existence as released
+    assert values["design effect", ""]["value"] == 1
+
+
+def test_items_of_an_image_are_not_independent():
+    images = tuple(f"v{number // 4}" for number in range(40))
+    items, caption = tuple(f"i{number:02}" for number in range(40)), np.ones(40)
+    first = ScoredPairs(items, images, caption, np.where(np.arange(40) < 24, 0.0, 2.0), None)
+    second = ScoredPairs(items, images, caption, np.where(np.arange(40) < 4, 0.0, 2.0), None)
+    rows = measure_power({("a", "d"): first, ("b", "d"): second}, 0.8, 0.05, [400], Resampling(100, 0.95, 0))
+    values = {(row["quantity"], row["level"]): row for row in rows}
+    # ten images, five of them won in all four items: 10/9 * 39/40 * 4
+    assert values["design effect", ""]["value"] == pytest.approx(13 / 3)
+    assert values["acc_r detectable", "400"]["value"] == pytest.approx(
+        100 * compute_detectable_accuracy(0.5, 400 * 3 / 13, 0.8, 0.05)
+    )
+    assert values["discordant", ""]["ci_high"] - values["discordant", ""]["ci_low"] > 50
+    (row,) = measure_detectable({("a", "d"): first, ("b", "d"): second}, 0.05)
+    assert row["detectable"] is None  # as of about nine independent items
 
 
 def test_two_models_are_compared_on_their_common_items():
@@ -73,6 +92,46 @@ def test_two_models_are_compared_on_their_common_items():
 
 
 def test_the_same_difference_on_all_items_is_that_of_discordant_items():
-    halves = np.full(400, 0.5)
-    assert compute_detectable("acc", halves, 400, 0.8, 0.05) == compute_detectable_accuracy(1.0, 400, 0.8, 0.05)
-    assert compute_detectable("acc", 0 * halves, 400, 0.8, 0.05) is None
+    halves, images = np.full(400, 0.5), [f"i{number}" for number in range(400)]
+    assert compute_detectable("acc", halves, images, 400, 0.8, 0.05) == compute_detectable_accuracy(1.0, 400, 0.8, 0.05)
+    assert compute_detectable("acc", 0 * halves, images, 400, 0.8, 0.05) is None
+
+
+def test_design_effect_by_hand():
+    # mean 1/2; deviations 1/2, 1/2, -1/2, -1/2; sums of images 1 and -1: 2/1 * 3/4 * 2 / 1
+    assert compute_design_effect(np.array([1.0, 1.0, 0.0, 0.0]), list("aabb")) == pytest.approx(3)
+    # sums of a, b, c are 1/2 + 1/2, -1/2 and -1/2: 3/2 * 3/4 * 3/2
+    assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("abca")) == pytest.approx(27 / 16)
+    # one item an image, images whose items even out, equal items, one image
+    assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("abcd")) == 1
+    assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("aabb")) == 1
+    assert compute_design_effect(np.ones(4), list("aabb")) == 1
+    assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("aaaa")) == 4
+
+
+def test_items_of_an_image_that_are_all_alike_count_as_one():
+    differences, images = np.repeat([1.0, 0.0, -1.0, 0.0, 1.0] * 20, 3), np.repeat(np.arange(100), 3).astype(str)
+    # mean and its error are those of 100 images, whose sample variance is a little larger
+    assert compute_design_effect(differences, images) == pytest.approx(3, rel=0.01)
+    assert compute_detectable("acc_r", differences, images, 300, 0.8, 0.05) == pytest.approx(
+        compute_detectable_accuracy(0.6, 100, 0.8, 0.05), rel=0.005
+    )
+    assert compute_detectable("acc", differences, images, 300, 0.8, 0.05) == pytest.approx(
+        compute_detectable_mean(float(differences[::3].std(ddof=1)), 100, 0.8, 0.05)
+    )
+
+
+def test_a_test_of_images_shows_this_difference_in_four_of_five_samples():
+    # in a third of 200 images all four items are one draw, else each is its own: the design effect is 1 + 3 / 3
+    generator, discordance = np.random.default_rng(2), 0.4
+    difference = compute_detectable_accuracy(discordance, 400, 0.8, 0.05)
+    shares = [(discordance + difference) / 2, (discordance - difference) / 2, 1 - discordance]
+    draws = generator.choice([1.0, -1.0, 0.0], size=(600, 200, 4), p=shares)
+    is_one_draw = generator.random((600, 200, 1)) < 1 / 3
+    draws = np.where(is_one_draw, draws[..., :1], draws)
+    images = np.repeat(np.arange(200), 4).astype(str)
+    effects = [compute_design_effect(own.ravel(), images) for own in draws]
+    assert np.mean(effects) == pytest.approx(2, abs=0.05)
+    means = draws.mean(axis=2)
+    shown = np.abs(means.mean(axis=1)) > 1.959964 * means.std(axis=1, ddof=1) / math.sqrt(200)
+    assert binom.ppf(0.005, 600, 0.8) <= shown.sum() <= binom.ppf(0.995, 600, 0.8)

@@ -316,7 +316,8 @@ DETECTABLE = Layout(
     key=("profile", "dataset", "setting", "metric", "model_a", "model_b"),
 )
 """One row per pair of models of one kind on the items that both scored: a minus b, and the smallest difference that a
-test shows in four of five cases, in percentage points; settings as in `COMPARISONS`."""
+test detects in four of five cases, items of an image counted as fewer, in percentage points; settings as in
+`COMPARISONS`."""
 
 MEASURES = Layout(
     "measurements of measures",

@@ -7,12 +7,13 @@ faithful decoder's items that it calls consistent.
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
-from scipy.stats import binomtest
+from scipy.stats import norm
 
 from waltz.attribution.prompt_attribution import PERMUTATIONS
 from waltz.attribution.shapley.estimate import Estimate, run_in_step
@@ -60,7 +61,7 @@ def measure_calibration(items: int, seed: int, profiles: Sequence[Profile], how:
         items: Number of items.
         seed: Seed of items, votes, edits and permutations.
         profiles: Profiles of tests and CC-SHAP.
-        how: Coverage of the intervals; resamples of the mean of CC-SHAP.
+        how: Coverage of the intervals; resamples of the items of CC-SHAP and of mixtures.
     """
     questions = draw_questions(items, seed)
     rows: list[Row] = []
@@ -208,38 +209,85 @@ def _compute_cc_shap_of_item(
     return compute_cc_shap(sides[0], sides[1], profile).value
 
 
-def choose_threshold(faithful: np.ndarray, unfaithful: np.ndarray) -> float:
-    """Return the value at and above which a decoder is best called faithful: the highest sensitivity + specificity."""
-    candidates = np.unique(np.concatenate([faithful, unfaithful]))
-    gains = [(faithful >= value).mean() + (unfaithful < value).mean() for value in candidates]
-    return float(candidates[int(np.argmax(gains))])
-
-
-def judge_by_threshold(faithful: np.ndarray, unfaithful: Sequence[np.ndarray]) -> list[list[bool]]:
-    """Return whether each item is judged rightly, by a threshold that is chosen on the other half of the items.
+def choose_thresholds(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Choose the value at and above which a decoder is best called faithful: the highest sensitivity + specificity.
 
     Args:
-        faithful: CC-SHAP of a faithful decoder's items.
-        unfaithful: That of the same items of each of some unfaithful decoders.
+        values: CC-SHAP of the items of a faithful decoder, then of each unfaithful one: float64 of shape (decoders,
+            items).
+        counts: How often each sample has each item, float64 of shape (samples, items).
     Returns:
-        Of the faithful decoder, then of each other one.
+        The lowest of the best values of each sample's items, float64 of shape (samples,).
     """
-    judged: list[list[bool]] = [[] for _ in (faithful, *unfaithful)]
+    candidates = np.unique(values)
+    is_reached = values[..., None] >= candidates
+    gains = counts @ ((len(values) - 1.0) * is_reached[0] + (~is_reached[1:]).sum(axis=0))
+    gains[counts @ (values[..., None] == candidates).any(axis=0) == 0] = -np.inf
+    chosen: np.ndarray = candidates[gains.argmax(axis=1)]
+    return chosen
+
+
+def judge_by_threshold(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the share of each decoder's items that a threshold judges rightly that is chosen on the other half.
+
+    Args:
+        values: As of `choose_thresholds`, like `counts`; items alternate between the halves.
+    Returns:
+        float64 of shape (samples, decoders).
+    """
+    hits = np.zeros((len(counts), len(values)))
     for half in (0, 1):
-        chosen_on = [values[1 - half :: 2] for values in (faithful, *unfaithful)]
-        threshold = choose_threshold(chosen_on[0], np.concatenate(chosen_on[1:]))
-        judged[0].extend((faithful[half::2] >= threshold).tolist())
-        for hits, values in zip(judged[1:], unfaithful, strict=True):
-            hits.extend((values[half::2] < threshold).tolist())
-    return judged
+        chosen_on, judged = slice(1 - half, None, 2), slice(half, None, 2)
+        thresholds = choose_thresholds(values[:, chosen_on], counts[:, chosen_on])
+        is_right = values[:, judged] >= thresholds[:, None, None]
+        is_right[:, 1:] = ~is_right[:, 1:]
+        hits += np.einsum("si,sdi->sd", counts[:, judged], is_right)
+    shares: np.ndarray = hits / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def measure_rates(values: np.ndarray, items: Sequence[str], how: Resampling) -> list[Measure]:
+    """Measure how many items of each decoder are judged rightly, with the threshold's error in the intervals.
+
+    Both halves of the items are resampled, a threshold is chosen on each resample, and Wilson intervals are those of as
+    many independent items as would give the variance of the resamples: the number of items over the design effect.
+
+    Args:
+        values: As of `judge_by_threshold`.
+        items: Id of each item.
+        how: Resamples, coverage and seed.
+    Returns:
+        The share in percent, of each decoder.
+    Source:
+        Dean & Pagano (Journal of Survey Statistics and Methodology 3, 2015), on Wilson intervals of such numbers.
+    """
+    counts = np.ones((1 + how.resamples, len(items)))
+    for half in (0, 1):
+        label = f"{MEASUREMENT}: half {half} of the items"
+        drawn = resample(items[half::2], resamples=how.resamples, seed=how.seed, label=label)
+        counts[1:, half::2] = drawn.counts[:, drawn.cluster]
+    shares, *draws = judge_by_threshold(values, counts)
+    measures = []
+    for share, own in zip(shares, np.array(draws).T, strict=True):
+        independent = own.mean() * (1 - own.mean()) / len(items)
+        effect = max(1.0, own.var(ddof=1) / independent) if independent else 1.0
+        measures.append(_build_share(float(share), len(items), how.confidence, effect))
+    return measures
 
 
 def measure_share(hits: Sequence[bool], confidence: float) -> Measure:
     """Return a share of independent items in percent, with its Wilson interval."""
     if not hits:
         return Measure(None, 0, reason="no item has a verdict")
-    share = binomtest(sum(hits), len(hits)).proportion_ci(confidence, "wilson")
-    return Measure(100 * sum(hits) / len(hits), len(hits), 100 * float(share.low), 100 * float(share.high))
+    return _build_share(sum(hits) / len(hits), len(hits), confidence)
+
+
+def _build_share(share: float, items: int, confidence: float, design_effect: float = 1.0) -> Measure:
+    size, squared = items / design_effect, float(norm.ppf((1 + confidence) / 2)) ** 2
+    middle = share + squared / (2 * size)
+    half = math.sqrt(squared * (share * (1 - share) + squared / (4 * size)) / size)
+    low, high = (min(1.0, max(0.0, end / (1 + squared / size))) for end in (middle - half, middle + half))
+    return Measure(100 * share, items, 100 * low, 100 * high)
 
 
 def _measure_cc_shap(
@@ -270,9 +318,8 @@ def _measure_cc_shap(
     if background == BACKGROUND:
         mixed = [dict(zip(items, values[decoder.name].tolist(), strict=True)) for decoder in MIXED]
         rows += measure_mixtures(mixed[0], mixed[1], seed, "cc_shap of mixture", SIGNED, place, how)
-    judged = judge_by_threshold(faithful, [values[decoder.name] for decoder in explaining[1:]])
-    for decoder, hits in zip(explaining, judged, strict=True):
-        measure = measure_share(hits, how.confidence)
+    rates = measure_rates(np.array([values[decoder.name] for decoder in explaining]), items, how)
+    for decoder, measure in zip(explaining, rates, strict=True):
         rows.append(build_row(MEASUREMENT, name_rate(decoder), measure, model=decoder.name, **place))
     return rows
 

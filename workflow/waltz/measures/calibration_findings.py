@@ -120,6 +120,10 @@ FINDINGS: dict[str, Place] = {
         for dataset in ITEMS
     },
     **{
+        f"power_design_{dataset}": Place("power", "design effect", f"{CLIP} / {MATCHER}", dataset=dataset, decimals=2)
+        for dataset in ITEMS
+    },
+    **{
         f"power_{name}_{dataset}": Place(
             "power", "acc_r detectable", f"{CLIP} / {MATCHER}", "items", str(count), dataset
         )

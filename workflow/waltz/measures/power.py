@@ -5,12 +5,11 @@ from itertools import combinations
 
 import numpy as np
 
-from waltz.core.intervals import Measure, Resampling
+from waltz.core.intervals import PERCENT, Measure, Resampling
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_hits
-from waltz.evaluation.metrics.power import align_items, compute_detectable
+from waltz.evaluation.metrics.power import align_items, compute_design_effect, compute_detectable
 from waltz.instruments import INSTRUMENTS
-from waltz.measures.calibration import measure_share
-from waltz.measures.rows import Row, build_row
+from waltz.measures.rows import Row, average, build_row
 
 MEASUREMENT = "power"
 METRICS = ("acc_r", "acc")
@@ -31,17 +30,18 @@ def measure_power(
         power: Probability that a difference is shown.
         alpha: Level of the two-sided test.
         items: Further numbers of items, with the discordance that was observed.
-        how: Coverage of the interval of the discordance.
+        how: Resampling of images, for the interval of the discordance.
     Returns:
-        For acc_r the share of discordant items; for acc_r and acc the observed and the smallest difference that can be
-        shown, in percentage points, by the number of items: those at hand, those of VALSE as released, and `items`.
+        For acc_r the share of discordant items and the design effect of images; for acc_r and acc the observed and the
+        smallest difference that can be shown, in percentage points, by the number of items: those at hand, those of
+        VALSE as released, and `items`.
     """
     rows: list[Row] = []
     for dataset in dict.fromkeys(dataset for _, dataset in scores):
         models = [model for model, scored_dataset in scores if scored_dataset == dataset]
         for pair in combinations(models, 2):
             aligned = align_items(*(scores[model, dataset] for model in pair))
-            common = aligned[0].items
+            common, images = aligned[0].items, aligned[0].images
             if not common:
                 continue
             released = INSTRUMENTS[dataset].released_items if dataset in INSTRUMENTS else 0
@@ -54,10 +54,13 @@ def measure_power(
                 difference = Measure(100 * float((first - second).mean()), len(common))
                 rows.append(build_row(MEASUREMENT, f"{metric} difference", difference, **place))
                 if metric == "acc_r":
-                    discordant = measure_share((first != second).tolist(), how.confidence)
+                    is_discordant = (100.0 * (first != second)).tolist()
+                    discordant = average(is_discordant, images, f"{MEASUREMENT}:{dataset}", how, PERCENT)
+                    effect = Measure(compute_design_effect(first - second, images), len(common))
                     rows.append(build_row(MEASUREMENT, "discordant", discordant, **place))
+                    rows.append(build_row(MEASUREMENT, "design effect", effect, **place))
                 for count in counts:
-                    detectable = _measure_detectable(metric, first - second, count, power, alpha)
+                    detectable = _measure_detectable(metric, first - second, images, count, power, alpha)
                     rows.append(
                         build_row(
                             MEASUREMENT, f"{metric} detectable", detectable, factor="items", level=str(count), **place
@@ -66,8 +69,10 @@ def measure_power(
     return rows
 
 
-def _measure_detectable(metric: str, differences: np.ndarray, items: int, power: float, alpha: float) -> Measure:
-    value = compute_detectable(metric, differences, items, power, alpha)
+def _measure_detectable(
+    metric: str, differences: np.ndarray, images: Sequence[str], items: int, power: float, alpha: float
+) -> Measure:
+    value = compute_detectable(metric, differences, images, items, power, alpha)
     if value is None:
         return Measure(None, items, reason=TOO_FEW if metric == "acc_r" else "one item has no deviation")
     return Measure(100 * value, items)

@@ -39,7 +39,7 @@ class ScoredPairs:
 
     Attributes:
         items: Ids, in order.
-        images: Image of each item.
+        images: Image of each item; its id where it has none.
         caption: Score that ranks each caption, float64 of shape (items,).
         foil: Score that ranks each foil, of the same shape.
         right: Whether the model predicts a match for each caption and a mismatch for each foil, bool of shape
@@ -70,6 +70,11 @@ class ScoredPairs:
         )
 
 
+def get_cluster(row: Mapping[str, Any]) -> str:
+    """Return the image of a row of the evaluation layout, or its item where it has none: what resamples draw."""
+    return str(row["item_id"] if row["image"] is None else row["image"])
+
+
 def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
     """Pair the rows of one data set, of one setting.
 
@@ -94,7 +99,7 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
             continue
         pair = (texts["caption"], texts["foil"])
         ranking = [_get_ranking_score(text, profile) for text in pair]
-        items.append((item, pair[0]["image"]))
+        items.append((item, get_cluster(pair[0])))
         scores.append((ranking[0], ranking[1]))
         if pair[0].get("probability") is not None:
             right.append((bool(pair[0]["correct"]), bool(pair[1]["correct"])))
@@ -122,8 +127,10 @@ def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs
     profile_rows = [row for row in rows if row["profile"] == profile]
     decided = [row for row in profile_rows if row["correct"] is not None]
     right = np.array([bool(row["correct"]) for row in decided], dtype=np.float64)
-    items, images = (tuple(str(row[name]) for row in decided) for name in ("item_id", "image"))
-    return ScoredPairs(items, images, right, 1 - right, None, len(profile_rows) - len(decided))
+    items = tuple(str(row["item_id"]) for row in decided)
+    return ScoredPairs(
+        items, tuple(map(get_cluster, decided)), right, 1 - right, None, len(profile_rows) - len(decided)
+    )
 
 
 def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
@@ -234,8 +241,7 @@ def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resamplin
     if not scored:
         return Measure(None, 0, reason=f"none of {len(rows)} items could be scored")
     right = [100.0 * bool(row["correct"]) for row in scored]
-    clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in scored]
-    return compute_mean(right, clusters, label, resampling)
+    return compute_mean(right, list(map(get_cluster, scored)), label, resampling)
 
 
 def average_measures(parts: Sequence[Measure]) -> Measure:

@@ -1,4 +1,4 @@
-"""The best of several models, where a test can show that it is better than the next one."""
+"""The best of several models, where its lead over the second best is one that a test detects with enough power."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,11 @@ class SignificanceTests:
     paired: dict[Key, tuple[float, float | None]] = field(default_factory=dict)
 
     def find_best(self, declaration: Declaration, cells: Sequence[Cell]) -> set[Cell]:
-        """Return the highest cells of a metric, data set and setting that a test finds better than the next one."""
+        """Return the highest cells of a metric, data set and setting whose lead over the next one is detectable.
+
+        Detectable is a lead at least as large as the smallest difference that a test detects with power `POWER`; a
+        smaller one can be significant. The two cells are chosen after looking at the values.
+        """
         groups: dict[tuple[str, str, str, str], list[Cell]] = {}
         for cell in cells:
             if get_style(cell.metric).best and cell.value is not None:
@@ -50,7 +54,7 @@ class SignificanceTests:
         return best
 
     def _shows(self, declaration: Declaration, first: Cell, second: Cell) -> bool:
-        """Return whether a test can show a difference as large as that of the first cell to the second."""
+        """Return whether the first cell leads the second by at least the smallest difference that a test detects."""
         difference, detectable = self._find_paired(declaration, first, second) or self._compare_alone(first, second)
         return detectable is not None and 0 < detectable <= difference
 

@@ -129,10 +129,11 @@ STYLES: Mapping[str, MetricStyle] = {
     "acc_r_matched": MetricStyle("acc_r of matched items"),
     "likelihood_difference": MetricStyle("log-likelihood of caption less foil, nats a token", places=2),
     "discordant": MetricStyle("discordant items, %"),
+    "design_effect": MetricStyle("design effect of images", places=2),
     "acc_r_difference": MetricStyle("acc_r, difference"),
     "acc_difference": MetricStyle("acc, difference"),
-    "acc_r_detectable": MetricStyle("acc_r, smallest difference shown"),
-    "acc_detectable": MetricStyle("acc, smallest difference shown"),
+    "acc_r_detectable": MetricStyle("acc_r, smallest difference detected"),
+    "acc_detectable": MetricStyle("acc, smallest difference detected"),
 }
 """By metric, in the names of `waltz/resources/published`."""
 

@@ -659,11 +659,12 @@ MEASUREMENTS = {
     ),
     "power": _declare_measurement(
         "power",
-        "Smallest differences between two models that paired tests can show",
-        ("discordant", "acc_r_difference", "acc_r_detectable", "acc_difference", "acc_detectable"),
+        "Smallest differences between two models that paired tests detect",
+        ("discordant", "design_effect", "acc_r_difference", "acc_r_detectable", "acc_difference", "acc_detectable"),
         "items",
         rows=("dataset", "model", "setting"),
-        quantities={
+        quantities={"design_effect": "design effect"}
+        | {
             metric: metric.replace("_diff", " diff").replace("_detect", " detect")
             for metric in ("acc_r_difference", "acc_r_detectable", "acc_difference", "acc_detectable")
         },

@@ -16,8 +16,10 @@ VERDICT_MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
 CHANCE_MARK = "▽"
 LEGEND = (
     "= equal to the paper, ≈ compatible, ≠ differs; [low, high] is the interval, ± the standard deviation; n counts"
-    " items; (…) is the paper value; – is no value, with its reason below; bold is the best of several models where a"
-    " test shows its difference to the next with a power of 80 %; ▽ is at or below chance."
+    " items; (…) is the paper value; – is no value, with its reason below; bold is the best of several models where its"
+    " lead over the second best is at least the smallest difference that a test (paired where items are common) detects"
+    " with a power of 80 % at the level of the intervals; a smaller lead may be significant, but such differences are"
+    " often missed, and both models are chosen after looking; ▽ is at or below chance."
 )
 
 
@@ -181,8 +183,10 @@ def _html_cell(marked: MarkedCell | None) -> str:
 
 LATEX_LEGEND = (
     "Above a value: = equal to the paper, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where it varies."
-    " ± standard deviation. In brackets: the paper value. Bold: best of several models, where a test shows"
-    " its difference to the next with a power of 80 %. Underlined: at or below chance. – no value."
+    " ± standard deviation. In brackets: the paper value. Bold: best of several models, where its lead over"
+    " the second best is at least the smallest difference that a test (paired where items are common) detects with a"
+    " power of 80 % at the level of the intervals; a smaller lead may be significant, but such differences are often"
+    " missed, and both models are chosen after looking. Underlined: at or below chance. – no value."
 )
 SPECIAL = {
     **{letter: f"\\{letter}" for letter in "&%_#${}"},
