@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from waltz.core.errors import UserError
+from waltz.measures.charts import Chart, draw_chart
 from waltz.measures.finding import Place
 from waltz.measures.findings import MARK, PAGES, collect_findings, format_number, update_page
+from waltz.measures.page_charts import PAGE_CHARTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PLACE = Place("bias", "error", "clip", "permutations", "10", decimals=1)
@@ -39,3 +42,28 @@ def test_a_page_gets_new_numbers_at_its_marks():
     assert update_page(page, {"a b": "3.0 [2.0, 4.0]"}) == (
         "It is <!-- a b -->3.0 [2.0, 4.0]<!-- end -->, not <!-- c -->2<!-- end -->."
     )
+
+
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, charts in PAGE_CHARTS.items() for name in charts])
+def test_a_page_shows_its_charts_and_each_row_and_series_has_numbers(page, name):
+    assert f"](../images/{name}.png)" in (DOCS / "explanation" / f"{page}.md").read_text(encoding="utf-8")
+    assert (DOCS / "images" / f"{name}.png").is_file()
+    chart = PAGE_CHARTS[page][name]
+    for key in chart.rows.values():
+        assert any(pattern.format(key) in PAGES[page] for pattern in chart.series.values())
+    for pattern in chart.series.values():
+        assert any(pattern.format(key) in PAGES[page] for key in chart.rows.values())
+
+
+def test_a_chart_has_a_point_and_an_interval_for_each_number():
+    numbers = {
+        "error_a": {"value": 2.0, "ci_low": 1.0, "ci_high": 4.0},
+        "error_b": {"value": 3.0, "ci_low": None, "ci_high": None},
+        "bias_b": {"value": -1.0, "ci_low": -2.0, "ci_high": 0.0},
+    }
+    chart = Chart("points", {"first": "a", "second": "b"}, {"error": "error_{}", "bias": "bias_{}"}, reference=0)
+    (axes,) = draw_chart(chart, numbers).axes
+    lines = [np.ravel(line.get_xdata()).tolist() for line in axes.lines]
+    assert lines == [[0, 0], [2.0, 3.0], [1.0, 4.0], [-1.0], [-2.0, 0.0]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["first", "second"]
+    assert axes.get_xlabel() == "points"

@@ -1,7 +1,7 @@
 """Findings about the measures: the numbers that two pages of docs/explanation state, from the files of two studies.
 
 Run `python -m waltz.measures.findings docs results/measures/measures results/valse/measures` after new runs: it writes
-`explanation/measures.json` and `calibration.json`, the numbers of the pages, and a figure.
+`explanation/measures.json` and `calibration.json`, the numbers of the pages, and their figures.
 """
 
 import json
@@ -16,7 +16,9 @@ from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.schema import MEASURES
 from waltz.measures import calibration_findings, t_shap_findings
+from waltz.measures.charts import save_charts
 from waltz.measures.finding import Place
+from waltz.measures.page_charts import PAGE_CHARTS
 
 Row = Mapping[str, Any]
 MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
@@ -87,7 +89,7 @@ def draw_bias(rows: Iterable[Row], file: Path) -> None:
 
 
 def main(docs: Path, *results: Path) -> None:
-    """Write the findings of studies, and the pages and the figure that show them.
+    """Write the findings of studies, and the pages and figures that show them.
 
     Args:
         docs: Folder of the documentation.
@@ -100,6 +102,7 @@ def main(docs: Path, *results: Path) -> None:
         page = docs / "explanation" / f"{name}.md"
         texts = {finding: entry["text"] for finding, entry in findings.items()}
         write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
+        save_charts(PAGE_CHARTS[name], findings, docs / "images")
     draw_bias(rows, docs / "images" / "measures-bias.png")
 
 

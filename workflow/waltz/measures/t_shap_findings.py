@@ -5,6 +5,7 @@ from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
 ESTIMATOR = "estimator, 10 permutations"
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
 MASK_FAULTS = ("patch 0 stays", "corner masked", "old split")
+GAMES = ("additive", "cancelling", "saturated text", "parity of text", "conjunction", "disjunction")
 FINDINGS: dict[str, Place] = {
     **{
         f"bias_{quantity}_{level}": Place("bias", quantity, CLIP, "permutations", level)
@@ -25,10 +26,7 @@ FINDINGS: dict[str, Place] = {
     **{
         f"ordered_{level}": Place("ground_truth", "ordered", "", "estimator", level, decimals=0) for level in ESTIMATORS
     },
-    **{
-        f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches")
-        for name in ("additive", "cancelling", "saturated text", "parity of text", "conjunction", "disjunction")
-    },
+    **{f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches") for name in GAMES},
     **{
         f"control_{model}_{level}": Place("controls", "t_shap", model, "control", level)
         for model in (CLIP, MATCHER)
