@@ -37,7 +37,28 @@ def test_the_correction_is_closer_than_the_raw_share_on_average():
     draws = [np.stack([generator.normal(size=(10, 1)), np.ones((10, 1))], axis=1) for _ in range(400)]
     found = summarize_draws(Table(np.zeros((2, 2)), 0.0, ""), draws)
     assert 0 < found["bias_corrected"] < 0.7 * found["bias"]
-    assert found["bias_towards_players"] == pytest.approx(found["bias"])  # half of the players are text
+    for suffix in ("", "_corrected"):  # half of the players are text
+        assert found[f"bias_towards_players{suffix}"] == pytest.approx(found[f"bias{suffix}"])
+
+
+def test_intervals_that_hold_the_exact_value_are_those_of_students_t():
+    # shares 1 / 3.8 and 1 / 4.2 without one part, so a standard error of half their difference, 1.2531 points
+    draw = np.array([[1.0, 3.2], [1.0, 2.8]])[:, :, None]
+    for t_shap, covered in ((25 + 12.70 * 1.2531, 100), (25 + 12.72 * 1.2531, 0)):  # t is 12.706
+        assert summarize_draws(Table(np.zeros((2, 2)), t_shap, ""), [draw])["covered"] == covered
+
+
+def test_errors_of_games_are_pooled_as_squares(table):
+    other = Table(table.values[::-1] * 3, table.t_shap + 5, "other")
+    how = Resampling(100, 0.95, 1)
+    found = [
+        {row["level"]: row["value"] for row in rows if row["quantity"] == "error"}["2"]
+        for rows in (
+            measure_permutations("game", tables, [2], repeats=5, seed=1, how=how)
+            for tables in ([table], [other], [table, other])
+        )
+    ]
+    assert found[2] == pytest.approx(np.sqrt((found[0] ** 2 + found[1] ** 2) / 2))
 
 
 def test_more_permutations_have_less_error_and_the_exact_value_is_reported(table):

@@ -1,6 +1,7 @@
 """Items that the measurements look at: captions and foils with their images."""
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from PIL import Image
 
@@ -30,6 +31,22 @@ class Item:
     image: Image.Image
     caption: str
     foil: str
+
+    @property
+    def scene(self) -> str:
+        """What the image shows, by its name."""
+        return identify_scene(self.image_name)
+
+
+def identify_scene(image_name: str) -> str:
+    """Return the scene of an image, the unit that intervals resample: the last number in its name, else the name.
+
+    Sources draw one scene under several names, such as `v7w_11.png` and `COCO_val2014_000000000011.png`. Photographs of
+    different sources may share a number; their items are then drawn together, which leaves intervals valid.
+    """
+    stem = PurePath(image_name).stem
+    numbers = [part for part in stem.split("_") if part.isdecimal()]
+    return str(int(numbers[-1])) if numbers else stem
 
 
 def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
