@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def measure_encoder_controls(
     seed: int,
     how: Resampling,
 ) -> list[Row]:
-    """Return mean T-SHAP of encoders as they are, with other items' images, and with random weights, in percent.
+    """Return mean T-SHAP of encoders in percent: as they are, by another seed, with other images, with random weights.
 
     Args:
         encoders: Function that loads each encoder, by name.
@@ -58,6 +59,7 @@ def measure_encoder_controls(
     for name, load in encoders.items():
         encoder = load()
         plain = _attribute(encoder, items, items, settings)
+        again = _attribute(encoder, items, items, replace(settings, seed=seed + 1))
         shuffled = _attribute(encoder, items, lenders, settings)
         random = []
         for repeat in range(repeats):
@@ -65,7 +67,8 @@ def measure_encoder_controls(
             randomize_weights(network, seed + repeat)
             scored = [items[place] for place in few]
             random.append(_attribute(network, scored, scored, settings))
-        rows += summarize_controls(name, {"none": plain, "other image": shuffled}, clusters, how)
+        levels = {"none": plain, "another seed": again, "other image": shuffled}
+        rows += summarize_controls(name, levels, clusters, how)
         rows += summarize_random_networks(name, np.array(random), plain[few], [clusters[place] for place in few], how)
         players = [100 * _count_text_share(encoder, item) for item in items]
         measure = average(players, clusters, name, how)

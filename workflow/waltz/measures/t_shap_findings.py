@@ -43,11 +43,12 @@ FINDINGS: dict[str, Place] = {
         for level in ("none", "other image", "random weights", "share of players")
     },
     **{
-        f"control_{quantity}_{model}": Place("controls", quantity, model, "control", level, decimals=decimals)
+        f"control_{quantity}_{model}_{level}": Place("controls", quantity, model, "control", level, decimals=decimals)
         for model in (CLIP, MATCHER)
         for quantity, level, decimals in (
             ("t_shap_difference", "other image", 1),
             ("correlation", "other image", 2),
+            ("correlation", SEED, 2),
             ("t_shap_sd_networks", "random weights", 1),
         )
     },
