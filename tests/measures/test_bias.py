@@ -7,7 +7,7 @@ from waltz.attribution.shapley.estimate import run_in_step
 from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap, correct_t_shap
 from waltz.core.intervals import Resampling
-from waltz.measures.bias import Table, measure_estimators, measure_permutations, summarize_draws
+from waltz.measures.bias import Table, draw_parts, measure_estimators, measure_permutations, summarize_draws
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +50,13 @@ def test_intervals_that_hold_the_exact_value_are_those_of_students_t():
 
 def test_errors_of_games_are_pooled_as_squares(table):
     other = Table(table.values[::-1] * 3, table.t_shap + 5, "other")
-    how = Resampling(100, 0.95, 1)
-    found = [
-        {row["level"]: row["value"] for row in rows if row["quantity"] == "error"}["2"]
-        for rows in (
-            measure_permutations("game", tables, [2], repeats=5, seed=1, how=how)
-            for tables in ([table], [other], [table, other])
-        )
+    rows = measure_permutations("game", [table, other], [2], repeats=5, seed=1, how=Resampling(100, 0.95, 1))
+    seeds = {table: range(1, 6), other: range(6, 11)}  # none twice, so that the games' noise is independent
+    errors = [
+        summarize_draws(game, [draw_parts(game, 2, seed) for seed in own])["error"] for game, own in seeds.items()
     ]
-    assert found[2] == pytest.approx(np.sqrt((found[0] ** 2 + found[1] ** 2) / 2))
+    (pooled,) = [row["value"] for row in rows if row["quantity"] == "error"]
+    assert pooled == pytest.approx(np.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2))
 
 
 def test_more_permutations_have_less_error_and_the_exact_value_is_reported(table):

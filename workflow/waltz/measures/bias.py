@@ -113,7 +113,7 @@ def measure_bias(
 
     Args:
         sample: Number of captions a data set, among those of at most nine tokens.
-        repeats: Seeds of each number of permutations.
+        repeats: Seeds of each number of permutations, other ones for each caption.
         permutations: Numbers of permutations, each with its reverse.
         estimators: Names of estimators, which are given as many coalitions as ten permutations need.
         estimator_repeats: Seeds of each estimator.
@@ -138,8 +138,8 @@ def measure_permutations(
     most = max(permutations)
     found: dict[tuple[int, str], list[float]] = {}
     needed: list[float] = []
-    for table in tables:
-        drawn = [_draw_parts(table, most, seed + repeat) for repeat in range(repeats)]
+    for number, table in enumerate(tables):
+        drawn = [draw_parts(table, most, seed + number * repeats + repeat) for repeat in range(repeats)]
         for count in permutations:
             values = summarize_draws(table, [parts[:count] for parts in drawn])
             for quantity, value in values.items():
@@ -203,8 +203,9 @@ def measure_estimators(
     rows = []
     for estimator in estimators:
         found: dict[str, list[float]] = {"bias": [], "bias_towards_players": [], "error": []}
-        for table in tables:
-            draws = [_estimate_t_shap(table, estimator, seed + repeat) - table.t_shap for repeat in range(repeats)]
+        for number, table in enumerate(tables):
+            seeds = [seed + number * repeats + repeat for repeat in range(repeats)]
+            draws = [_estimate_t_shap(table, estimator, own) - table.t_shap for own in seeds]
             bias = float(np.mean(draws))
             towards = math.copysign(1.0, 100 * table.tokens / table.players - table.t_shap)
             found["bias"].append(bias)
@@ -240,7 +241,7 @@ def _compute_all(vectors: Vectors, players: int) -> np.ndarray:
     return vectors((np.arange(2**players)[:, None] >> np.arange(players) & 1).astype(bool))
 
 
-def _draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
+def draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
     """Return the Shapley values by each of some permutations with its reverse."""
     evaluations = permutations * (2 * table.players + 1)
     parts = _run(table, begin_permutations(table.players, evaluations, seed)).parts

@@ -16,7 +16,7 @@ from waltz.consistency.cc_shap.rows import explain_datasets
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling, compute_interval, resample
 from waltz.core.sampling import rank
-from waltz.measures.items import Item, identify_scene, read_items
+from waltz.measures.items import Item, derive_seed, identify_scene, read_items
 from waltz.measures.rows import Row, average, build_row
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
@@ -267,8 +267,9 @@ def _attribute(
     """Return T-SHAP in percent of the caption of each item with the image of its lender."""
     return np.array(
         [
-            100 * attribute_texts(encoder, lender.image, [item.caption], settings)[0].t_shap
+            100 * attribute_texts(encoder, lender.image, [item.caption], own)[0].t_shap
             for item, lender in zip(items, lenders, strict=True)
+            for own in [replace(settings, seed=derive_seed(item.dataset, item.item_id, settings.seed))]
         ]
     )
 

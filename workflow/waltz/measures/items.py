@@ -7,6 +7,7 @@ from PIL import Image
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
+from waltz.core.sampling import rank
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
 from waltz.sources.images import load_image, open_images
@@ -47,6 +48,14 @@ def identify_scene(image_name: str) -> str:
     stem = PurePath(image_name).stem
     numbers = [part for part in stem.split("_") if part.isdecimal()]
     return str(int(numbers[-1])) if numbers else stem
+
+
+def derive_seed(dataset: str, item_id: str, seed: int) -> int:
+    """Return a seed of an item's own, 0 to 2**32 - 1, so that intervals over items include the noise of their draws.
+
+    With one seed for all, items with as many players share their draws, whose noise no number of items averages out.
+    """
+    return rank(f"{dataset}/{item_id}", seed) % 2**32
 
 
 def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:

@@ -14,7 +14,7 @@ from waltz.attribution.own_players import WORDS, group_text_players
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling
-from waltz.measures.items import Item, read_items
+from waltz.measures.items import Item, derive_seed, read_items
 from waltz.measures.rows import SINGLE, Row, average, build_row
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, Players
 from waltz.models.encoders.encoder import Encoder
@@ -331,7 +331,10 @@ def _compute_t_shap(
     if choice.outcome == "probability" and estimator == "auto" and encoder.late:
         estimator = "permutation"  # a probability of late fusion is no dot product
     settings = AttributionSettings(
-        choice.profile, "auto" if published else estimator, None if published else evaluations, seed + choice.seed_step
+        choice.profile,
+        "auto" if published else estimator,
+        None if published else evaluations,
+        derive_seed(item.dataset, item.item_id, seed + choice.seed_step),
     )
 
     def change(players: Players, text: str) -> Players:

@@ -27,7 +27,7 @@ from waltz.core.intervals import Resampling
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Profile
-from waltz.measures.items import Item, identify_scene, read_items
+from waltz.measures.items import Item, derive_seed, identify_scene, read_items
 from waltz.measures.plausibility import ALL
 from waltz.measures.rows import Row, average, build_row
 from waltz.models import games
@@ -202,7 +202,8 @@ def compute_encoder_values(
         def regroup(players: Players, text: str, mask: Callable[[Players], Players] = mask) -> Players:
             return mask(players)
 
-        own_settings = replace(settings, seed=settings.seed + fault.seed_step)
+        own_seed = derive_seed(item.dataset, item.item_id, settings.seed + fault.seed_step)
+        own_settings = replace(settings, seed=own_seed)
         attributions = attribute_texts(encoder, item.image, [item.caption, item.foil], own_settings, regroup=regroup)
         values = {}
         for quantity, own in zip(("t_shap_c", "t_shap_f"), attributions, strict=True):
@@ -224,7 +225,6 @@ def compute_decoder_values(
     """Return CC-SHAP, and T-SHAP of answers and explanations, with a fault whose fields are switched on."""
     template = build_template(decoder, PROFILE)
     setup = build_setup(decoder, template, seed, {"permutations": permutations}, {"explanation": tokens}, Path())
-    setup = replace(setup, settings=replace(setup.settings, seed=seed + fault.seed_step))
     found: Values = {}
     for dataset in datasets:
         rows = parquet.read_table(dataset.rows).to_pylist()
@@ -232,7 +232,9 @@ def compute_decoder_values(
         with open_images(dataset.images) as images:
             for question in questions:
                 picture = decoder.prepare_image(load_image(images, str(question.image)))
-                for kind, values in _explain_question(setup, question, picture, fault).items():
+                own_seed = derive_seed(dataset.name, question.item_id, seed + fault.seed_step)
+                own_setup = replace(setup, settings=replace(setup.settings, seed=own_seed))
+                for kind, values in _explain_question(own_setup, question, picture, fault).items():
                     scene = identify_scene(str(question.image))
                     found[dataset.name, question.item_id, kind, scene] = values
     return found

@@ -83,6 +83,10 @@ FINDINGS: dict[str, Place] = {
         for factor in ("one at a time", "cross")
     },
     **{
+        f"order_{model}_seed": Place("multiverse", "kendall_tau", model, "seed", SEED, decimals=2)
+        for model in (CLIP, MATCHER)
+    },
+    **{
         f"survives_{model or 'models'}_cross": Place(
             "multiverse", "ranking_survives", model, "cross", "all", decimals=0
         )
