@@ -12,7 +12,7 @@ from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import PERCENT, Measure, Resampling
-from waltz.measures.items import read_items
+from waltz.measures.items import derive_seed, read_items
 from waltz.measures.rows import Row, average, average_errors, build_row
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.ruler import Ruler
@@ -133,11 +133,14 @@ def measure_rulers(
         items = read_items(dataset, sample, seed)
         clusters = [item.scene for item in items]
         for estimator in estimators:
-            settings = AttributionSettings("equations", estimator, evaluations, seed)
+            settings = [
+                AttributionSettings("equations", estimator, evaluations, derive_seed(item.dataset, item.item_id, seed))
+                for item in items
+            ]
             shares = {
                 ruler.spec.name: [
-                    100 * attribute_texts(cast(Encoder, ruler), item.image, [item.caption], settings)[0].t_shap
-                    for item in items
+                    100 * attribute_texts(cast(Encoder, ruler), item.image, [item.caption], own)[0].t_shap
+                    for item, own in zip(items, settings, strict=True)
                 ]
                 for ruler in in_order
             }
