@@ -130,8 +130,7 @@ def correlate(first: np.ndarray, second: np.ndarray, clusters: Sequence[str], la
     draws = resample(clusters, resamples=how.resamples, seed=how.seed, label=label)
     weights = np.concatenate([np.ones((1, len(first))), draws.counts[:, draws.cluster]])
     weights /= weights.sum(axis=1, keepdims=True)
-    centred = [values - weights @ values[:, None] for values in (first, second)]
-    a, b = centred
+    a, b = (values - weights @ values[:, None] for values in (first, second))
     spreads = (weights * a**2).sum(axis=1) * (weights * b**2).sum(axis=1)
     with np.errstate(invalid="ignore"):
         found = (weights * a * b).sum(axis=1) / np.sqrt(spreads)
