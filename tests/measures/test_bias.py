@@ -7,7 +7,7 @@ from waltz.attribution.shapley.estimate import run_in_step
 from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap, correct_t_shap
 from waltz.core.intervals import Resampling
-from waltz.measures.bias import Table, measure_estimators, measure_permutations, summarize_draws
+from waltz.measures.bias import Table, draw_parts, measure_estimators, measure_permutations, summarize_draws
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,26 @@ def test_the_correction_is_closer_than_the_raw_share_on_average():
     draws = [np.stack([generator.normal(size=(10, 1)), np.ones((10, 1))], axis=1) for _ in range(400)]
     found = summarize_draws(Table(np.zeros((2, 2)), 0.0, ""), draws)
     assert 0 < found["bias_corrected"] < 0.7 * found["bias"]
-    assert found["bias_towards_players"] == pytest.approx(found["bias"])  # half of the players are text
+    for suffix in ("", "_corrected"):  # half of the players are text
+        assert found[f"bias_towards_players{suffix}"] == pytest.approx(found[f"bias{suffix}"])
+
+
+def test_intervals_that_hold_the_exact_value_are_those_of_students_t():
+    # shares 1 / 3.8 and 1 / 4.2 without one part, so a standard error of half their difference, 1.2531 points
+    draw = np.array([[1.0, 3.2], [1.0, 2.8]])[:, :, None]
+    for t_shap, covered in ((25 + 12.70 * 1.2531, 100), (25 + 12.72 * 1.2531, 0)):  # t is 12.706
+        assert summarize_draws(Table(np.zeros((2, 2)), t_shap, ""), [draw])["covered"] == covered
+
+
+def test_errors_of_games_are_pooled_as_squares(table):
+    other = Table(table.values[::-1] * 3, table.t_shap + 5, "other")
+    rows = measure_permutations("game", [table, other], [2], repeats=5, seed=1, how=Resampling(100, 0.95, 1))
+    seeds = {table: range(1, 6), other: range(6, 11)}  # none twice, so that the games' noise is independent
+    errors = [
+        summarize_draws(game, [draw_parts(game, 2, seed) for seed in own])["error"] for game, own in seeds.items()
+    ]
+    (pooled,) = [row["value"] for row in rows if row["quantity"] == "error"]
+    assert pooled == pytest.approx(np.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2))
 
 
 def test_more_permutations_have_less_error_and_the_exact_value_is_reported(table):

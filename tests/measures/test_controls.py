@@ -1,18 +1,25 @@
 """Null controls: what is exchanged, and floors of CC-SHAP worked by hand."""
 
+import numpy as np
 import pytest
 import torch
 
 from waltz.core.intervals import Resampling
-from waltz.measures.controls import measure_shuffled_explanations, randomize_weights, shift_images
+from waltz.measures.controls import (
+    correlate,
+    measure_shuffled_explanations,
+    randomize_weights,
+    shift_images,
+    summarize_random_networks,
+)
 from waltz.models.encoders.base import pack_linear_layers
 
 HOW = Resampling(100, 0.95, 1)
 
 
-def test_every_item_gets_the_next_image_that_is_not_its_own():
+def test_every_item_gets_the_next_image_of_another_scene():
     assert shift_images(["a", "a", "b", "c"]) == [2, 2, 3, 0]
-    with pytest.raises(ValueError, match="one image"):
+    with pytest.raises(ValueError, match="one scene"):
         shift_images(["a", "a"])
 
 
@@ -41,8 +48,27 @@ def test_packed_weights_are_drawn_anew_as_well():
         assert not torch.allclose(Encoder.network(ones), before, atol=0.1)
 
 
-def build_row(item, answer, explanation, value):
-    names = {"dataset": "d", "item_id": item, "kind": "post-hoc", "value": value}
+def test_random_networks_worked_by_hand():
+    # networks differ by 20 points, scenes by 2: the interval is that of the draw of two networks
+    values = np.array([[40.0, 42.0], [60.0, 62.0]])
+    rows = {
+        row["quantity"]: row for row in summarize_random_networks("m", values, np.array([50.0, 60.0]), ["a", "b"], HOW)
+    }
+    assert (rows["t_shap"]["value"], rows["t_shap_difference"]["value"]) == (51, -4)
+    assert rows["t_shap_sd_networks"]["value"] == pytest.approx(20 / np.sqrt(2))
+    assert (rows["t_shap"]["ci_low"], rows["t_shap"]["ci_high"]) == (40, 62)
+
+
+def test_a_correlation_is_that_of_numpy_and_of_perfect_pairs_certain():
+    first, second = np.array([1.0, 2.0, 4.0, 8.0]), np.array([2.0, 1.0, 5.0, 3.0])
+    found = correlate(first, second, list("abcd"), "m", HOW)
+    assert found.value == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert -1 <= found.ci_low < found.value < found.ci_high <= 1
+    assert correlate(first, 3 - 2 * first, list("abcd"), "m", HOW).value == pytest.approx(-1)
+
+
+def build_row(item, answer, explanation, value, image=""):
+    names = {"dataset": "d", "item_id": item, "kind": "post-hoc", "value": value, "image": image or f"v7w_{item}.png"}
     return {**names, "ratios_answer": answer, "ratios_explanation": explanation}
 
 
@@ -52,7 +78,18 @@ def test_an_explanation_of_another_item_is_compared_where_it_has_as_many_players
         build_row("2", [0.0, 1.0], [0.0, 1.0], 1.0),
         build_row("3", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1.0),
     ]
-    found = {row["level"]: row for row in measure_shuffled_explanations("m", rows, 1, HOW)}
+    every = measure_shuffled_explanations("m", rows, 1, HOW)
+    found = {row["level"]: row for row in every if row["quantity"] == "cc_shap"}
     assert (found["none"]["value"], found["none"]["n"]) == (1.0, 3)
     assert (found["other explanation"]["value"], found["other explanation"]["n"]) == (0.0, 2)
     assert 0 <= found["shuffled players"]["value"] <= 1
+    excess = {row["level"]: row for row in every if row["quantity"] == "cc_shap_excess"}
+    assert (excess["other explanation"]["value"], excess["other explanation"]["n"]) == (1.0, 2)
+    assert excess["shuffled players"]["value"] == pytest.approx(1 - found["shuffled players"]["value"])
+    assert "none" not in excess
+
+
+def test_an_explanation_of_the_same_scene_is_not_exchanged():
+    rows = [build_row(item, [1.0, 0.0], [1.0, 0.0], 1.0, image) for item, image in (("1", "v7w_5.png"), ("2", "5.png"))]
+    found = {row["level"]: row for row in measure_shuffled_explanations("m", rows, 1, HOW)}
+    assert (found["other explanation"]["value"], found["none"]["n"]) == (None, 2)

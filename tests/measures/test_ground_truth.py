@@ -27,6 +27,13 @@ def test_t_shap_misses_a_parity_and_a_disjunction():
     assert math.isnan(compute_game_t_shap(Game("xor", 1, 1, lambda text, image: text[:, 0] ^ image[:, 0])))
 
 
+@pytest.mark.parametrize(("tokens", "t_shap"), [(1, 1 / 2), (2, 0), (3, 1 / 2), (4, 0)])
+def test_parity_is_missed_for_an_even_number_of_tokens(tokens, t_shap):
+    # a token adds 1 after an even number of others and takes 1 after an odd one: of odd tokens, one more even places
+    game = next(game for game in build_games(tokens, 2) if game.name == "parity of text")
+    assert compute_game_t_shap(game) == pytest.approx(t_shap)
+
+
 @pytest.mark.parametrize("name", ["additive", "cancelling", "saturated text", "product"])
 def test_t_shap_is_right_in_games_without_fault(name):
     game = next(game for game in build_games(4, 4) if game.name == name)
@@ -34,13 +41,14 @@ def test_t_shap_is_right_in_games_without_fault(name):
 
 
 def test_text_and_image_of_every_built_game_change_the_score_alike():
-    assert [compute_range_share(game) for game in build_games(4, 2)] == [1 / 2] * 8
+    for tokens in (3, 4):
+        assert [compute_range_share(game) for game in build_games(tokens, 2)] == pytest.approx([1 / 2] * 8)
 
 
 def test_rows_state_the_error_and_why_a_share_is_undefined():
     rows = {(row["model"], row["quantity"]): row for row in measure_games([(2, 4)])}
-    assert rows["disjunction", "error"]["value"] == pytest.approx(100 * (2 / 6 - 1 / 2))
-    assert rows["additive", "error"]["value"] == pytest.approx(0)
+    assert rows["disjunction", "t_shap_difference"]["value"] == pytest.approx(100 * (2 / 6 - 1 / 2))
+    assert rows["additive", "t_shap_difference"]["value"] == pytest.approx(0)
     undefined = [row for row in rows.values() if row["value"] is None]
     assert all(row["reason"] == "every Shapley value is 0, so no share is defined" for row in undefined)
     assert np.isfinite([row["value"] for row in rows.values() if row["reason"] is None]).all()

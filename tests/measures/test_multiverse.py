@@ -91,6 +91,17 @@ def test_every_combination_is_crossed_once_and_the_reference_is_first():
     assert {levels[1] for levels, own in crossed.items() if own.profile == "published"} == {NO_MEANING}
 
 
+def test_another_seed_is_the_reference_with_the_next_seed():
+    ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
+    item = Item("1", "d", "i", PICTURE, "Two dogs sleep.", "")
+    plain, again = (Choice(estimator="SVARM", seed_step=step) for step in (0, 1))
+    shares = [
+        _compute_t_shap(ruler, item, choice, 60, seed, {}) for choice, seed in ((again, 1), (plain, 2), (plain, 1))
+    ]
+    assert shares[0] == pytest.approx(shares[1])
+    assert shares[0] != pytest.approx(shares[2])
+
+
 def test_items_are_spread_over_data_sets():
     items = {name: [Item(f"{name}{place}", name, "", PICTURE, "", "") for place in range(3)] for name in "abc"}
     few = spread_items(items, 5)

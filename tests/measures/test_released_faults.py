@@ -8,14 +8,17 @@ import torch
 from PIL import Image
 
 from waltz.attribution.own_players import number_encoder_pixels
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
 from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
+from waltz.measures.items import Item
 from waltz.measures.released_faults import (
     FAULTS,
     NONE,
     Fault,
     compare_values,
+    compute_encoder_values,
     compute_old_t_shap,
     cut_corner,
     mask_with_fault,
@@ -69,6 +72,15 @@ def test_patches_cover_a_quarter_of_an_image_of_twice_the_side():
     assert not faulty.always_visible.any()
 
 
+def test_another_seed_changes_the_draws_alone():
+    ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
+    items = [Item("1", "d", "v7w_7.png", Image.new("RGB", (240, 240), "white"), "Two dogs sleep.", "A dog sleeps.")]
+    settings = [AttributionSettings("equations", "SVARM", 60, seed) for seed in (1, 2)]
+    plain, following = (compute_encoder_values(ruler, items, FAULTS[NONE], own) for own in settings)
+    assert compute_encoder_values(ruler, items, FAULTS["another seed"], settings[0]) == following != plain
+    assert list(plain) == [("d", "1", "", "7")]
+
+
 def test_squares_from_the_corner_of_an_image_worked_by_hand():
     squares = cut_corner(3, 5, 1, 2)
     assert squares.sum() == 4
@@ -82,11 +94,11 @@ def test_the_old_split_counts_the_last_patches_as_text():
 
 
 def test_differences_are_of_items_that_have_both_values():
-    plain = {("d", "1", "cot"): {"cc_shap": 0.5}, ("d", "2", "cot"): {"cc_shap": 0.1}}
+    plain = {("d", "1", "cot", "a"): {"cc_shap": 0.5}, ("d", "2", "cot", "b"): {"cc_shap": 0.1}}
     switched = {
-        ("d", "1", "cot"): {"cc_shap": 0.2},
-        ("d", "2", "cot"): {"cc_shap": 0.3},
-        ("e", "3", "cot"): {"cc_shap": 1.0},
+        ("d", "1", "cot", "a"): {"cc_shap": 0.2},
+        ("d", "2", "cot", "b"): {"cc_shap": 0.3},
+        ("e", "3", "cot", "b"): {"cc_shap": 1.0},
     }
     rows = compare_values("m", {NONE: plain, "x": switched}, ["d", "e"], Resampling(100, 0.95, 1))
     values = {(row["dataset"], row["level"], row["quantity"]): (row["value"], row["n"]) for row in rows}

@@ -19,7 +19,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     datasets = list_dataset_files(params.datasets, given.rows, given.images)
     common = {"seed": params.seed, "how": Resampling(params.resamples, params.confidence, params.seed)}
     encoders = {entry["name"]: partial(load_encoder, ModelSpec(**entry), device) for entry in params.encoders}
-    own = {key: params.settings[key] for key in ("sample", "evaluations", "repeats")}
+    own = {key: params.settings[key] for key in ("sample", "evaluations", "repeats", "random_sample")}
     rows = measure_encoder_controls(encoders, datasets, **own, **common)
     decoders = [load_decoder(ModelSpec(**entry), device) for entry in params.decoders]
     own = {"sample": params.settings["decoder_sample"]} | {

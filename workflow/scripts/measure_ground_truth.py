@@ -13,7 +13,7 @@ from waltz.models.encoders.kinds.ruler import load_ruler
 params, given = snakemake.params, snakemake.input
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
-    rows = measure_games([(4, 4), (4, 8), (8, 4)])
+    rows = measure_games([(4, 4), (4, 8), (8, 4), (3, 8), (5, 7)])
     rows += measure_rulers(
         [load_ruler(ModelSpec(**model), device) for model in params.models],
         list_dataset_files(params.datasets, given.rows, given.images),

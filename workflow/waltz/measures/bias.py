@@ -23,16 +23,16 @@ from waltz.attribution.shapley.late_fusion import (
     compute_shapley_values,
 )
 from waltz.attribution.t_shap import (
-    NORMAL_95,
+    TShap,
     compute_t_shap,
     compute_t_shap_error,
     correct_t_shap,
     count_evaluations_for_point,
 )
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Resampling
+from waltz.core.intervals import Measure, Resampling
 from waltz.measures.items import Item, read_items
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.rows import Row, average, average_errors, build_row
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 
@@ -49,7 +49,7 @@ class Table:
         values: Values by number of the token mask and of the patch mask, float64 of shape (2**tokens, 2**patches); bit
             i of a number stands for player i.
         t_shap: Exact T-SHAP, in percent.
-        cluster: Name of the image.
+        cluster: The scene of the image.
     """
 
     values: np.ndarray
@@ -93,7 +93,7 @@ def tabulate(encoder: LateEncoder, item: Item) -> Table:
     ]
     phi = np.concatenate(compute_shapley_values(*sides))
     t_shap = 100 * float(compute_t_shap(phi[:, None], game.words))
-    return Table(encoder.scale * text_vectors @ image_vectors.T, t_shap, item.image_name)
+    return Table(encoder.scale * text_vectors @ image_vectors.T, t_shap, item.scene)
 
 
 def measure_bias(
@@ -113,7 +113,7 @@ def measure_bias(
 
     Args:
         sample: Number of captions a data set, among those of at most nine tokens.
-        repeats: Seeds of each number of permutations.
+        repeats: Seeds of each number of permutations, other ones for each caption.
         permutations: Numbers of permutations, each with its reverse.
         estimators: Names of estimators, which are given as many coalitions as ten permutations need.
         estimator_repeats: Seeds of each estimator.
@@ -138,8 +138,8 @@ def measure_permutations(
     most = max(permutations)
     found: dict[tuple[int, str], list[float]] = {}
     needed: list[float] = []
-    for table in tables:
-        drawn = [_draw_parts(table, most, seed + repeat) for repeat in range(repeats)]
+    for number, table in enumerate(tables):
+        drawn = [draw_parts(table, most, seed + number * repeats + repeat) for repeat in range(repeats)]
         for count in permutations:
             values = summarize_draws(table, [parts[:count] for parts in drawn])
             for quantity, value in values.items():
@@ -150,7 +150,7 @@ def measure_permutations(
         build_row(
             MEASUREMENT,
             quantity,
-            average(values, clusters, model, how),
+            _pool(quantity, values, clusters, model, how),
             model=model,
             factor="permutations",
             level=str(count),
@@ -170,13 +170,17 @@ def summarize_draws(table: Table, draws: Sequence[np.ndarray]) -> dict[str, floa
         table: The game.
         draws: For each seed the estimates of single permutations, float64 of shape (permutations, players, 1).
     Returns:
-        Means over seeds of raw and corrected T-SHAP; their bias, and their root mean square error; the part of the raw
-        bias that goes towards the share of players that are tokens; how often the exact value lies within 1.96 standard
-        errors.
+        Of raw and corrected T-SHAP the mean over seeds, the bias, the part of it that goes towards the share of players
+        that are tokens, and the root mean square error; how often the interval of raw T-SHAP holds the exact value.
     """
     raw = 100 * np.array([compute_t_shap(parts.mean(axis=0), table.tokens) for parts in draws])
     corrected = 100 * np.array([correct_t_shap(parts, table.tokens) for parts in draws])
-    errors = 100 * np.array([compute_t_shap_error(parts, table.tokens) for parts in draws])
+    intervals = 100 * np.array(
+        [
+            TShap(share / 100, compute_t_shap_error(parts, table.tokens), parts=len(parts)).interval
+            for share, parts in zip(raw, draws, strict=True)
+        ]
+    )
     towards = math.copysign(1.0, 100 * table.tokens / table.players - table.t_shap)
     return {
         "t_shap": float(raw.mean()),
@@ -184,9 +188,10 @@ def summarize_draws(table: Table, draws: Sequence[np.ndarray]) -> dict[str, floa
         "bias": float(raw.mean() - table.t_shap),
         "bias_corrected": float(corrected.mean() - table.t_shap),
         "bias_towards_players": towards * float(raw.mean() - table.t_shap),
+        "bias_towards_players_corrected": towards * float(corrected.mean() - table.t_shap),
         "error": _root_mean_square(raw - table.t_shap),
         "error_corrected": _root_mean_square(corrected - table.t_shap),
-        "covered": 100 * float(np.mean(np.abs(raw - table.t_shap) <= NORMAL_95 * errors)),
+        "covered": 100 * float(np.mean((intervals[:, 0] <= table.t_shap) & (table.t_shap <= intervals[:, 1]))),
     }
 
 
@@ -198,8 +203,9 @@ def measure_estimators(
     rows = []
     for estimator in estimators:
         found: dict[str, list[float]] = {"bias": [], "bias_towards_players": [], "error": []}
-        for table in tables:
-            draws = [_estimate_t_shap(table, estimator, seed + repeat) - table.t_shap for repeat in range(repeats)]
+        for number, table in enumerate(tables):
+            seeds = [seed + number * repeats + repeat for repeat in range(repeats)]
+            draws = [_estimate_t_shap(table, estimator, own) - table.t_shap for own in seeds]
             bias = float(np.mean(draws))
             towards = math.copysign(1.0, 100 * table.tokens / table.players - table.t_shap)
             found["bias"].append(bias)
@@ -209,7 +215,7 @@ def measure_estimators(
             build_row(
                 MEASUREMENT,
                 quantity,
-                average(values, clusters, model, how),
+                _pool(quantity, values, clusters, model, how),
                 model=model,
                 factor=f"estimator, {PUBLISHED_PERMUTATIONS} permutations",
                 level=estimator,
@@ -235,7 +241,7 @@ def _compute_all(vectors: Vectors, players: int) -> np.ndarray:
     return vectors((np.arange(2**players)[:, None] >> np.arange(players) & 1).astype(bool))
 
 
-def _draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
+def draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
     """Return the Shapley values by each of some permutations with its reverse."""
     evaluations = permutations * (2 * table.players + 1)
     parts = _run(table, begin_permutations(table.players, evaluations, seed)).parts
@@ -252,6 +258,12 @@ def _estimate_t_shap(table: Table, estimator: str, seed: int) -> float:
 def _run(table: Table, estimation: Estimation) -> Estimate:
     (estimate,) = run_in_step([estimation], table.compute_values)
     return estimate
+
+
+def _pool(quantity: str, values: Sequence[float], clusters: Sequence[str], model: str, how: Resampling) -> Measure:
+    """Return the root of the mean square of errors, and the mean of anything else."""
+    pool = average_errors if quantity.startswith("error") else average
+    return pool(values, clusters, model, how)
 
 
 def _root_mean_square(values: np.ndarray) -> float:

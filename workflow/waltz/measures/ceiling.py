@@ -20,6 +20,7 @@ from waltz.core.intervals import Measure, Resampling, compute_interval, resample
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Profile
+from waltz.measures.items import identify_scene
 from waltz.measures.rows import Row, average, build_row
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.sources.images import load_image, open_images
@@ -133,7 +134,7 @@ def measure_ceiling(
         permutations: Numbers of permutations; the largest is drawn.
         tokens: Most tokens of an explanation.
         seed: Seed of the sample and of the permutations.
-        how: Resampling of images.
+        how: Resampling of scenes.
     """
     dialogue = Dialogue(decoder, build_template(decoder, PROFILE), seed, tokens)
     items: list[tuple[str, list[Sides]]] = []
@@ -151,7 +152,7 @@ def measure_ceiling(
                 except UserError:
                     skipped += 1
                     continue
-                items.append((f"{dataset.name}:{question.image}", draws))
+                items.append((identify_scene(str(question.image)), draws))
     rows = []
     for count in permutations:
         place = {"model": decoder.spec.name, "factor": "permutations", "level": str(count)}

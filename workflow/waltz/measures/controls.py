@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.consistency.cc_shap.measure import compute_cosine
 from waltz.consistency.cc_shap.rows import explain_datasets
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Measure, Resampling
+from waltz.core.intervals import Measure, Resampling, compute_interval, resample
 from waltz.core.sampling import rank
-from waltz.measures.items import Item, read_items
+from waltz.measures.items import Item, derive_seed, identify_scene, read_items
 from waltz.measures.rows import Row, average, build_row
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "controls"
+SIGNED = (-1.0, 1.0)
+"""Bounds of a correlation."""
 Reload = Callable[[], Encoder]
 """Loads an encoder anew, so that its weights can be changed."""
 
@@ -33,44 +36,55 @@ def measure_encoder_controls(
     sample: int,
     evaluations: int,
     repeats: int,
+    random_sample: int,
     seed: int,
     how: Resampling,
 ) -> list[Row]:
-    """Return mean T-SHAP of encoders as they are, with other items' images, and with random weights, in percent.
+    """Return mean T-SHAP of encoders in percent: as they are, by another seed, with other images, with random weights.
 
     Args:
         encoders: Function that loads each encoder, by name.
         sample: Number of captions a data set.
         evaluations: Most coalitions of a text, or passes of an encoder of late fusion.
-        repeats: Random networks, one a seed.
+        repeats: Random networks of each encoder, one a seed.
+        random_sample: Number of those captions a data set that random networks score.
     """
-    items = [item for dataset in datasets for item in read_items(dataset, sample, seed)]
-    lenders = [items[place] for place in shift_images([item.image_name for item in items])]
+    ranked = [pair for dataset in datasets for pair in enumerate(read_items(dataset, sample, seed))]
+    items = [item for _, item in ranked]
+    few = np.flatnonzero([place < random_sample for place, _ in ranked])
+    clusters = [item.scene for item in items]
+    lenders = [items[place] for place in shift_images(clusters)]
     rows: list[Row] = []
     settings = AttributionSettings("equations", "auto", evaluations, seed)
     for name, load in encoders.items():
         encoder = load()
         plain = _attribute(encoder, items, items, settings)
+        again = _attribute(encoder, items, items, replace(settings, seed=seed + 1))
         shuffled = _attribute(encoder, items, lenders, settings)
         random = []
         for repeat in range(repeats):
             network = load()
             randomize_weights(network, seed + repeat)
-            random.append(_attribute(network, items, items, settings))
-        levels = {"none": plain, "other image": shuffled, "random weights": np.mean(random, axis=0)}
-        rows += summarize_controls(name, levels, items, how)
+            scored = [items[place] for place in few]
+            random.append(_attribute(network, scored, scored, settings))
+        levels = {"none": plain, "another seed": again, "other image": shuffled}
+        rows += summarize_controls(name, levels, clusters, how)
+        rows += summarize_random_networks(name, np.array(random), plain[few], [clusters[place] for place in few], how)
         players = [100 * _count_text_share(encoder, item) for item in items]
-        clusters = [item.image_name for item in items]
         measure = average(players, clusters, name, how)
         rows.append(build_row(MEASUREMENT, "t_shap", measure, model=name, factor="control", level="share of players"))
     return rows
 
 
 def summarize_controls(
-    model: str, levels: Mapping[str, np.ndarray], items: Sequence[Item], how: Resampling
+    model: str, levels: Mapping[str, np.ndarray], clusters: Sequence[str], how: Resampling
 ) -> list[Row]:
-    """Return the mean of each control, its difference to none, and the correlation of its items with those of none."""
-    clusters = [item.image_name for item in items]
+    """Return the mean of each control, its difference to none, and the correlation of its items with those of none.
+
+    Args:
+        levels: T-SHAP of each item in percent, by control.
+        clusters: The scene of each item.
+    """
     rows = []
     for level, values in levels.items():
         place = {"model": model, "factor": "control", "level": level}
@@ -78,28 +92,68 @@ def summarize_controls(
         steps = (values - levels["none"]).tolist()
         rows.append(build_row(MEASUREMENT, "t_shap_difference", average(steps, clusters, model, how), **place))
         if level != "none" and np.ptp(values) and np.ptp(levels["none"]):
-            correlation = float(np.corrcoef(values, levels["none"])[0, 1])
-            rows.append(build_row(MEASUREMENT, "correlation", Measure(correlation, len(values)), **place))
+            correlation = correlate(values, levels["none"], clusters, model, how)
+            rows.append(build_row(MEASUREMENT, "correlation", correlation, **place))
     return rows
 
 
-def shift_images(names: Sequence[str]) -> list[int]:
-    """Return for each item the position of another one that lends its image: the first below it with another name.
+def summarize_random_networks(
+    model: str, values: np.ndarray, plain: np.ndarray, clusters: Sequence[str], how: Resampling
+) -> list[Row]:
+    """Return the mean of random networks, its difference to the trained one, and the deviation between networks.
+
+    Args:
+        values: T-SHAP in percent, float64 of shape (networks, items), at least two networks.
+        plain: That of the trained network, float64 of shape (items,).
+        clusters: The scene of each item.
+        how: Resampling: networks and scenes are drawn, each on its own.
+    Source:
+        Owen (Annals of Applied Statistics 1, 2007), on resamples of both factors.
+    """
+    place = {"model": model, "factor": "control", "level": "random weights"}
+    networks = [str(number) for number in range(len(values))]
+    drawn = resample(networks, resamples=how.resamples, seed=how.seed, label=f"{model}, networks")
+    weights = drawn.counts[:, drawn.cluster] / len(values)
+    items = resample(clusters, resamples=how.resamples, seed=how.seed, label=model)
+    of_items = items.counts[:, items.cluster] / items.counts[:, items.cluster].sum(axis=1, keepdims=True)
+    rows = []
+    for quantity, table in (("t_shap", values), ("t_shap_difference", values - plain)):
+        means = np.einsum("rn,ni,ri->r", weights, table, of_items, optimize=True)
+        measure = Measure(float(table.mean()), len(plain), *compute_interval(means, how.confidence, len(values), None))
+        rows.append(build_row(MEASUREMENT, quantity, measure, **place))
+    deviation = Measure(float(values.mean(axis=1).std(ddof=1)), len(values))
+    return [*rows, build_row(MEASUREMENT, "t_shap_sd_networks", deviation, **place)]
+
+
+def correlate(first: np.ndarray, second: np.ndarray, clusters: Sequence[str], label: str, how: Resampling) -> Measure:
+    """Return Pearson's correlation of two numbers of each item, with its interval over scenes."""
+    draws = resample(clusters, resamples=how.resamples, seed=how.seed, label=label)
+    weights = np.concatenate([np.ones((1, len(first))), draws.counts[:, draws.cluster]])
+    weights /= weights.sum(axis=1, keepdims=True)
+    a, b = (values - weights @ values[:, None] for values in (first, second))
+    spreads = (weights * a**2).sum(axis=1) * (weights * b**2).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        found = (weights * a * b).sum(axis=1) / np.sqrt(spreads)
+    return Measure(float(found[0]), len(first), *compute_interval(found[1:], how.confidence, draws.clusters, SIGNED))
+
+
+def shift_images(scenes: Sequence[str]) -> list[int]:
+    """Return for each item the position of another one that lends its image: the first below it of another scene.
 
     Raises:
-        ValueError: All items have one image.
+        ValueError: All items have one scene.
     """
-    if len(set(names)) < 2:
-        raise ValueError("all items have one image, which none can exchange")
-    count = len(names)
+    if len(set(scenes)) < 2:
+        raise ValueError("all items have one scene, so that none can exchange its image")
+    count = len(scenes)
     return [
-        next((place + step) % count for step in range(1, count) if names[(place + step) % count] != names[place])
+        next((place + step) % count for step in range(1, count) if scenes[(place + step) % count] != scenes[place])
         for place in range(count)
     ]
 
 
 def randomize_weights(encoder: Any, seed: int) -> None:
-    """Draw every weight of an encoder anew: normal with the mean and spread of its tensor, so that scales stay.
+    """Draw every weight of an encoder anew: normal with the mean and standard deviation of its tensor as trained.
 
     Args:
         encoder: A loaded encoder with a `network`.
@@ -167,8 +221,9 @@ def measure_shuffled_explanations(
 ) -> list[Row]:
     """Return mean CC-SHAP by kind: of items, of those with the explanation of another item, and of shuffled players.
 
-    Another item is the next one, by seeded rank, whose explanation has as many players: of others the contributions
-    cannot be compared.
+    Another item is the next one of another scene, by seeded rank, whose explanation has as many players: of others the
+    contributions cannot be compared. The excess is CC-SHAP of the own explanations less that with the others, over the
+    items that have both.
 
     Args:
         rows: Rows of the layout `CC_SHAP` with a column `dataset`.
@@ -177,23 +232,31 @@ def measure_shuffled_explanations(
     for kind in dict.fromkeys(row["kind"] for row in rows):
         usable = [row for row in rows if row["kind"] == kind and row.get("value") is not None]
         usable.sort(key=lambda row: rank(f"{row['dataset']}/{row['item_id']}", seed))
-        levels: dict[str, list[tuple[str, float]]] = {"none": [], "other explanation": [], "shuffled players": []}
+        levels: dict[str, list[tuple[str, float, float]]] = {
+            "none": [],
+            "other explanation": [],
+            "shuffled players": [],
+        }
         for place, row in enumerate(usable):
-            name = f"{row['dataset']}/{row['item_id']}"
+            name, scene = f"{row['dataset']}/{row['item_id']}", identify_scene(str(row["image"]))
             answer, own = np.array(row["ratios_answer"]), np.array(row["ratios_explanation"])
             generator = np.random.default_rng(rank(name, seed))
-            levels["none"].append((name, row["value"]))
-            levels["shuffled players"].append((name, float(compute_cosine(answer, generator.permutation(own)))))
-            others = [*usable[place + 1 :], *usable[:place]]
-            other = next(
-                (row["ratios_explanation"] for row in others if len(row["ratios_explanation"]) == len(own)), None
-            )
-            if other is not None:
-                levels["other explanation"].append((name, float(compute_cosine(answer, np.array(other)))))
+            exchanged = {"none": own, "shuffled players": generator.permutation(own)}
+            for other in [*usable[place + 1 :], *usable[:place]]:
+                if len(other["ratios_explanation"]) == len(own) and identify_scene(str(other["image"])) != scene:
+                    exchanged["other explanation"] = np.array(other["ratios_explanation"])
+                    break
+            for level, ratios in exchanged.items():
+                value = row["value"] if level == "none" else float(compute_cosine(answer, ratios))
+                levels[level].append((scene, value, row["value"] - value))
         for level, values in levels.items():
-            measure = average([value for _, value in values], [name for name, _ in values], model, how)
+            clusters = [scene for scene, *_ in values]
             place_of = {"model": model, "factor": f"control, {kind}", "level": level}
-            found.append(build_row(MEASUREMENT, "cc_shap", measure, **place_of))
+            quantities = {"cc_shap": [value for _, value, _ in values]}
+            if level != "none":
+                quantities["cc_shap_excess"] = [excess for *_, excess in values]
+            for quantity, numbers in quantities.items():
+                found.append(build_row(MEASUREMENT, quantity, average(numbers, clusters, model, how), **place_of))
     return found
 
 
@@ -203,8 +266,9 @@ def _attribute(
     """Return T-SHAP in percent of the caption of each item with the image of its lender."""
     return np.array(
         [
-            100 * attribute_texts(encoder, lender.image, [item.caption], settings)[0].t_shap
+            100 * attribute_texts(encoder, lender.image, [item.caption], own)[0].t_shap
             for item, lender in zip(items, lenders, strict=True)
+            for own in [replace(settings, seed=derive_seed(item.dataset, item.item_id, settings.seed))]
         ]
     )
 

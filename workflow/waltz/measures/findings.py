@@ -73,7 +73,8 @@ def draw_bias(rows: Iterable[Row], file: Path) -> None:
 
     figure = Figure(figsize=(7, 2.8), layout="constrained")
     drawn = [row for row in rows if (row["measurement"], row["factor"]) == ("bias", "permutations")]
-    for axes, quantity in zip(figure.subplots(1, 2), ("bias", "error"), strict=True):
+    titles = {"bias_towards_players": "bias towards the share of players", "error": "error of an item"}
+    for axes, (quantity, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         for suffix, label in (("", "raw"), ("_corrected", "corrected")):
             points = [row for row in drawn if row["quantity"] == quantity + suffix]
             counts = [int(row["level"]) for row in points]
@@ -81,7 +82,8 @@ def draw_bias(rows: Iterable[Row], file: Path) -> None:
             axes.fill_between(counts, [row["ci_low"] for row in points], [row["ci_high"] for row in points], alpha=0.2)
         axes.set_xscale("log")
         axes.set_xlabel("permutations")
-        axes.set_ylabel(f"{quantity} of T-SHAP (points)")
+        axes.set_ylabel("points of T-SHAP")
+        axes.set_title(title, fontsize="medium")
         axes.axhline(0, color="0.6", linewidth=0.8)
         axes.legend()
     file.parent.mkdir(parents=True, exist_ok=True)

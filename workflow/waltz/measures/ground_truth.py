@@ -12,14 +12,12 @@ from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import PERCENT, Measure, Resampling
-from waltz.measures.items import read_items
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.items import derive_seed, read_items
+from waltz.measures.rows import Row, average, average_errors, build_row
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.ruler import Ruler
 
 MEASUREMENT = "ground_truth"
-BOUNDS = {"t_shap": PERCENT, "ordered": PERCENT, "absolute_error": None}
-"""Bounds of each quantity; errors that agree have none to be drawn to."""
 Score = Callable[[np.ndarray, np.ndarray], Any]
 """From visible tokens, bool (k, tokens), and visible patches, bool (k, patches), to scores of shape (k,)."""
 
@@ -44,19 +42,20 @@ class Game:
 def build_games(tokens: int, patches: int) -> list[Game]:
     """Return games whose text and image are alike but for the number of their players.
 
-    In each of them, text can change the score by 1 at most, and so can the image: the truth is a half.
+    In each of them, text can change the score by 1 at most, and so can the image: by `compute_range_share` the truth
+    is a half.
 
     Args:
-        tokens: Number of text players, even.
+        tokens: Number of text players.
         patches: Number of image players.
     """
-    signs = np.tile([1.0, -1.0], tokens // 2)
+    signs = np.resize([1.0, -1.0], tokens)
     scores: dict[str, Score] = {
         "additive": lambda text, image: text.mean(axis=1) + image.mean(axis=1),
         "cancelling": lambda text, image: text @ signs / tokens + image.mean(axis=1),
         "saturated text": lambda text, image: text.any(axis=1) + image.mean(axis=1),
         "parity of text": lambda text, image: text.sum(axis=1) % 2 + image.mean(axis=1),
-        "parity of both": lambda text, image: (text.all(axis=1) ^ image.all(axis=1)).astype(np.float64),
+        "exclusive or": lambda text, image: (text.all(axis=1) ^ image.all(axis=1)).astype(np.float64),
         "product": lambda text, image: text.mean(axis=1) * image.mean(axis=1),
         "conjunction": lambda text, image: (text.all(axis=1) & image.all(axis=1)).astype(np.float64),
         "disjunction": lambda text, image: (text.any(axis=1) | image.any(axis=1)).astype(np.float64),
@@ -86,7 +85,7 @@ def compute_range_share(game: Game) -> float:
 
 
 def measure_games(sizes: Iterable[tuple[int, int]]) -> list[Row]:
-    """Return T-SHAP of each built game, its range share, and the difference, in percent.
+    """Return T-SHAP of each built game, its range share, and the difference to it, in percent and points.
 
     Args:
         sizes: Numbers of tokens and patches.
@@ -100,7 +99,7 @@ def measure_games(sizes: Iterable[tuple[int, int]]) -> list[Row]:
             measures = {
                 "t_shap": Measure(None if undefined else t_shap, 1, reason=undefined),
                 "known_share": Measure(truth, 1),
-                "error": Measure(None if undefined else t_shap - truth, 1, reason=undefined),
+                "t_shap_difference": Measure(None if undefined else t_shap - truth, 1, reason=undefined),
             }
             rows += [build_row(MEASUREMENT, name, measure, **place) for name, measure in measures.items()]
     return rows
@@ -116,7 +115,8 @@ def measure_rulers(
     seed: int,
     how: Resampling,
 ) -> list[Row]:
-    """Return T-SHAP of rulers in percent by estimator, its error, and whether it orders them: by data set, and of all.
+    """Return T-SHAP of rulers in percent by estimator, its root mean square error, and whether it orders them: by data
+    set, and of all.
 
     Args:
         rulers: Rulers of different shares.
@@ -124,20 +124,23 @@ def measure_rulers(
         sample: Number of items a data set.
         evaluations: Most coalitions of a text.
         estimators: Names of estimators.
-        how: Resampling of the images for intervals.
+        how: Resampling of the scenes for intervals.
     """
     rows: list[Row] = []
     together: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     in_order = sorted(rulers, key=lambda ruler: ruler.share)
     for dataset in datasets:
         items = read_items(dataset, sample, seed)
-        clusters = [item.image_name for item in items]
+        clusters = [item.scene for item in items]
         for estimator in estimators:
-            settings = AttributionSettings("equations", estimator, evaluations, seed)
+            settings = [
+                AttributionSettings("equations", estimator, evaluations, derive_seed(item.dataset, item.item_id, seed))
+                for item in items
+            ]
             shares = {
                 ruler.spec.name: [
-                    100 * attribute_texts(cast(Encoder, ruler), item.image, [item.caption], settings)[0].t_shap
-                    for item in items
+                    100 * attribute_texts(cast(Encoder, ruler), item.image, [item.caption], own)[0].t_shap
+                    for item, own in zip(items, settings, strict=True)
                 ]
                 for ruler in in_order
             }
@@ -146,17 +149,24 @@ def measure_rulers(
             for ruler in in_order:
                 own = shares[ruler.spec.name]
                 found[ruler.spec.name, "t_shap"] = own
-                found[ruler.spec.name, "absolute_error"] = [abs(share - 100 * ruler.share) for share in own]
+                found[ruler.spec.name, "error"] = [share - 100 * ruler.share for share in own]
             for (model, quantity), values in found.items():
-                measure = average(values, clusters, dataset.name, how, BOUNDS[quantity])
+                measure = _pool(quantity, values, clusters, dataset.name, how)
                 place = {"model": model, "dataset": dataset.name, "factor": "estimator", "level": estimator}
                 rows.append(build_row(MEASUREMENT, quantity, measure, **place))
                 together.setdefault((model, estimator, quantity), []).extend(zip(clusters, values, strict=True))
     for (model, estimator, quantity), pairs in together.items():
         names, values = zip(*pairs, strict=True)
-        measure = average(values, names, "all", how, BOUNDS[quantity])
+        measure = _pool(quantity, values, names, "all", how)
         rows.append(build_row(MEASUREMENT, quantity, measure, model=model, factor="estimator", level=estimator))
     return rows
+
+
+def _pool(quantity: str, values: Sequence[float], clusters: Sequence[str], label: str, how: Resampling) -> Measure:
+    """Return the root of the mean square of errors, and the mean of percentages."""
+    if quantity == "error":
+        return average_errors(values, clusters, label, how)
+    return average(values, clusters, label, how, PERCENT)
 
 
 def _enumerate(players: int) -> np.ndarray:

@@ -1,11 +1,13 @@
 """Items that the measurements look at: captions and foils with their images."""
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from PIL import Image
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
+from waltz.core.sampling import rank
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
 from waltz.sources.images import load_image, open_images
@@ -30,6 +32,30 @@ class Item:
     image: Image.Image
     caption: str
     foil: str
+
+    @property
+    def scene(self) -> str:
+        """What the image shows, by its name."""
+        return identify_scene(self.image_name)
+
+
+def identify_scene(image_name: str) -> str:
+    """Return the scene of an image, the unit that intervals resample: the last number in its name, else the name.
+
+    Sources draw one scene under several names, such as `v7w_11.png` and `COCO_val2014_000000000011.png`. Photographs of
+    different sources may share a number; their items are then drawn together, which leaves intervals valid.
+    """
+    stem = PurePath(image_name).stem
+    numbers = [part for part in stem.split("_") if part.isdecimal()]
+    return str(int(numbers[-1])) if numbers else stem
+
+
+def derive_seed(dataset: str, item_id: str, seed: int) -> int:
+    """Return a seed of an item's own, 0 to 2**32 - 1, so that intervals over items include the noise of their draws.
+
+    With one seed for all, items with as many players share their draws, whose noise no number of items averages out.
+    """
+    return rank(f"{dataset}/{item_id}", seed) % 2**32
 
 
 def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:

@@ -14,7 +14,7 @@ from waltz.attribution.own_players import WORDS, group_text_players
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling
-from waltz.measures.items import Item, read_items
+from waltz.measures.items import Item, derive_seed, read_items
 from waltz.measures.rows import SINGLE, Row, average, build_row
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, Players
 from waltz.models.encoders.encoder import Encoder
@@ -33,12 +33,14 @@ class Choice:
         outcome: `logit` or `probability`; empty for the encoder's own.
         profile: Profile that the players and the estimator come from.
         estimator: Name of an estimator.
+        seed_step: What is added to the seed of the estimator.
     """
 
     changes: tuple[Change, ...] = ()
     outcome: str = ""
     profile: str = "equations"
     estimator: str = "auto"
+    seed_step: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,6 +105,7 @@ def group_words(players: Players, text: str) -> Players:
 
 FACTORS: dict[str, dict[str, Choice]] = {
     "reference": {"equations": Choice()},
+    "seed": {"another seed": Choice(seed_step=1)},
     "masked patch": {
         "mean colour": Choice((partial(fill_patches, fill="mean"),)),
         "black": Choice((partial(fill_patches, fill=-2.0),)),
@@ -125,7 +128,7 @@ FACTORS: dict[str, dict[str, Choice]] = {
         "SVARM": Choice(estimator="SVARM"),
     },
 }
-"""Choices that differ from profile `equations` in one factor."""
+"""Choices that differ from profile `equations` in one factor; another seed is none, but what noise alone changes."""
 CROSSED: dict[str, tuple[str, str]] = {
     "masked patch": ("reference", "black"),
     "masked token": ("reference", "id 0"),
@@ -168,12 +171,16 @@ def measure_multiverse(
     choices = {(factor, level): choice for factor, levels in FACTORS.items() for level, choice in levels.items()}
     found = _attribute(encoders, items, choices, evaluations, seed)
     rows = build_choice_rows(found, items, ("reference", "equations"), how)
-    rows += summarize_rankings(found, ("reference", "equations"), {("one at a time", "all"): list(found)[1:]})
+    varied = [name for name in found if name[0] not in ("reference", "seed")]
+    rows += summarize_rankings(found, ("reference", "equations"), {("one at a time", "all"): varied})
     few = spread_items(many, cross_items)
     crossed = cross_choices()
-    found = _attribute(encoders, few, {(SINGLE, ", ".join(own)): crossed[own] for own in crossed}, evaluations, seed)
-    reference, *others = found
-    groups = {("cross", "all"): others}
+    choices = {(SINGLE, ", ".join(own)): crossed[own] for own in crossed}
+    reference, *others = choices
+    again = (SINGLE, "another seed")
+    choices[again] = replace(choices[reference], seed_step=1)
+    found = _attribute(encoders, few, choices, evaluations, seed)
+    groups = {("cross", "all"): others, ("cross, seed", "another seed"): [again]}
     for place, (factor, levels) in enumerate(CROSSED.items()):
         for level in levels:
             groups[f"cross, {factor}", level] = [name for name in others if name[1].split(", ")[place] == level]
@@ -222,7 +229,7 @@ def build_choice_rows(
 ) -> list[Row]:
     """Return mean T-SHAP under each choice and its differences to the reference, and Kendall's tau of the rankings."""
     rows: list[Row] = []
-    clusters = [item.image_name for own in items.values() for item in own]
+    clusters = [item.scene for own in items.values() for item in own]
     for (factor, level), by_model in found.items():
         place = {"factor": factor, "level": level}
         for model, by_dataset in by_model.items():
@@ -324,7 +331,10 @@ def _compute_t_shap(
     if choice.outcome == "probability" and estimator == "auto" and encoder.late:
         estimator = "permutation"  # a probability of late fusion is no dot product
     settings = AttributionSettings(
-        choice.profile, "auto" if published else estimator, None if published else evaluations, seed
+        choice.profile,
+        "auto" if published else estimator,
+        None if published else evaluations,
+        derive_seed(item.dataset, item.item_id, seed + choice.seed_step),
     )
 
     def change(players: Players, text: str) -> Players:

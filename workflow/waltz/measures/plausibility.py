@@ -7,6 +7,7 @@ from scipy.special import expit
 
 from waltz.core.intervals import PERCENT, Measure, Resampling, compute_interval, resample
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_hits
+from waltz.measures.items import identify_scene
 from waltz.measures.rows import Row, average, build_row
 
 MEASUREMENT = "plausibility"
@@ -74,7 +75,7 @@ def measure_plausibility(
         own = scored.take(known)
         hits = compute_hits(own, "acc_r")
         differences = np.array([likelihoods[dataset][item] for item in own.items])
-        clusters = [f"{dataset}:{image}" for image in own.images]
+        clusters = [identify_scene(image) for image in own.images]
         place = {"model": model, "dataset": dataset}
         pooled.setdefault(model, []).append((differences, hits, clusters))
         if model == language_model:

@@ -27,7 +27,7 @@ from waltz.core.intervals import Resampling
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Profile
-from waltz.measures.items import Item, read_items
+from waltz.measures.items import Item, derive_seed, identify_scene, read_items
 from waltz.measures.plausibility import ALL
 from waltz.measures.rows import Row, average, build_row
 from waltz.models import games
@@ -54,17 +54,20 @@ class Fault:
             cover its upper left corner alone, as in the scripts for LLaVA-NeXT and mPLUG-Owl3.
         splits_at_words: Whether text begins after as many players as text has, not after the patches, which stand
             first: until April 2025.
+        seed_step: What is added to the seed of permutations: no fault, but what noise alone changes.
     """
 
     fields: tuple[str, ...] = ()
     shows_first_patch: bool = False
     masks_corner: bool = False
     splits_at_words: bool = False
+    seed_step: int = 0
 
 
 NONE = "none"
 FAULTS: dict[str, Fault] = {
     NONE: Fault(),
+    "another seed": Fault(seed_step=1),
     "patch 0 stays": Fault(shows_first_patch=True),
     "corner masked": Fault(masks_corner=True),
     "old split": Fault(splits_at_words=True),
@@ -75,9 +78,10 @@ FAULTS: dict[str, Fault] = {
     "end token explained": Fault(("keeps_end_token",)),
     "special tokens play": Fault(("special_tokens_play",)),
 }
-"""Faults by name, the definitions first. Those with `fields` are about outputs and prompts, which encoders lack."""
-Values = dict[tuple[str, str, str], dict[str, float]]
-"""Quantities of an item, in percent but for CC-SHAP, by data set, item and kind of explanation (of decoders)."""
+"""Faults by name, the definitions first, then their noise. Those with `fields` are about outputs and prompts, which
+encoders lack."""
+Values = dict[tuple[str, str, str, str], dict[str, float]]
+"""Quantities of an item, in percent but for CC-SHAP, by data set, item, kind of explanation (of decoders) and scene."""
 
 
 @contextmanager
@@ -198,12 +202,14 @@ def compute_encoder_values(
         def regroup(players: Players, text: str, mask: Callable[[Players], Players] = mask) -> Players:
             return mask(players)
 
-        attributions = attribute_texts(encoder, item.image, [item.caption, item.foil], settings, regroup=regroup)
+        own_seed = derive_seed(item.dataset, item.item_id, settings.seed + fault.seed_step)
+        own_settings = replace(settings, seed=own_seed)
+        attributions = attribute_texts(encoder, item.image, [item.caption, item.foil], own_settings, regroup=regroup)
         values = {}
         for quantity, own in zip(("t_shap_c", "t_shap_f"), attributions, strict=True):
             text, image = slice(0, len(own.tokens)), slice(len(own.tokens), None)
             values[quantity] = 100 * (compute_old_t_shap(own.phi, text, image) if fault.splits_at_words else own.t_shap)
-        found[item.dataset, item.item_id, ""] = values
+        found[item.dataset, item.item_id, "", item.scene] = values
     return found
 
 
@@ -226,8 +232,11 @@ def compute_decoder_values(
         with open_images(dataset.images) as images:
             for question in questions:
                 picture = decoder.prepare_image(load_image(images, str(question.image)))
-                for kind, values in _explain_question(setup, question, picture, fault).items():
-                    found[dataset.name, question.item_id, kind] = values
+                own_seed = derive_seed(dataset.name, question.item_id, seed + fault.seed_step)
+                own_setup = replace(setup, settings=replace(setup.settings, seed=own_seed))
+                for kind, values in _explain_question(own_setup, question, picture, fault).items():
+                    scene = identify_scene(str(question.image))
+                    found[dataset.name, question.item_id, kind, scene] = values
     return found
 
 
@@ -291,7 +300,7 @@ def compare_values(model: str, found: Mapping[str, Values], datasets: Sequence[s
                     columns.append(("_difference", steps, both))
                     columns += [("_absolute_difference", [abs(step) for step in steps], both)] * (dataset == ALL)
                 for suffix, values, of in columns:
-                    clusters = [f"{key[0]}/{key[1]}" for key in of]
+                    clusters = [key[3] for key in of]
                     place = {"model": model, "dataset": dataset, "factor": "fault", "level": name}
                     measure = average(values, clusters, model, how)
                     rows.append(build_row(MEASUREMENT, quantity + suffix, measure, **place))

@@ -1,7 +1,8 @@
 """Rows of the layout of measurements: one number each, of a model, a data set and a level of what was varied."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from waltz.core.intervals import Bounds, Measure, Resampling, compute_mean
@@ -43,10 +44,24 @@ def average(
 
     Args:
         values: One number per item.
-        clusters: The image of each item: resamples draw images.
+        clusters: The scene of each item (`items.identify_scene`): resamples draw scenes.
         label: Name of the resampled data; numbers with one label are paired.
         bounds: Smallest and largest possible value; None for a number that has none.
     """
     if not values:
         return Measure(None, 0, reason="no item has a value")
     return compute_mean(values, clusters, label, how, bounds)
+
+
+def average_errors(errors: Sequence[float], clusters: Sequence[str], label: str, how: Resampling) -> Measure:
+    """Return the root of the mean square of one error per item, with the roots of the ends of the interval.
+
+    Args:
+        errors: One number per item, such as its root mean square over seeds.
+        clusters: As of `average`, like the arguments after it.
+    """
+    squares = average([error**2 for error in errors], clusters, label, how)
+    value, low, high = (
+        None if end is None else math.sqrt(end) for end in (squares.value, squares.ci_low, squares.ci_high)
+    )
+    return replace(squares, value=value, ci_low=low, ci_high=high)

@@ -4,13 +4,17 @@ from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
 
 ESTIMATOR = "estimator, 10 permutations"
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
-MASK_FAULTS = ("patch 0 stays", "corner masked", "old split")
-GAMES = ("additive", "cancelling", "saturated text", "parity of text", "conjunction", "disjunction")
+SEED = "another seed"
+MASK_FAULTS = (SEED, "patch 0 stays", "corner masked", "old split")
+GAMES = ("additive", "cancelling", "saturated text", "product", "exclusive or", "conjunction", "disjunction")
 FINDINGS: dict[str, Place] = {
     **{
         f"bias_{quantity}_{level}": Place("bias", quantity, CLIP, "permutations", level)
         for level in ("2", "10", "100")
-        for quantity in ("bias_towards_players", "bias_corrected", "error", "error_corrected", "covered")
+        for quantity in (
+            *("bias_towards_players", "bias_towards_players_corrected"),
+            *("error", "error_corrected", "covered"),
+        )
     },
     "bias_evaluations": Place("bias", "evaluations_for_1_point", CLIP, decimals=0),
     **{
@@ -19,7 +23,7 @@ FINDINGS: dict[str, Place] = {
         for quantity in ("bias_towards_players", "error")
     },
     **{
-        f"ruler_{model}_{level}": Place("ground_truth", "absolute_error", model, "estimator", level)
+        f"ruler_{model}_{level}": Place("ground_truth", "error", model, "estimator", level)
         for model in ("ruler-0", "ruler-50", "ruler-100")
         for level in ESTIMATORS
     },
@@ -28,13 +32,25 @@ FINDINGS: dict[str, Place] = {
     },
     **{f"game_{name}": Place("ground_truth", "t_shap", name, "players", "4 tokens, 8 patches") for name in GAMES},
     **{
+        f"parity_{tokens}": Place(
+            "ground_truth", "t_shap", "parity of text", "players", f"{tokens} tokens, {patches} patches"
+        )
+        for tokens, patches in ((3, 8), (4, 8), (5, 7))
+    },
+    **{
         f"control_{model}_{level}": Place("controls", "t_shap", model, "control", level)
         for model in (CLIP, MATCHER)
         for level in ("none", "other image", "random weights", "share of players")
     },
     **{
-        f"control_difference_{model}": Place("controls", "t_shap_difference", model, "control", "other image")
+        f"control_{quantity}_{model}_{level}": Place("controls", quantity, model, "control", level, decimals=decimals)
         for model in (CLIP, MATCHER)
+        for quantity, level, decimals in (
+            ("t_shap_difference", "other image", 1),
+            ("correlation", "other image", 2),
+            ("correlation", SEED, 2),
+            ("t_shap_sd_networks", "random weights", 1),
+        )
     },
     **{
         f"floor_{kind}_{level}": Place("controls", "cc_shap", LLAVA, f"control, {kind}", level, decimals=2)
@@ -42,9 +58,15 @@ FINDINGS: dict[str, Place] = {
         for level in ("none", "other explanation", "shuffled players")
     },
     **{
+        f"excess_{kind}_{level}": Place("controls", "cc_shap_excess", LLAVA, f"control, {kind}", level, decimals=2)
+        for kind in ("post-hoc", "cot")
+        for level in ("other explanation", "shuffled players")
+    },
+    **{
         f"choice_{model}_{level}": Place("multiverse", "t_shap_difference", model, factor, level)
         for model in (CLIP, MATCHER)
         for factor, level in (
+            ("seed", SEED),
             ("masked patch", "black"),
             ("masked token", "id 0"),
             ("grid", "2 x 2"),
@@ -61,6 +83,10 @@ FINDINGS: dict[str, Place] = {
         for factor in ("one at a time", "cross")
     },
     **{
+        f"order_{model}_seed": Place("multiverse", "kendall_tau", model, "seed", SEED, decimals=2)
+        for model in (CLIP, MATCHER)
+    },
+    **{
         f"survives_{model or 'models'}_cross": Place(
             "multiverse", "ranking_survives", model, "cross", "all", decimals=0
         )
@@ -70,6 +96,7 @@ FINDINGS: dict[str, Place] = {
         f"order_{model}_{level}": Place("multiverse", "kendall_tau", model, f"cross, {factor}", level, decimals=2)
         for model in (CLIP, MATCHER)
         for factor, level in (
+            ("seed", SEED),
             ("masked patch", "black"),
             ("masked token", "id 0"),
             ("grid", "2 x 2"),
@@ -90,8 +117,11 @@ FINDINGS: dict[str, Place] = {
             decimals=2 if quantity.startswith("cc_shap") else 1,
         )
         for level in (*MASK_FAULTS, "first step only", "suffix by count", "end token explained", "special tokens play")
-        for quantity in ("cc_shap_absolute_difference", "t_shap_answer_difference", "t_shap_answer_absolute_difference")
-        if (level, quantity) != ("old split", "cc_shap_absolute_difference")
+        for quantity in (
+            *("cc_shap_difference", "cc_shap_absolute_difference"),
+            *("t_shap_answer_difference", "t_shap_answer_absolute_difference"),
+        )
+        if level != "old split" or not quantity.startswith("cc_shap")
     },
     **{
         f"fault_{model}_{quantity}_{level}": Place("released_faults", quantity, model, "fault", level, "all")

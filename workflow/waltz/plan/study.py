@@ -654,8 +654,10 @@ class Controls(Section):
     """Number of items a data set."""
     evaluations: Evaluations
     """Most coalitions of a text, or passes of an encoder of late fusion."""
-    repeats: Draws
+    repeats: Annotated[int, Field(ge=2, le=10_000)]
     """Random networks of each encoder."""
+    random_sample: Count
+    """Number of those items a data set that random networks score."""
     decoder_sample: Count
     """Number of items a data set that decoders explain."""
     permutations: Draws

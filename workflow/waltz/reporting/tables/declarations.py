@@ -529,7 +529,7 @@ RUNNING_TEXT = Declaration(
 
 # What the measures are worth: one table a measurement
 
-OF_ITEMS = "T-SHAP is in percent, differences and errors in points; intervals are over images."
+OF_ITEMS = "T-SHAP is in percent, differences and errors in points; intervals are over scenes."
 
 
 def _declare_measurement(
@@ -571,7 +571,8 @@ MEASUREMENTS = {
         "bias",
         "Bias and error of T-SHAP from few evaluations, against exact values",
         (
-            *("t_shap", "t_shap_corrected", "bias", "bias_corrected", "bias_towards_players"),
+            *("t_shap", "t_shap_corrected", "bias", "bias_corrected"),
+            *("bias_towards_players", "bias_towards_players_corrected"),
             *("error", "error_corrected", "covered", "evaluations_for_1_point"),
         ),
         "permutations, estimator",
@@ -581,7 +582,7 @@ MEASUREMENTS = {
     "controls": _declare_measurement(
         "controls",
         "T-SHAP and CC-SHAP where there is nothing to find",
-        ("t_shap", "t_shap_difference", "correlation", "cc_shap"),
+        ("t_shap", "t_shap_difference", "t_shap_sd_networks", "correlation", "cc_shap", "cc_shap_excess"),
         "control",
         OF_ITEMS,
     ),
@@ -613,7 +614,7 @@ MEASUREMENTS = {
     "ground_truth": _declare_measurement(
         "ground_truth",
         "T-SHAP where the share of text is known: rulers, and built games",
-        ("t_shap", "known_share", "error", "absolute_error", "ordered"),
+        ("t_shap", "known_share", "t_shap_difference", "error", "ordered"),
         "estimator, players",
         OF_ITEMS,
         rows=("model", "dataset", "setting"),
