@@ -4,7 +4,7 @@ from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP
 from waltz.measures.calibration_findings import ITEMS, RELEASED
 from waltz.measures.charts import Chart
-from waltz.measures.t_shap_findings import ESTIMATORS, GAMES
+from waltz.measures.t_shap_findings import ESTIMATORS, GAMES, MASK_FAULTS
 
 MODELS = ("scenes-clip", "scenes-matcher")
 TEST_ROWS = {test.replace("_", " "): test for test in TESTS} | {"CC-SHAP": CC_SHAP}
@@ -15,12 +15,18 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
             {name: name for name in ESTIMATORS},
             {"scenes-clip": "estimator_error_{}", "ruler-0": "ruler_ruler-0_{}", "ruler-100": "ruler_ruler-100_{}"},
         ),
-        "measures-games": Chart("T-SHAP (%)", {name: name for name in GAMES}, {"built games": "game_{}"}, 50),
+        "measures-games": Chart(
+            "T-SHAP (%)",
+            {name: f"game_{name}" for name in GAMES}
+            | {f"parity of {count} tokens": f"parity_{count}" for count in (3, 4, 5)},
+            {"built games": "{}"},
+            50,
+        ),
         "measures-controls": Chart(
             "mean T-SHAP (%)",
             {
                 "own image": "none",
-                "image of another item": "other image",
+                "image of another scene": "other image",
                 "random weights": "random weights",
                 "share of players": "share of players",
             },
@@ -29,14 +35,15 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
         "measures-choices": Chart(
             "difference of T-SHAP to the reference (points)",
             {
+                "another seed": "another seed",
                 "masked patches black": "black",
                 "masked tokens of id 0": "id 0",
                 "grid of 2 × 2": "2 x 2",
                 "grid of 6 × 6": "6 x 6",
-                "special tokens play": "special tokens",
-                "words play": "words",
-                "published": "published",
-                "SVARM": "SVARM",
+                "special tokens as players": "special tokens",
+                "words as players": "words",
+                "profile published": "published",
+                "estimator SVARM": "SVARM",
             },
             {model: f"choice_{model}_{{}}" for model in MODELS},
             0,
@@ -45,7 +52,7 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
             "CC-SHAP",
             {
                 "explanation of the item": "none",
-                "of another item": "other explanation",
+                "of another scene": "other explanation",
                 "shuffled among players": "shuffled players",
             },
             {"post-hoc": "floor_post-hoc_{}", "chain of thought": "floor_cot_{}"},
@@ -54,13 +61,11 @@ PAGE_CHARTS: dict[str, dict[str, Chart]] = {
         "measures-faults": Chart(
             "mean difference of T-SHAP (points)",
             {
-                "patch 0 is never masked": "patch 0 stays",
-                "corner of the image": "corner masked",
-                "old split": "old split",
-                "first step only": "first step only",
-                "shared players by suffix": "suffix by count",
-                "end token explained": "end token explained",
-                "special tokens play": "special tokens play",
+                name: name
+                for name in (
+                    *MASK_FAULTS,
+                    *("first step only", "suffix by count", "end token explained", "special tokens play"),
+                )
             },
             {
                 "scenes-llava, answers": "fault_t_shap_answer_difference_{}",
