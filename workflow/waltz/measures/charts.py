@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from waltz.reporting.figures.figure_files import STYLE
+from waltz.core.files.resources import locate_in_package
 
 HEIGHT = 0.15
 """Inches of a point with its interval."""
@@ -41,7 +41,7 @@ def draw_chart(chart: Chart, findings: Mapping[str, Mapping[str, Any]]) -> Figur
     """
     count = len(chart.series)
     height = HEIGHT * (count + 1) * len(chart.rows) + 0.8
-    with matplotlib.style.context(STYLE):
+    with matplotlib.style.context(locate_in_package("reporting/figures/waltz.mplstyle")):
         figure = Figure(figsize=(6.5, height), layout="constrained")
         axes = figure.subplots()
         if chart.reference is not None:
