@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from matplotlib import style
 from matplotlib.figure import Figure
 
 from waltz.core.files.resources import locate_in_package
@@ -41,7 +41,7 @@ def draw_chart(chart: Chart, findings: Mapping[str, Mapping[str, Any]]) -> Figur
     """
     count = len(chart.series)
     height = HEIGHT * (count + 1) * len(chart.rows) + 0.8
-    with matplotlib.style.context(locate_in_package("reporting/figures/waltz.mplstyle")):
+    with style.context(locate_in_package("reporting/figures/waltz.mplstyle")):
         figure = Figure(figsize=(6.5, height), layout="constrained")
         axes = figure.subplots()
         if chart.reference is not None:
