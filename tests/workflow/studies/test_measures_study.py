@@ -16,7 +16,7 @@ pytestmark = pytest.mark.workflow
 MEASURES = {
     "bias": {"sample": 1, "repeats": 2, "permutations": [2, 4], "estimators": ["regression"], "estimator_repeats": 1},
     "controls": {
-        **{"sample": 1, "evaluations": 120, "repeats": 1},
+        **{"sample": 1, "evaluations": 120, "repeats": 2, "random_sample": 1},
         **{"decoder_sample": 1, "permutations": 1, "tokens": 3},
     },
     "multiverse": {"sample": 1, "evaluations": 120, "cross_items": 1},

@@ -32,7 +32,7 @@ GROWTH = 1.1
 """Ratio of the coalitions between two checks whether a standard error is reached."""
 NUGGET = 1e-10
 """Variance that keeps the equations solvable where coalitions are many, a share of that of the process."""
-MAX_MISFIT = 1e-7
+MAX_MISFIT = 3e-5
 """Largest difference of a prediction from the values that it was fitted to, a share of the largest of them."""
 
 
