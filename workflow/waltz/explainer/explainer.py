@@ -557,10 +557,9 @@ def _warn_of_large_errors(explained: Sequence[Explained], standard_error: float 
     """Warn of standard errors of T-SHAP above the one that was asked for."""
     errors = [one.t_shap_se for one in explained]
     if standard_error is not None and not all(error <= standard_error for error in errors):
-        largest = max(error for error in errors)
         log.warning(
             "standard_error: not reached within the budget (got %.2g, expected at most %.2g); give a larger budget",
-            largest,
+            max(errors),
             standard_error,
         )
 

@@ -40,9 +40,8 @@ def draw_chart(chart: Chart, findings: Mapping[str, Mapping[str, Any]]) -> Figur
         findings: Numbers of the page by name, as `findings.collect_findings` returns them.
     """
     count = len(chart.series)
-    height = HEIGHT * (count + 1) * len(chart.rows) + 0.8
     with style.context(locate_in_package("reporting/figures/waltz.mplstyle")):
-        figure = Figure(figsize=(6.5, height), layout="constrained")
+        figure = Figure(figsize=(6.5, HEIGHT * (count + 1) * len(chart.rows) + 0.8), layout="constrained")
         axes = figure.subplots()
         if chart.reference is not None:
             axes.axvline(chart.reference, color="0.6", linewidth=0.8)

@@ -4,16 +4,17 @@ from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP
 from waltz.measures.calibration_findings import ITEMS, RELEASED
 from waltz.measures.charts import Chart
+from waltz.measures.finding import CLIP, MATCHER
 from waltz.measures.t_shap_findings import ESTIMATORS, GAMES, MASK_FAULTS
 
-MODELS = ("scenes-clip", "scenes-matcher")
+MODELS = (CLIP, MATCHER)
 TEST_ROWS = {test.replace("_", " "): test for test in TESTS} | {"CC-SHAP": CC_SHAP}
 PAGE_CHARTS: dict[str, dict[str, Chart]] = {
     "measures": {
         "measures-estimators": Chart(
             "error of T-SHAP of an item (points)",
             {name: name for name in ESTIMATORS},
-            {"scenes-clip": "estimator_error_{}", "ruler-0": "ruler_ruler-0_{}", "ruler-100": "ruler_ruler-100_{}"},
+            {CLIP: "estimator_error_{}", "ruler-0": "ruler_ruler-0_{}", "ruler-100": "ruler_ruler-100_{}"},
         ),
         "measures-games": Chart(
             "T-SHAP (%)",
