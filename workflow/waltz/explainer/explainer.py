@@ -226,8 +226,8 @@ class Explainer:
             grid: Image players: None for ceil(sqrt(tokens)) patches a side, (rows, columns), or masks of regions, bool
                 of shape (regions, height, width) of the image; pixels outside the regions stay visible.
             interactions: Whether interactions of text with image players are computed too (`equations`).
-            budget: Most evaluations for each text or prompt; None for as many as ten permutations need (a decoder:
-                one), or with `standard_error` 4096.
+            budget: Most evaluations for each text or prompt; None for as many as ten permutations need (four of
+                a decoder), or with `standard_error` 4096 in `equations`.
             standard_error: Standard error of T-SHAP, a share, at which sampling stops; a warning says if it is not
                 reached.
             value: For a decoder, what is explained of a token: `probability`, `log-probability`, `logit`, `log-odds`.
