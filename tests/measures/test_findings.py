@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.measures.charts import Chart, draw_chart
-from waltz.measures.finding import Place
-from waltz.measures.findings import MARK, PAGES, collect_findings, format_number, update_page
-from waltz.measures.page_charts import PAGE_CHARTS
+from waltz.measures.findings.charts import Chart, draw_chart
+from waltz.measures.findings.page_charts import PAGE_CHARTS
+from waltz.measures.findings.pages import MARK, PAGES, collect_findings, format_number, update_page
+from waltz.measures.findings.place import Place
 
 DOCS = Path(__file__).parents[2] / "docs"
 PLACE = Place("bias", "error", "clip", "permutations", "10", decimals=1)

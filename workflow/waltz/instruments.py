@@ -11,6 +11,8 @@ SWIG_TABLES = (
     "resources/wordnet/nouns.tsv",
 )
 """Files of the package that instruments built from SWiG read."""
+COCO_TABLES = ("foils/coco_nouns.yaml",)
+"""Files of the package that foils of nouns in captions read."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Instrument:
         other_format: Another format that its maker can build it from; empty for none.
         maker: Import path of the module whose `build_candidates` makes its candidates.
         release_file: Name of its file in the release, without `.json`.
-        release_dataset: Name that the release gives to the origin of its images.
+        release_dataset: Name that the release gives to the origin of its images, in `source_format`.
         released_items: Number of valid items in the release.
         proposal_key: Key under `proposals` of the model that proposes its foils; None where rules make them.
         tables: Files of the package that its maker reads.
@@ -52,6 +54,8 @@ INSTRUMENTS = {
         release_file="existence",
         release_dataset="visual7w",
         released_items=505,
+        tables=COCO_TABLES,
+        other_format="coco-captions",
         needs_source_row=True,
     ),
     "plurality": Instrument(
@@ -143,6 +147,7 @@ INSTRUMENTS = {
         release_file="foil-it",
         release_dataset="FOIL dataset",
         released_items=943,
+        tables=COCO_TABLES,
         numeric_index=True,
     ),
 }

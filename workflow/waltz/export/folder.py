@@ -64,7 +64,8 @@ def export_benchmark(
         for source, file in zip(settings["rows"], inputs["rows"], strict=True)
     }
     written_parts = write_dataset(dataset, parts, facts, inputs["funnel"] or None)
-    item_counts = write_valse_files(valse, parts, originals, settings["span_method"])
+    formats = {name: str(entry["format"]) for name, entry in entries.items()}
+    item_counts = write_valse_files(valse, parts, originals, settings["span_method"], formats)
     faults = [
         f"{written.part.name}: image {fault.image} {fault.reason}"
         for written in written_parts
@@ -108,7 +109,11 @@ def write_dataset(
 
 
 def write_valse_files(
-    folder: Path, parts: Iterable[Part], originals: Mapping[str, Mapping[str, Row]], span_method: str
+    folder: Path,
+    parts: Iterable[Part],
+    originals: Mapping[str, Mapping[str, Row]],
+    span_method: str,
+    formats: Mapping[str, str],
 ) -> dict[str, int]:
     """Write one JSON file for each part in the layout of the VALSE release; CV-Probes have no foils and are skipped.
 
@@ -116,6 +121,7 @@ def write_valse_files(
         folder: New or empty.
         originals: Rows of the sources of built instruments, by source and `source_id`.
         span_method: How relations' foils were proposed.
+        formats: Formats of the sources by name.
     Returns:
         Items by file name.
     """
@@ -133,7 +139,7 @@ def write_valse_files(
         elif part.form == "pairs":
             records = build_pair_records(rows)
         else:
-            records = build_records(rows, originals.get(part.source, {}), span_method)
+            records = build_records(rows, originals.get(part.source, {}), span_method, formats[part.source])
         write_text(folder / name, render_json(records))
         item_counts[name] = len(records)
     return item_counts

@@ -91,16 +91,19 @@ def restore_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     return {row["item_id"]: _restore_record(row) for row in rows}
 
 
-def build_records(rows: Iterable[Row], originals: Mapping[str, Row], span_method: str) -> dict[str, dict[str, Any]]:
+def build_records(
+    rows: Iterable[Row], originals: Mapping[str, Row], span_method: str, source_format: str
+) -> dict[str, dict[str, Any]]:
     """Return items built by waltz with every field of the release and `waltz`.
 
     Args:
         originals: Rows of their source, by `source_id`, for the instruments that need it.
         span_method: Method that proposed the foils of relations, for the field `foil_method`.
+        source_format: Format of their source; the release's names of data sets are for the formats that it used.
     Returns:
         Records by item id; votes are null where nobody voted.
     """
-    return {row["item_id"]: _build_record(row, originals, span_method) for row in rows}
+    return {row["item_id"]: _build_record(row, originals, span_method, source_format) for row in rows}
 
 
 def build_pair_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
@@ -127,7 +130,7 @@ def _restore_record(row: Row) -> dict[str, Any]:
     return {**record, "mturk": votes, "waltz": {"valid": row["valid"], "released_mturk": record["mturk"]}}
 
 
-def _build_record(row: Row, originals: Mapping[str, Row], span_method: str) -> dict[str, Any]:
+def _build_record(row: Row, originals: Mapping[str, Row], span_method: str, source_format: str) -> dict[str, Any]:
     instrument = row["instrument"]
     original: Row = {}
     if INSTRUMENTS[instrument].needs_source_row:
@@ -140,7 +143,7 @@ def _build_record(row: Row, originals: Mapping[str, Row], span_method: str) -> d
     if instrument == "existence":
         caption_denies = row["direction"] == "zero-to-something"
         special = {
-            "answer": 0 if caption_denies else parse_number(original["answer"]),
+            "answer": 0 if caption_denies else parse_number(original.get("answer") or ""),
             "classes_foil": [] if caption_denies else [0],
         }
         special["classes"] = special["answer"]
@@ -155,6 +158,8 @@ def _build_record(row: Row, originals: Mapping[str, Row], span_method: str) -> d
         special = {field: slice_span(row[side], row[f"{side}_span"]) for field, side in _CLASS_FIELDS.items()}
     elif instrument.startswith("coreference"):
         special = {"only_caption": original["caption"].strip().rstrip(".").lower()}
+    if source_format != INSTRUMENTS[instrument].source_format:
+        special["dataset"] = row["source"]
     values = {name: special[name] if name in special else _COMMON_FIELDS[name](row) for name in FIELDS[instrument]}
     return {**values, "waltz": {name: row[name] for name in EXTRA_COLUMNS}}
 

@@ -2,29 +2,29 @@
 
 Without FOIL-it's annotations, foils are made of COCO captions by its construction: the noun of a category of COCO is
 replaced by another one of the same supercategory that no caption of the image mentions (Shekhar et al., ACL 2017,
-section 3). Which objects are in the image beyond its captions is not known, and no captioning model chooses the hardest
-foil.
+section 3). No captioning model chooses the hardest foil.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
 
-import yaml
 from spacy.tokens import Doc, Token
 
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
-from waltz.foils.english.nouns import pluralise, singularise
+from waltz.foils.english.coco_nouns import (
+    NO_NOUN,
+    NOT_SALIENT,
+    find_category_nouns,
+    is_salient,
+    list_absent_nouns,
+    list_words,
+)
+from waltz.foils.english.nouns import pluralise
 from waltz.foils.english.parsing import parse_captions
 
 AN = re.compile(r"\ban\b")
 VOWELS = "aeiou"
-MENTIONS = 2
-"""Captions of an image that must mention a noun, which FOIL-it takes as a sign that it is salient."""
-NO_NOUN = "the caption has no noun of a category of COCO with others of its kind"
-NOT_SALIENT = "no other caption of the image mentions the noun"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
@@ -34,14 +34,14 @@ def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOut
             yield row, build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"])
         return
     docs = list(parse_captions(row["caption"] for row in rows))
-    mentions: dict[str, list[set[str]]] = {}
+    captions: dict[str, list[set[str]]] = {}
     for row, doc in zip(rows, docs, strict=True):
-        mentions.setdefault(row["image"], []).append({token.lower_ for token in doc})
+        captions.setdefault(row["image"], []).append(list_words(doc))
     for row, doc in zip(rows, docs, strict=True):
-        yield from ((row, outcome) for outcome in build_category_foils(doc, mentions[row["image"]]))
+        yield from ((row, outcome) for outcome in build_category_foils(doc, captions[row["image"]]))
 
 
-def build_category_foils(doc: Doc, mentions: Sequence[set[str]]) -> Iterator[Outcome]:
+def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Outcome]:
     """Yield a caption with each of its nouns of a category of COCO replaced by each other one of its supercategory.
 
     All mentions of the noun are replaced, in their number, with the article before them. Nouns that are a part of a
@@ -49,42 +49,17 @@ def build_category_foils(doc: Doc, mentions: Sequence[set[str]]) -> Iterator[Out
 
     Args:
         doc: The parsed caption.
-        mentions: Lower-cased words of each caption of the image.
+        captions: Lower-cased words of each caption of the image.
     """
-    tokens: dict[str, list[Token]] = {}
-    for token in doc:
-        if _is_noun_alone(token) and _read_singular(token) in read_categories():
-            tokens.setdefault(_read_singular(token), []).append(token)
+    tokens = find_category_nouns(doc)
     if not tokens:
         yield Refusal(NO_NOUN)
     for target, places in tokens.items():
-        if sum(_mentions(words, target) for words in mentions) < MENTIONS:
+        if not is_salient(target, captions):
             yield Refusal(NOT_SALIENT)
             continue
-        for foil in read_categories()[target]:
-            if foil != target and not any(_mentions(words, foil) for words in mentions):
-                yield build_candidate(doc.text, _replace_nouns(doc, places, foil), target, foil, "noun")
-
-
-@cache
-def read_categories() -> Mapping[str, tuple[str, ...]]:
-    """Return all categories of its supercategory for each category of COCO that has one word."""
-    text = files("waltz.foils").joinpath("foil_it_nouns.yaml").read_text(encoding="utf-8")
-    return {name: tuple(names) for names in yaml.safe_load(text).values() for name in names}
-
-
-def _mentions(words: set[str], noun: str) -> bool:
-    return noun in words or pluralise(noun) in words
-
-
-def _is_noun_alone(token: Token) -> bool:
-    compound = token.dep_ == "compound" or any(child.dep_ == "compound" for child in token.children)
-    hyphened = any(doc_token.text == "-" for doc_token in token.doc[max(token.i - 1, 0) : token.i + 2])
-    return token.tag_ in ("NN", "NNS") and not compound and not hyphened
-
-
-def _read_singular(token: Token) -> str:
-    return singularise(token.lower_) if token.tag_ == "NNS" else token.lower_
+        for foil in list_absent_nouns(target, captions):
+            yield build_candidate(doc.text, _replace_nouns(doc, places, foil), target, foil, "noun")
 
 
 def _replace_nouns(doc: Doc, places: Sequence[Token], foil: str) -> str:

@@ -30,9 +30,9 @@ from waltz.attribution.t_shap import (
     count_evaluations_for_point,
 )
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Measure, Resampling
+from waltz.core.intervals import Resampling
 from waltz.measures.items import Item, read_items
-from waltz.measures.rows import Row, average, average_errors, build_row
+from waltz.measures.rows import Row, average, build_row, pool
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 
@@ -150,7 +150,7 @@ def measure_permutations(
         build_row(
             MEASUREMENT,
             quantity,
-            _pool(quantity, values, clusters, model, how),
+            pool(quantity, values, clusters, model, how),
             model=model,
             factor="permutations",
             level=str(count),
@@ -215,7 +215,7 @@ def measure_estimators(
             build_row(
                 MEASUREMENT,
                 quantity,
-                _pool(quantity, values, clusters, model, how),
+                pool(quantity, values, clusters, model, how),
                 model=model,
                 factor=f"estimator, {PUBLISHED_PERMUTATIONS} permutations",
                 level=estimator,
@@ -258,12 +258,6 @@ def _estimate_t_shap(table: Table, estimator: str, seed: int) -> float:
 def _run(table: Table, estimation: Estimation) -> Estimate:
     (estimate,) = run_in_step([estimation], table.compute_values)
     return estimate
-
-
-def _pool(quantity: str, values: Sequence[float], clusters: Sequence[str], model: str, how: Resampling) -> Measure:
-    """Return the root of the mean square of errors, and the mean of anything else."""
-    pool = average_errors if quantity.startswith("error") else average
-    return pool(values, clusters, model, how)
 
 
 def _root_mean_square(values: np.ndarray) -> float:

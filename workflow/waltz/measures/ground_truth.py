@@ -13,7 +13,7 @@ from waltz.attribution.t_shap import compute_t_shap
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import PERCENT, Measure, Resampling
 from waltz.measures.items import derive_seed, read_items
-from waltz.measures.rows import Row, average, average_errors, build_row
+from waltz.measures.rows import Row, build_row, pool
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.ruler import Ruler
 
@@ -151,22 +151,15 @@ def measure_rulers(
                 found[ruler.spec.name, "t_shap"] = own
                 found[ruler.spec.name, "error"] = [share - 100 * ruler.share for share in own]
             for (model, quantity), values in found.items():
-                measure = _pool(quantity, values, clusters, dataset.name, how)
+                measure = pool(quantity, values, clusters, dataset.name, how, PERCENT)
                 place = {"model": model, "dataset": dataset.name, "factor": "estimator", "level": estimator}
                 rows.append(build_row(MEASUREMENT, quantity, measure, **place))
                 together.setdefault((model, estimator, quantity), []).extend(zip(clusters, values, strict=True))
     for (model, estimator, quantity), pairs in together.items():
         names, values = zip(*pairs, strict=True)
-        measure = _pool(quantity, values, names, "all", how)
+        measure = pool(quantity, values, names, "all", how, PERCENT)
         rows.append(build_row(MEASUREMENT, quantity, measure, model=model, factor="estimator", level=estimator))
     return rows
-
-
-def _pool(quantity: str, values: Sequence[float], clusters: Sequence[str], label: str, how: Resampling) -> Measure:
-    """Return the root of the mean square of errors, and the mean of percentages."""
-    if quantity == "error":
-        return average_errors(values, clusters, label, how)
-    return average(values, clusters, label, how, PERCENT)
 
 
 def _enumerate(players: int) -> np.ndarray:

@@ -65,3 +65,17 @@ def average_errors(errors: Sequence[float], clusters: Sequence[str], label: str,
         None if end is None else math.sqrt(end) for end in (squares.value, squares.ci_low, squares.ci_high)
     )
     return replace(squares, value=value, ci_low=low, ci_high=high)
+
+
+def pool(
+    quantity: str,
+    values: Sequence[float],
+    clusters: Sequence[str],
+    label: str,
+    how: Resampling,
+    bounds: Bounds | None = None,
+) -> Measure:
+    """Return the root of the mean square of errors ("error", "error_corrected"), and the mean of anything else."""
+    if quantity.startswith("error"):
+        return average_errors(values, clusters, label, how)
+    return average(values, clusters, label, how, bounds)

@@ -2,10 +2,10 @@
 
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP
-from waltz.measures.calibration_findings import ITEMS, RELEASED
-from waltz.measures.charts import Chart
-from waltz.measures.finding import CLIP, MATCHER
-from waltz.measures.t_shap_findings import ESTIMATORS, GAMES, MASK_FAULTS
+from waltz.measures.findings.calibration import ITEMS, RELEASED
+from waltz.measures.findings.charts import Chart
+from waltz.measures.findings.place import CLIP, MATCHER
+from waltz.measures.findings.t_shap import ESTIMATORS, GAMES, MASK_FAULTS
 
 MODELS = (CLIP, MATCHER)
 TEST_ROWS = {test.replace("_", " "): test for test in TESTS} | {"CC-SHAP": CC_SHAP}

@@ -3,7 +3,7 @@
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.measures.calibration import CC_SHAP, MIXTURES, name_rate
 from waltz.measures.constructed import DECODERS
-from waltz.measures.finding import CLIP, LLAVA, MATCHER, SMOLLM2, Place
+from waltz.measures.findings.place import CLIP, LLAVA, MATCHER, SMOLLM2, Place
 
 FILTERS = {
     "existence": "none",

@@ -1,12 +1,7 @@
-"""Findings about the measures: the numbers that two pages of docs/explanation state, from the files of two studies.
-
-Run `python -m waltz.measures.findings docs results/measures/measures results/valse/measures` after new runs: it writes
-`explanation/measures.json` and `calibration.json`, the numbers of the pages, and their figures.
-"""
+"""Pages of docs/explanation that state findings: their numbers from the files of two studies, and their figures."""
 
 import json
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,15 +10,15 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.schema import MEASURES
-from waltz.measures import calibration_findings, t_shap_findings
-from waltz.measures.charts import save_charts
-from waltz.measures.finding import Place
-from waltz.measures.page_charts import PAGE_CHARTS
+from waltz.measures.findings import calibration, t_shap
+from waltz.measures.findings.charts import save_charts
+from waltz.measures.findings.page_charts import PAGE_CHARTS
+from waltz.measures.findings.place import Place
 
 Row = Mapping[str, Any]
 MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
 """A number of the page, between its name and the end."""
-PAGES = {"measures": t_shap_findings.FINDINGS, "calibration": calibration_findings.FINDINGS}
+PAGES = {"measures": t_shap.FINDINGS, "calibration": calibration.FINDINGS}
 """Numbers of each page by name."""
 
 
@@ -90,7 +85,7 @@ def draw_bias(rows: Iterable[Row], file: Path) -> None:
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
-def main(docs: Path, *results: Path) -> None:
+def renew_pages(docs: Path, *results: Path) -> None:
     """Write the findings of studies, and the pages and figures that show them.
 
     Args:
@@ -106,7 +101,3 @@ def main(docs: Path, *results: Path) -> None:
         write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
         save_charts(PAGE_CHARTS[name], findings, docs / "images")
     draw_bias(rows, docs / "images" / "measures-bias.png")
-
-
-if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Findings about T-SHAP and CC-SHAP: the numbers of docs/explanation/measures.md."""
 
-from waltz.measures.finding import CLIP, LLAVA, MATCHER, Place
+from waltz.measures.findings.place import CLIP, LLAVA, MATCHER, Place
 
 ESTIMATOR = "estimator, 10 permutations"
 ESTIMATORS = ("permutation", "regression", "KernelSHAP", "UnbiasedKernelSHAP", "SVARM")
