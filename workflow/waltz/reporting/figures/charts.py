@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -17,7 +16,7 @@ from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from waltz.reporting.figures.chart_cells import Point, explain_empty, select_points
 from waltz.reporting.figures.chart_declarations import Chart, Part
-from waltz.reporting.figures.figure_files import STYLE
+from waltz.reporting.figures.figure_files import use_style
 from waltz.reporting.tables.cells import Cell
 
 MARKERS = "osD^vP*Xh<>8"
@@ -58,7 +57,7 @@ def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, sizes: Mapping
     panel_rows = max(1, -(-len(panels) // COLUMNS))
     columns = max(1, -(-len(panels) // panel_rows))
     height = HEAD + (TREND_HEIGHT if chart.kind == "trends" else LINE * max(4, len(rows) * (len(series) + 1)))
-    with style.context(STYLE):
+    with use_style():
         figure = Figure(figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows), layout="constrained")
         title = f"{chart.title} ({chart.figures}, profile {profile})"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
@@ -260,7 +259,7 @@ def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
     table = table.reindex(columns=columns, fill_value=0)
     order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
     words = order[:WORDS]
-    with style.context(STYLE):
+    with use_style():
         figure = Figure(figsize=(8, 0.9 + 0.24 * max(len(words), 3)))
         axes = figure.subplots(1, 2, sharey=True, sharex=True)
         for panel, items, heading in zip(

@@ -6,7 +6,6 @@ counterfactual edit: thesis 5.3, 5.4, C.13 to C.22.
 
 import math
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -28,7 +26,7 @@ from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.coalitions import PROFILES
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.visible_image import render_decoder_view, render_encoder_view
-from waltz.reporting.figures.figure_files import STYLE, LoadImage, NamedFigure, select_items_of_profiles
+from waltz.reporting.figures.figure_files import LoadImage, NamedFigure, select_items_of_profiles, use_style
 from waltz.reporting.figures.heatmaps import (
     GAP,
     IMAGE,
@@ -163,8 +161,7 @@ def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, imag
         for lines, image_height, row in zip(captions, image_heights, boxes, strict=True)
     ]
     height = TITLE + sum(heights) + 0.35
-    with style.context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")

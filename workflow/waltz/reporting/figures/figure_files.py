@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from matplotlib import style
+from matplotlib import font_manager, style
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -18,11 +18,51 @@ from waltz.core.sampling import sample
 from waltz.sources.images import load_image, open_images
 
 STYLE = Path(__file__).with_name("waltz.mplstyle")
+FONT = "DejaVu Sans"
+FALLBACK_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Yu Gothic",
+    "Malgun Gothic",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Segoe UI Emoji",
+    "Symbola",
+)
+"""Fonts, where they are installed, for what the font of the style lacks, such as Chinese; the first that has it."""
 NamedFigure = tuple[str, str, Figure]
 """Name of a file without its suffix, title, and the figure."""
 LoadImage = Callable[[str, str], Image.Image]
 """Returns an image of a data set by their names."""
 INDEX = "index.json"
+
+
+@contextmanager
+def use_style(**options: str) -> Iterator[None]:
+    """Draw figures in the style of waltz, with other options of matplotlib if given."""
+    with style.context([STYLE, {"font.family": list_fonts()}, options]), allow_missing_glyphs():
+        yield
+
+
+@contextmanager
+def allow_missing_glyphs() -> Iterator[None]:
+    """Say nothing of characters that no font has, which are drawn as empty boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def list_fonts() -> list[str]:
+    """Return the font of the style, and those of this machine for characters that it lacks."""
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return [FONT, *(name for name in FALLBACK_FONTS if name in installed)]
 
 
 def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = False) -> None:
@@ -35,8 +75,7 @@ def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = F
         form = path.suffix.removeprefix(".")
         metadata = {"Date": None} if form == "svg" else {}
         options = {"savefig.bbox": "standard"} if full_page else {}
-        with replace_file(path) as temporary, style.context([STYLE, options]), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # drawn as an empty box
+        with replace_file(path) as temporary, use_style(**options):
             figure.savefig(temporary, format=form, metadata=metadata)
 
 

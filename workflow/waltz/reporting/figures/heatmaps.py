@@ -5,14 +5,12 @@ Thesis 4.1 and B.1 to B.10. Blue counts for a match, red against it; hatching an
 
 import math
 import unicodedata
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
 import matplotlib
 import numpy as np
-from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -20,10 +18,12 @@ from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextToPath
 
 from waltz.core.text_diff import Span
-from waltz.reporting.figures.figure_files import STYLE
+from waltz.reporting.figures.figure_files import allow_missing_glyphs, list_fonts, use_style
 
 FONT_SIZE = 8.5
 """Font size of tokens, in points."""
+NARROWEST = 0.36
+"""Inches: width of the box of a letter, which holds a value of six characters."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], widt
         left = right if joined or not right else right + 0.06
         if right and left + box_width > width:
             line, left = line + 1, 0.0
-        boxes.append(TokenBox(token, line, left, max(box_width, 0.3), shortened, size, joined))
+        boxes.append(TokenBox(token, line, left, max(box_width, NARROWEST), shortened, size, joined))
         right = left + boxes[-1].width
     if not _is_right_to_left(text):
         return boxes
@@ -94,11 +94,9 @@ def _fit_label(label: str, width: float) -> tuple[str, float]:
 
 def _measure_width(label: str, size: float) -> float:
     """Return the width of a label in inches."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        points, _, _ = TextToPath().get_text_width_height_descent(
-            label, FontProperties(family="DejaVu Sans", size=size), False
-        )
+    font = FontProperties(family=list_fonts(), size=size)
+    with allow_missing_glyphs():
+        points, _, _ = TextToPath().get_text_width_height_descent(label, font, False)
     return float(points) / 72
 
 
@@ -186,8 +184,7 @@ class NotebookFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()
-        with style.context(STYLE), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        with use_style():
             self.savefig(buffer, format="png", dpi=NOTEBOOK_DPI)
         return buffer.getvalue()
 
@@ -209,8 +206,7 @@ def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str 
     band = TOP / 2 + IMAGE + GAP + lines * LINE + 2 * GAP
     width = len(panels) * (WIDTH + 2 * GAP)
     height = 2 * TOP + rows * band + 0.25
-    with style.context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
@@ -249,8 +245,7 @@ def draw_interactions(
     rows = max(1, math.ceil(len(shown) / columns))
     width, height = columns * (cell + GAP) + GAP, TOP + rows * (IMAGE + TOP) + 0.25
     width = max(width, WIDTH)
-    with style.context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         values, factor = _format_values(pairs.ravel(), peak)

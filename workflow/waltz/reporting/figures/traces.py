@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.metrics import COT, SETTING_OF_TEST
-from waltz.reporting.figures.figure_files import STYLE, LoadImage, NamedFigure, select_items_of_profiles
+from waltz.reporting.figures.figure_files import LoadImage, NamedFigure, select_items_of_profiles, use_style
 from waltz.reporting.figures.heatmaps import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
@@ -89,7 +88,7 @@ def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None)
     blocks = [(entry, [""] if entry.verdict else _wrap_text(entry.text)) for entry in list_entries(rows)]
     image_height = 0.0 if image is None else IMAGE + GAP
     height = TOP + image_height + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
-    with style.context(STYLE):
+    with use_style():
         figure = Figure(figsize=(WIDTH, height))
         text_style: dict[str, Any] = {"ha": "left", "va": "baseline", "parse_math": False}
         figure.text(0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH), **text_style)

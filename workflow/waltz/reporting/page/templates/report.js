@@ -531,7 +531,7 @@
       const written = (value, side) => each ? (value === null ? "NaN" : signed(100 * value / (sums[side] || 1), 0)) : plain(value);
       const strength = (value, side) => value === null ? null : value / (peaks[side] || 1);
       const against = text => text.startsWith("−") ? "against" : null;
-      const readout = el("p", {class: "readout", "aria-live": "polite"}, [each ? "Values in percent of their modality." : unit ? `Values in units of ${unit}.` : "", part.estimator ? `Estimated by ${part.estimator}${part.evaluated ? `, ${part.evaluated.toLocaleString("en")} coalitions` : ""}.` : ""].join(" ").trim());
+      const readout = el("p", {class: "readout", "aria-live": "polite"}, [each ? "Values in percent of their modality." : unit ? `Values in units of ${unit}.` : "", part.estimator ? `Estimated by ${part.estimator}${part.evaluated ? `, ${part.evaluated.toLocaleString("en")} ${part.estimator.includes("factorised") ? "encoder passes" : "coalitions"}` : ""}.` : ""].join(" ").trim());
       const names = ["of the text", "of the image"];
       const describe = (name, value, side) => `${name}: ${plain(value)}${unit && !plain(value).includes("10") ? ` × ${unit}` : ""}, ${(100 * Math.abs(value ?? 0) / (sums[side] || 1)).toFixed(1)} % ${names[side]}, ${(100 * Math.abs(value ?? 0) / (sums[0] + sums[1] || 1)).toFixed(1)} % of all`;
       const tell = text => ({pointerenter: () => { readout.textContent = text; }, focus: () => { readout.textContent = text; }});
