@@ -140,7 +140,7 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     with pytest.raises(UserError, match="the folder is not empty"):
         write_dataset(tmp_path, [part([item()])], facts())
     with pytest.raises(UserError, match="the folder is not empty"):
-        write_valse_files(tmp_path, [part([item()])], {}, "")
+        write_valse_files(tmp_path, [part([item()])], {}, "", {})
 
 
 def test_nothing_to_export_is_an_error(tmp_path):
@@ -152,7 +152,9 @@ def test_nothing_to_export_is_an_error(tmp_path):
 
 def test_valse_files_have_the_names_of_the_release_and_skip_probes(tmp_path):
     parts = [part([item("plurality")], "plurality"), part([probe()], "cv-probes", "cv-probes")]
-    counts = write_valse_files(tmp_path, parts, {"own": {"7": {"caption": "A dog runs."}}}, "")
+    counts = write_valse_files(
+        tmp_path, parts, {"own": {"7": {"caption": "A dog runs."}}}, "", {"own": "coco-captions"}
+    )
     assert counts == {"plurals.json": 1}
     assert list(json.loads((tmp_path / "plurals.json").read_text())) == ["plurality:1"]
 
@@ -161,7 +163,7 @@ def test_two_parts_for_one_file_are_refused(tmp_path):
     own = {**item(), "release": "{}"}
     parts = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
     with pytest.raises(UserError, match=r"two data sets have the file name foil-it\.json"):
-        write_valse_files(tmp_path, parts, {}, "")
+        write_valse_files(tmp_path, parts, {}, "", {"own": "foil-it"})
 
 
 def test_the_datasets_library_reads_it(dataset, images, rows, tmp_path, monkeypatch):

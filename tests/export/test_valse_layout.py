@@ -31,7 +31,9 @@ def through_parquet(rows, folder):
 
 
 def build(instrument, rows=None):
-    return build_records(rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method")
+    return build_records(
+        rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method", INSTRUMENTS[instrument].source_format
+    )
 
 
 @pytest.mark.parametrize("instrument", INSTRUMENTS)
@@ -157,4 +159,9 @@ def test_pairs_of_a_user_keep_their_record(tmp_path):
 
 def test_a_missing_source_row_is_named():
     with pytest.raises(UserError, match="'existence:1': own has no row '12'"):
-        build_records([item()], {}, "")
+        build_records([item()], {}, "", "visual7w")
+
+
+def test_items_of_captions_do_not_claim_the_data_set_of_the_release():
+    (record,) = build_records([item()], {"12": {"caption": "Two cats."}}, "", "coco-captions").values()
+    assert (record["dataset"], record["answer"], record["classes"]) == (item()["source"], None, None)

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refusal
+from waltz.foils.candidates import Candidate, MakerOptions, Refusal
+from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT
 from waltz.foils.english.nouns import parse_number, singularise
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement, convert_question, get_noun_forms
-from waltz.foils.existence import build_existence_foils, build_negation
+from waltz.foils.existence import STATED, build_candidates, build_existence_foils, build_negation
 from waltz.foils.released_items import reproduce_existence
 
 
@@ -144,3 +145,36 @@ def test_negating_twice_gives_the_caption_back(
     if there and modifiers != "other":
         (again,) = reproduce_existence({"caption": candidate.foil})
         assert again.foil == candidate.caption
+
+
+def build_of_captions(*captions: str) -> list[tuple[int, Candidate | Refusal]]:
+    """Return the outcomes of COCO captions of one image, with the place of their caption."""
+    rows = [{"image": "1.jpg", "caption": caption, "place": place} for place, caption in enumerate(captions)]
+    return [(row["place"], outcome) for row, outcome in build_candidates(rows, MakerOptions(), "existence")]
+
+
+def test_things_that_captions_mention_exist_and_others_of_their_kind_do_not() -> None:
+    outcomes = build_of_captions("Two laptops on a bed.", "Laptops beside a mouse.", "A man.")
+    made = {
+        (place, result.caption, result.foil, result.direction)
+        for place, result in outcomes
+        if isinstance(result, Candidate)
+    }
+    # electronic: tv, laptop, mouse, remote, keyboard; the mouse is mentioned once, so that it neither exists nor not
+    assert made == {
+        (0, "There are laptops.", "There are no laptops.", "something-to-zero"),
+        (0, "There are no tvs.", "There are tvs.", "zero-to-something"),
+        (1, "There are no remotes.", "There are remotes.", "zero-to-something"),
+        (2, "There are no keyboards.", "There are keyboards.", "zero-to-something"),
+    }
+    refused = [(place, result.reason) for place, result in outcomes if isinstance(result, Refusal)]
+    assert sorted(refused) == sorted([(0, NOT_SALIENT), (1, STATED), (1, NOT_SALIENT), (2, NO_NOUN)])
+
+
+def test_one_thing_of_captions_takes_the_article_and_its_phrases_can_be_balanced() -> None:
+    results = [result for _, result in build_of_captions("An orange.", "One orange.") if isinstance(result, Candidate)]
+    by_caption = {result.caption: result for result in results}
+    assert by_caption["There is an orange."].foil == "There is no orange."
+    assert by_caption["There is an orange."].caption_phrases == ("an orange",)
+    assert by_caption["There is an orange."].foil_phrases == ("no orange",)
+    assert by_caption["There is no apple."].foil_phrases == ("an apple",)

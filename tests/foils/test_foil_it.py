@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal
-from waltz.foils.foil_it import NO_NOUN, NOT_SALIENT, build_candidates, build_noun_foil, read_categories
+from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT, read_categories
+from waltz.foils.foil_it import build_candidates, build_noun_foil
 
 
 def test_spans_are_where_the_word_was_replaced() -> None:
