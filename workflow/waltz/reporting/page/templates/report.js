@@ -469,7 +469,7 @@
     }
 
     const picture = item => item.image === null ? (item.fault ? el("p", {class: "note"}, `No image: ${item.fault}`) : "")
-      : el("div", {class: "alone-image"}, imageOf(item), largeButton(item));
+      : el("div", {class: "shown"}, el("div", {class: "alone-image"}, imageOf(item)), largeButton(item));
     const imageOf = item => el("img", {src: known.images[item.image], alt: `Image of ${item.id}`});
     const largeButton = item => el("button", {type: "button", class: "enlarge", "aria-label": "Show the image large", title: "Show the image large",
       on: {click: () => enlarge(known.images[item.image], `Image of ${item.id}`)}}, "⤢");
@@ -552,9 +552,9 @@
         }));
         patches.addEventListener("keydown", event => rove(event, patches, grid));
         const numbers = grid <= 5 ? el("div", {class: "labels", "aria-hidden": "true", style: track}, sides[1].map(value => el("span", {}, written(value, 1)))) : "";
-        const image = imageOf(item), map = el("div", {class: "map"}, image, patches, numbers, largeButton(item));
+        const image = imageOf(item), map = el("div", {class: "map"}, image, patches, numbers);
         if (known.middle_square.includes(model)) image.decode().then(() => middle(image, [patches, numbers])).catch(() => {});
-        parts.push(map);
+        parts.push(el("div", {class: "shown"}, map, largeButton(item)));
       }
       const table = el("details", {on: {toggle: event => { if (event.target.open) event.target.append(all(labels, sides, plain, part)); }}}, el("summary", {}, `All values as a table${unit && `, in units of ${unit}`}`));
       return [el("div", {}, parts), tokens, readout, table];
