@@ -83,12 +83,12 @@ def answering(decoder, short):
     return partial(answering_of, decoder, short)
 
 
-def answering_of(decoder, prompt_file, profile, folder, evaluations=None, seed=3):
+def answering_of(decoder, prompt_file, profile, folder, evaluations=None, seed=3, grid=None):
     template = (
         build_equations_template(chat, prompt_file) if profile == "equations" else build_published_template("bakllava")
     )
     return AnswerAttribution(
-        decoder, template, AttributionSettings(profile, seed=seed, evaluations=evaluations), stored=folder
+        decoder, template, AttributionSettings(profile, seed=seed, evaluations=evaluations, grid=grid), stored=folder
     )
 
 
@@ -176,6 +176,15 @@ def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
         (output,) = row["outputs"]
         assert profile == "published" or output in ("A", "B")  # a label, not whatever is likeliest
     assert len({row["t_shap"] for row in rows}) == 6
+
+
+def test_a_chosen_grid_takes_the_place_of_that_of_the_prompt(answering, tmp_path):
+    for grid in (None, 2, 3):
+        rows = rows_of(answering("equations", tmp_path / "cache.sqlite", 120, grid=grid), ITEMS[:1])
+        assert grid is None or {row["grid"] for row in rows} == {grid}
+        for row in rows:
+            assert len(row["phi"]) == len(row["tokens"]) + row["grid"] ** 2
+            assert np.sum(row["phi"]) == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-5)
 
 
 def test_cached_items_are_used_again_and_a_larger_budget_continues(answering, tmp_path, monkeypatch):

@@ -137,6 +137,18 @@ def test_contributions_are_shapley_values_of_the_given_answers_probability(encod
     assert row["t_shap"] == pytest.approx(np.abs(phi[:2]).sum() / np.abs(phi).sum(), rel=1e-4)
 
 
+def test_a_chosen_grid_takes_the_place_of_that_of_the_text(encoder, images, tmp_path):
+    own, finer, coarser = (
+        rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="permutation", evaluations=100, grid=grid)[0]
+        for grid in (None, 3, 1)
+    )
+    assert [row["grid"] for row in (own, finer, coarser)] == [2, 3, 1]
+    for row in (own, finer, coarser):
+        assert len(row["phi"]) == 2 + row["grid"] ** 2
+        assert np.sum(row["phi"]) == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-6)
+        assert (row["value"], row["base_value"]) == (own["value"], own["base_value"])
+
+
 def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(encoder, images, tmp_path):
     rows = rows_of(encoder, images, tmp_path, "published")
     for row in rows:

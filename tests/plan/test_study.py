@@ -210,7 +210,7 @@ def test_a_misspelt_study_is_named_with_the_nearest():
     [
         ("instruments.existence.source", "visual8w", r"no source is called 'visual8w' \(did you mean 'visual7w'\?\)"),
         (
-            "instruments.existence.source",
+            "instruments.counting-small.source",
             "coco",
             "coco is in format coco-captions, this is made from visual7w",
         ),

@@ -147,12 +147,8 @@ def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Ques
         usable = [game for game in games if isinstance(game, PromptGame)]
         columns: dict[PromptGame, Row] = {}
         if usable:
-            coalitions = {
-                **content,
-                "profile": settings.profile,
-                "estimator": settings.estimator,
-                "seed": settings.seed,
-            }
+            names = ("profile", "estimator", "seed", "grid")
+            coalitions = {**content, **{name: getattr(settings, name) for name in names}}
             with keep_coalitions(attribution.stored, coalitions, len(usable)) as known_values:
                 attributions = attribute_prompts(
                     decoder, picture, usable, attribution.prompt_settings, known_values, ablate=True
@@ -174,13 +170,12 @@ def _build_game(
     try:
         prompt = decoder.build_prompt(rendered.text)
         if get_fidelity(settings.profile).decoder_target == "label":
-            return PromptGame(
-                prompt.text, "", (choose_label(decoder, prompt, picture, question, attribution.template)[1],)
-            )
+            label = choose_label(decoder, prompt, picture, question, attribution.template)[1]
+            return PromptGame(prompt.text, "", (label,), grid=settings.grid)
         sampling = choose_sampling(decoder, settings.profile)
         seed = rank(f"{question.item_id}:{question.form}:{question.role}:{KIND}", settings.seed) >> 1
         (tokens,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], min_tokens=1)
-        return PromptGame(prompt.text, "", tokens)
+        return PromptGame(prompt.text, "", tokens, grid=settings.grid)
     except UserError as error:
         return str(error)
 

@@ -261,7 +261,8 @@ def _load_or_attribute_texts(
     def compute() -> list[Row]:
         # Other estimators request other coalitions together, and what is computed together can differ in its last
         # digits.
-        coalitions = {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed}
+        names = ("profile", "estimator", "seed", "grid")
+        coalitions = {**content, **{name: getattr(settings, name) for name in names}}
         with keep_coalitions(stored, coalitions, len(texts)) as known_values:
             attributions = attribute_texts(encoder, image, texts, settings, known_values, outcome)
         return [_build_columns(attribution) for attribution in attributions]

@@ -105,7 +105,7 @@ def attribute_texts(
         UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
     """
     prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
-    build_players = get_players_function(encoder, settings.profile)
+    build_players = get_players_function(encoder, settings.profile, settings.grid)
     games = [build_players(encoder, encoder.tokenize(text), prepared) for text in texts]
     if regroup is not None:
         games = [regroup(game, text) for game, text in zip(games, texts, strict=True)]

@@ -309,15 +309,19 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
     return regions
 
 
-def get_players_function(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
+def get_players_function(
+    encoder: Encoder, profile: str, grid: int | None = None
+) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
     """Return the function that builds the players of an encoder in a profile.
 
+    Args:
+        grid: Patches a side, where regions are not the players; None for those of the profile.
     Raises:
         UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
     """
     provider = _get_stored_regions(encoder)
     if provider is None:
-        return PROFILES[profile]
+        return functools.partial(PROFILES[profile], grid=grid)
     if encoder.spec.masks != "regions":
         raise UserError(
             f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"

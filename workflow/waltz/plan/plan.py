@@ -721,6 +721,7 @@ class Plan:
             "estimator": attribution.estimator,
             "evaluations": attribution.evaluations,
             "standard_error": attribution.standard_error,
+            "grid": attribution.grid,
         }
         return {profile: {} if get_fidelity(profile).estimators else settings for profile in self.study.profiles}
 

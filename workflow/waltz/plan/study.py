@@ -541,6 +541,9 @@ class Attribution(Section):
         default=None, json_schema_extra={"nullable": True}
     )
     """Standard error of T-SHAP (a share) at which sampling stops; null uses all evaluations."""
+    grid: Count | None = None
+    """Patches a side of an image in profile `equations`; where absent, the square root of a text's players, rounded up
+    (thesis 4.3). Three make late fusion exact from 512 images."""
     shards: Count | None = None
     """Jobs that a model and a group are cut into. Where absent, as many as let each end in half of its time limit by
     the estimate of GPU hours (docs/how-to/scaling.md)."""

@@ -20,6 +20,7 @@ class AttributionSettings:
             `published` means ten permutations with their reverses, as in the released scripts.
         seed: Seed of the permutations; the same for each text.
         standard_error: Standard error of T-SHAP, a share, at which sampling stops; None uses all evaluations.
+        grid: Patches a side; None for as many as a text has players, by the profile.
     """
 
     profile: str
@@ -27,6 +28,7 @@ class AttributionSettings:
     evaluations: int | None = None
     seed: int = 0
     standard_error: float | None = None
+    grid: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

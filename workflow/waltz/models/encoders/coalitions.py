@@ -47,15 +47,19 @@ class Players(games.Players):
         return image * table[:, self.cells].unsqueeze(1)
 
 
-def build_published_players(encoder: Encoder, text: TokenizedText, image: torch.Tensor) -> Players:
+def build_published_players(
+    encoder: Encoder, text: TokenizedText, image: torch.Tensor, grid: int | None = None
+) -> Players:
     """Return the players of the published code: all ids, and patches of `side // p` pixels; other pixels stay visible.
 
     The first token is a player that nothing masks, and so is the last where it is an end token: ALBEF has none.
 
+    Args:
+        grid: Patches a side; p = ceil(sqrt(n)) of n ids where None.
     Source:
         MM-SHAP's released scripts for CLIP, LXMERT and ALBEF; thesis 4.3 describes another mask.
     """
-    grid = math.ceil(math.sqrt(len(text.ids)))
+    grid = grid or math.ceil(math.sqrt(len(text.ids)))
     always_visible = np.zeros(len(text.ids) + grid**2, dtype=bool)
     always_visible[0] = True
     always_visible[len(text.ids) - 1] |= text.special[-1]
@@ -70,14 +74,18 @@ def build_published_players(encoder: Encoder, text: TokenizedText, image: torch.
     )
 
 
-def build_equations_players(encoder: Encoder, text: TokenizedText, image: torch.Tensor) -> Players:
+def build_equations_players(
+    encoder: Encoder, text: TokenizedText, image: torch.Tensor, grid: int | None = None
+) -> Players:
     """Return the players of the thesis's definitions: no special tokens, every pixel in some patch.
 
+    Args:
+        grid: Patches a side; p where None.
     Source:
         Thesis 4.3: p = ceil(sqrt(n)), here with n the number of text players.
     """
     positions = tuple(position for position, special in enumerate(text.special) if not special)
-    grid = max(1, math.ceil(math.sqrt(len(positions))))
+    grid = grid or max(1, math.ceil(math.sqrt(len(positions))))
     edges = [np.round(np.linspace(0, side, grid + 1)).astype(int) for side in image.shape[-2:]]
     return Players(
         text_input=text,

@@ -80,7 +80,7 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Ima
     prepared = encoder.prepare_image(image)
     panels = []
     for row in rows:
-        players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared)
+        players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared, row["grid"] or None)
         panels.append(
             HeatmapPanel(
                 heading=row["role"],
