@@ -96,7 +96,7 @@ def photos_run(tmp_path_factory, tiny_model_folder, shared_data) -> Checkout:
 def test_items_show_the_listed_photos_alone(photos_run):
     lines = (photos_run.folder / "few.tsv").read_text().splitlines()[1:]
     listed = {line.split("\t")[0].rpartition("/")[2] for line in lines}
-    for name in ("plurality", "relations", "foil-it"):
+    for name in ("existence", "plurality", "relations", "foil-it"):
         rows = pq.read_table(photos_run.folder / f"results/tiny/benchmark/{name}.parquet").to_pylist()
         assert rows, name
         assert {row["image"].rpartition("/")[2] for row in rows} <= listed
