@@ -3,10 +3,9 @@ import os
 import sys
 from pathlib import Path
 
-from snakemake.script import PythonScript
 from snakemake.utils import min_version
 
-min_version("9.27")
+min_version("9.27")  # later minor versions: see waltz.snakemake_compat
 
 # Jobs and this file import waltz from this checkout, whatever is installed: the environments of `--use-conda` hold none.
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
@@ -33,36 +32,39 @@ include: "rules/export.smk"
 
 
 if workflow.is_main_process:
-    for LINE in run_lock.describe_other_run(STUDY.study):
-        print(f"waltz: {LINE}", file=sys.stderr)
+    explain.install(
+        lambda: run_lock.describe_refusal(
+            STUDY.study,
+            *snakemake_compat.list_locked_files(workflow),
+            options=snakemake_compat.name_workflow(workflow),
+        )
+    )
 
 
 onstart:
+    if snakemake_compat.takes_locks(workflow):
+        run_lock.check_study(STUDY.study, has_own_targets=True)
     run_lock.hold_study(
         STUDY.study,
-        files=[
-            str(FILE)
-            for FILE in workflow.overwrite_configfiles or list_loaded_files()[-1:]
-        ],
-        targets=sorted(workflow.dag_settings.targets),
+        files=list_study_files(),
+        targets=snakemake_compat.list_targets(workflow),
+        locks=snakemake_compat.list_lock_files(workflow),
     )
-    # For its limit of jobs a second, Snakemake 9 sets a timer each time that it looks at the ready jobs, and looks again
-    # when one ends: dozens of times a second after some minutes. A run of 198 jobs spent 274 of its 900 s on that.
     if workflow.local_exec:
-        workflow.scheduler.job_rate_limiter = None
-        if sum(1 for JOB in workflow.dag.needrun_jobs()) >= job_server.LEAST_JOBS:
-            job_server.start_job_server(PythonScript)
+        snakemake_compat.drop_rate_limit(workflow)
+        snakemake_compat.fork_scripts(workflow)
 
 
 onsuccess:
-    print_run_summary(STUDY.study, PLAN.skipped)
+    print_run_summary(
+        STUDY.study, PLAN.skipped, snakemake_compat.list_output_files(workflow)
+    )
 
 
 localrules:
     all,
     tables,
     figures,
-    scene_models,
     sources,
     foils,
     filters,
@@ -74,12 +76,16 @@ localrules:
     reporting,
 
 
+# The default target: the report, the comparison with the papers, and what the measures are worth.
 rule all:
     default_target: True
     input:
         "<results>/reporting/report.html",
         "<results>/reporting/tables/reproduction.csv",
-        PLAN.measure_files,
+        expand(
+            "<results>/measures/{measurement}.parquet",
+            measurement=STUDY.measures.list_measurements(),
+        ),
 
 
 rule sources:
@@ -96,7 +102,7 @@ rule foils:
     """All candidates of all instruments, and the captions of CV-Probes."""
     input:
         expand("<results>/foils/{instrument}.parquet", instrument=STUDY.instruments),
-        rules.contextual_captions.output if PLAN.probe_rows else [],
+        rules.contextual_captions.output if STUDY.cv_probes else [],
 
 
 rule filters:
@@ -108,7 +114,7 @@ rule filters:
 rule benchmark:
     """The items of all data sets, with the funnel, the oracle, the audit and the validation statistics."""
     input:
-        [*map(PLAN.get_built_file, STUDY.instruments)],
+        BUILD.built_files,
         PLAN.list_rows_files([*PLAN.item_sets, *STUDY.alignment]),
         REPORT.benchmark_files,
 
@@ -134,7 +140,10 @@ rule consistency:
 rule measures:
     """What the measures themselves are worth: bias, floors, choices, faults, known truth."""
     input:
-        PLAN.measure_files,
+        expand(
+            "<results>/measures/{measurement}.parquet",
+            measurement=STUDY.measures.list_measurements(),
+        ),
 
 
 rule tables:

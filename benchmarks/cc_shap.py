@@ -96,10 +96,11 @@ def decoder() -> vision_language_model.VisionLanguageModel:
 class Counting(Network):
     """A network that computes nothing, to count its inputs."""
 
-    def compute_logits(self, ids, positions, past=None, last_count=1, embeddings=None, visible=None):
+    def compute_logits(self, request):
         """Return zeros in the requested shapes."""
-        states = torch.zeros(len(ids), 1, 1, 1)
-        return torch.zeros(len(ids), last_count, 256), ((states, states),)
+        rows = len(request.ids)
+        states = torch.zeros(rows, 1, 1, 1)
+        return torch.zeros(rows, request.last_count, 256), ((states, states),)
 
 
 def permutation(words: int, patches: int, image_first: bool, seed: int) -> np.ndarray:
@@ -172,7 +173,7 @@ def measure(
 ) -> None:
     """Time both ways on one set of coalitions, and print."""
     played = games[0].players
-    coalition_rows = permutation(played.words, played.patches, played.image_first, seed=1)
+    coalition_rows = permutation(played.text_players, played.patches, played.image_first, seed=1)
     first = (len(played) - most // 2) // 2
     places = [*range(first, first + most // 2), *range(first + len(played) + 1, first + len(played) + 1 + most // 2)]
     selected = coalition_rows[places]
@@ -190,7 +191,7 @@ def measure(
     difference = max(np.abs(mine[chosen] - plain).max() for mine, plain in zip(values, expected, strict=True))
     ratio = theirs_total / ours_total
     lengths = ", ".join(f"{len(game.players.prompt.ids)} + {len(game.targets)}" for game in games)
-    print(f"{name}: {played.words} tokens and {played.patches} patches play; prompt + new tokens {lengths}")
+    print(f"{name}: {played.text_players} tokens and {played.patches} patches play; prompt + new tokens {lengths}")
     print(f"  waltz          {ours[0]:6.1f} s for {len(selected)} coalitions, {table.image_count} masked images")
     print(f"                 {ours_total[0]:6.0f} s for all {len(coalition_rows)}, {counted.image_count} masked images")
     print(f"  one at a time  {theirs[0]:6.1f} s for {rows} coalitions, {theirs_total[0]:.0f} s for all")

@@ -8,8 +8,9 @@ import numpy as np
 
 from waltz.attribution.t_shap import MIN_CONTRIBUTION, measure_t_shap_of_outputs
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
-from waltz.core.intervals import Measure, Resampling, compute_mean
-from waltz.fidelity import Profile
+from waltz.core.intervals import Resampling, compute_mean
+from waltz.core.measure import Measure
+from waltz.fidelity import Profile, get_fidelity
 
 NORMAL_QUANTILE = 1.96
 """Standard errors that a difference must exceed to be more than sampling error."""
@@ -91,11 +92,11 @@ def compare_profiles(
     def measure_share(game: ExplainedItem, side: str, profile: Profile) -> _Number:
         contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
-        measured = measure_t_shap_of_outputs(contributions.estimate, text, profile, least)
+        measured = measure_t_shap_of_outputs(contributions.estimate, text, get_fidelity(profile), least)
         return _Number(_replace_nan(measured.value), _replace_nan(measured.standard_error), measured.reason)
 
     def measure_consistency(game: ExplainedItem, profile: Profile) -> _Number:
-        measured = compute_cc_shap(game.answer, game.explanation, profile, least)
+        measured = compute_cc_shap(game.answer, game.explanation, get_fidelity(profile), least)
         return _Number(measured.value, measured.standard_error, measured.reason)
 
     games: tuple[tuple[ExplainedItem, Profile], ...] = (

@@ -37,6 +37,7 @@ from matplotlib.ticker import NullFormatter
 from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from waltz import fidelity
 from waltz.attribution.mm_shap import attribute_texts, choose_outcome
 from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
@@ -175,11 +176,11 @@ def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -
     def values(masks: list[np.ndarray]) -> list[np.ndarray]:
         results = []
         for row in masks[0]:
-            ids = game.mask_text(row[None, : game.words]).to(encoder.device)
+            ids = game.mask_text(row[None, : game.text_players]).to(encoder.device)
             output = network(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
-                pixel_values=game.mask_image(image, row[None, game.words :]),
+                pixel_values=game.mask_image(image, row[None, game.text_players :]),
             )
             if encoder.late:
                 logit = output.logits_per_image[0].float()
@@ -200,14 +201,14 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
 
 def settings(permutations: int, players: int, seed: int = 0) -> AttributionSettings:
     """The `published` profile with some permutations."""
-    return AttributionSettings("published", "permutation", permutations * (2 * players + 1), seed)
+    return AttributionSettings(fidelity.PUBLISHED, "permutation", permutations * (2 * players + 1), seed)
 
 
 def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndarray:
     """Shapley values of a text by single passes."""
     image = encoder.prepare_image(picture())
     game = build_published_players(encoder, encoder.tokenize(text), image)
-    asking = begin_estimation("permutation", len(game), game.words, settings(permutations, len(game)))
+    asking = begin_estimation("permutation", len(game), game.text_players, settings(permutations, len(game)))
     phi: np.ndarray = run_in_step([asking], one_by_one(network, encoder, image, game))[0].phi[:, 0]
     return phi
 
@@ -247,7 +248,10 @@ def speed(arguments: argparse.Namespace) -> None:
             )
             if precise is not None:
                 exact = attribute_texts(precise, picture(), texts, attribution_settings)
-                apart = max(np.abs(one.phi - other.phi).max() for one, other in zip(attribution, exact, strict=True))
+                apart = max(
+                    np.abs(one.estimate.phi - other.estimate.phi).max()
+                    for one, other in zip(attribution, exact, strict=True)
+                )
                 print(f"  {arguments.dtype}: largest difference from float32 {apart:.1e}")
     print(f"peak memory {measure_peak_memory_mb()} MB, {torch.get_num_threads()} threads")
 
@@ -268,7 +272,7 @@ def error(arguments: argparse.Namespace) -> None:
         image = matcher.prepare_image(shown)
         game = build_equations_players(matcher, matcher.tokenize(caption), image)
         build_game = partial(Coalitions, matcher, image, [game], choose_outcome(matcher))
-        curves.append(compare_coalitions(f"BLIP's stand-in: {caption}", game.words, build_game))
+        curves.append(compare_coalitions(f"BLIP's stand-in: {caption}", game.text_players, build_game))
     spec = ModelSpec("llava", "vision", str(SCENES / "llava"), "local", prompts="scenes.yaml")
     decoder: Any = load_decoder(spec, CPU)
     shown, caption = pictures[9]
@@ -278,7 +282,7 @@ def error(arguments: argparse.Namespace) -> None:
     own = decoder_coalitions.build_equations_players(decoder, prompt, picture_of_decoder, positions=words[-6:], grid=3)
     played = decoder_coalitions.Game(own, (prompt.ids[words[-2]], prompt.ids[words[-1]]), "log-probability")
     build_game = partial(decoder_coalitions.Coalitions, decoder, picture_of_decoder, [played])
-    curves.append(compare_coalitions(f"decoder: {caption}", own.words, build_game))
+    curves.append(compare_coalitions(f"decoder: {caption}", own.text_players, build_game))
     if arguments.figure:
         save_figure(draw_curves(curves), [arguments.figure])
     encoder, network = loaded("clip", arguments.device, arguments.dtype)
@@ -307,9 +311,9 @@ def compare_late_fusion(kind: str, encoder: Any, shown: Image.Image, text: str) 
     print(f"{kind}: {text} {len(game)} players, exact values in {exact_seconds:.2f} s CPU")
 
     def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
-        own_settings = AttributionSettings("equations", estimator, budget, seed)
+        own_settings = AttributionSettings(fidelity.EQUATIONS, estimator, budget, seed)
         (attribution,) = attribute_texts(encoder, shown, [text], own_settings)
-        return attribution.phi, attribution.requested
+        return attribution.estimate.phi, attribution.estimate.requested
 
     points, least = measure_permutations(len(game), run, truth), 2 * len(game) + 4
     budgets = (least, *(budget for budget in (40, 60, 100, 160) if budget > least))
@@ -334,7 +338,7 @@ def compare_coalitions(name: str, words: int, build: Callable[[], CoalitionValue
     print(f"{name} {players} players, exact values in {exact_seconds:.2f} s CPU")
 
     def run(estimator: str, budget: int, seed: int) -> tuple[np.ndarray, int]:
-        own_settings = AttributionSettings("equations", estimator, budget, seed)
+        own_settings = AttributionSettings(fidelity.EQUATIONS, estimator, budget, seed)
         (estimate,) = run_in_step([begin_estimation(estimator, players, words, own_settings)], build().values)
         return estimate.phi, estimate.requested
 

@@ -42,14 +42,15 @@ from waltz.consistency.item_selection import select_questions
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
+from waltz.core.measure import Measure
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.prompts import PromptTemplate, build_equations_template, join_turns
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
-from waltz.reporting.page.plain_tables import format_interval
 from waltz.sources.formats import text_tasks
 from waltz.sources.images import load_image, open_images
 
@@ -64,6 +65,13 @@ IMAGES = {
 }
 NUMBERS = ("t_shap_answer", "t_shap_explanation", "cc_shap")
 STEPS = ("arithmetic", "value", "players", "tail")
+
+
+def format_interval(measure: Measure) -> str:
+    """Return the interval that follows a difference; an empty text without one."""
+    if measure.ci_low is None or measure.ci_high is None:
+        return ""
+    return f" [{measure.ci_low:+.3f}, {measure.ci_high:+.3f}]"
 
 
 def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptTemplate, PreparedImage]]:
@@ -107,13 +115,15 @@ def pair_of(
 def game(attribution: PairAttribution) -> ExplainedItem:
     """A pair as profiles are compared."""
     one, other = attribution.answer, attribution.explanation
-    return ExplainedItem(one.shared_estimate, other.shared_estimate, one.attribution.text, other.attribution.text)
+    return ExplainedItem(
+        one.shared_estimate, other.shared_estimate, one.attribution.text_slice, other.attribution.text_slice
+    )
 
 
 def of_shared(side: SideAttribution) -> float:
     """T-SHAP by published sums over the shared players alone."""
     weight = np.abs(side.attribution.estimate.phi[side.shared]).sum(axis=1)
-    text = np.isin(side.shared, np.arange(len(side.attribution.estimate.phi))[side.attribution.text])
+    text = np.isin(side.shared, np.arange(len(side.attribution.estimate.phi))[side.attribution.text_slice])
     return float(weight[text].sum() / weight.sum())
 
 
@@ -139,11 +149,11 @@ def compute(
     """One item in both profiles."""
     begin = time.process_time()
     pair = pair_of(question, decoder, template, picture, given.new)
-    rules = PromptSettings("equations", SEED, estimator="permutation", permutations=given.permutations)
+    rules = PromptSettings(EQUATIONS, SEED, estimator="permutation", permutations=given.permutations)
     value = "log-odds" if picture is None else "first-step-logit"
     ours, valued, theirs = (
         attribute_pairs(decoder, picture, [pair], one)[0]
-        for one in (rules, replace(rules, value=value), PromptSettings("published", SEED, partition_rows=given.rows))
+        for one in (rules, replace(rules, value=value), PromptSettings(PUBLISHED, SEED, partition_rows=given.rows))
     )
     comparison, crossed = compare_profiles(game(theirs), game(ours)), compare_profiles(game(valued), game(ours))
     return {
@@ -175,12 +185,12 @@ def table(records: list[dict]) -> None:
             f"{name}: published {pair[0]:.3f}, equations {pair[1]:.3f}, n {len(differences)}, "
             f"mean |difference| {apart:.3f}"
         )
-        print(f"  difference {mean_difference.value:+.3f}{format_interval(vars(mean_difference), '+.3f')}")
+        print(f"  difference {mean_difference.value:+.3f}{format_interval(mean_difference)}")
         print(f"  beyond 1.96 standard errors: {sum(errors)} of {len(errors)}")
         for step in STEPS:
             parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(differences, known, strict=True)]
             by = compute_mean_difference(parts, clusters, name, how)
-            print(f"  {step:10} {by.value:+.3f}{format_interval(vars(by), '+.3f')}")
+            print(f"  {step:10} {by.value:+.3f}{format_interval(by)}")
 
 
 def main() -> None:

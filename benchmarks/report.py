@@ -23,8 +23,8 @@ from PIL import Image
 
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
-from waltz.core.intervals import Measure
 from waltz.core.job_records import measure_peak_memory_mb
+from waltz.core.measure import Measure
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_heatmaps

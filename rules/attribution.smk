@@ -1,17 +1,21 @@
 """Stage attribution: MM-SHAP, a job for one model, one group of data sets and one shard, and shares of text."""
 
+ATTRIBUTED_PART = ask(PLAN.attributed_parts.get, "{part}")
+ATTRIBUTED_PROBES = ask(PLAN.list_probes_among, ATTRIBUTED_PART)
+
 
 localrules:
     merge_attribution_shards,
     shares,
 
 
+# Attributions take longest: their jobs come first on a GPU, and are cut into shards by their estimated hours.
 rule attribute:
     """MM-SHAP of one encoder's scores."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_scorable(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_scorable(w.group)),
-        weights=lambda w: MODELS.list_files(w.encoder),
+        rows=rows("{group}", PAIRS, PROBES),
+        images=images("{group}", PAIRS, PROBES),
+        weights=weights("{encoder}"),
     output:
         rows="<results>/attribution/{encoder}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{encoder}/shards/{group}.{shard}.run.json",
@@ -22,19 +26,17 @@ rule attribute:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.encoder]),
+        **loads("{encoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.encoder),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
-        settings=PLAN.estimation,
-        scored=STUDY.evaluation.items,
-        scored_sample=STUDY.evaluation.sample,
-        sample=STUDY.attribution.sample,
-        shards=lambda w: count_shards("attribution", w.encoder, w.group),
-        seed=STUDY.seed,
-        code=lambda w: code("attribute.py", MODELS.get_module(w.encoder)),
+        model=model("{encoder}"),
+        datasets=datasets("{group}", PAIRS, PROBES),
+        settings=settings("attribute"),
+        shards=shards("attribution", "{encoder}", "{group}"),
+        code=code_of("attribute.py", "{encoder}"),
+    message:
+        "MM-SHAP of {wildcards.encoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/attribute.py"
 
@@ -42,10 +44,10 @@ rule attribute:
 rule attribute_answers:
     """MM-SHAP of one VL decoder's answers."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_pairs(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_pairs(w.group)),
-        weights=lambda w: MODELS.list_weight_files(w.vl_decoder),
-        prompts=lambda w: MODELS.list_prompt_files(w.vl_decoder),
+        rows=rows("{group}", PAIRS),
+        images=images("{group}", PAIRS),
+        weights=weights("{vl_decoder}"),
+        prompts=prompts("{vl_decoder}"),
     output:
         rows="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.run.json",
@@ -56,20 +58,17 @@ rule attribute_answers:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.vl_decoder]),
+        **loads("{vl_decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.vl_decoder),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
-        settings=PLAN.estimation,
-        value=STUDY.attribution.value,
-        scored=STUDY.evaluation.items,
-        scored_sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
-        sample=STUDY.attribution.decoder_sample or STUDY.attribution.sample,
-        shards=lambda w: count_shards("attribution", w.vl_decoder, w.group),
-        seed=STUDY.seed,
+        model=model("{vl_decoder}"),
+        datasets=datasets("{group}", PAIRS),
+        settings=settings("attribute_answers"),
+        shards=shards("attribution", "{vl_decoder}", "{group}"),
         code=code("attribute_answers.py"),
+    message:
+        "MM-SHAP of the answers of {wildcards.vl_decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/attribute_answers.py"
 
@@ -77,9 +76,9 @@ rule attribute_answers:
 rule attribute_questions:
     """MM-SHAP of the answers to open questions of one encoder with an answering head."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_open_questions(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_open_questions(w.group)),
-        weights=lambda w: MODELS.list_files(w.answerer),
+        rows=rows("{group}", OPEN),
+        images=images("{group}", OPEN),
+        weights=weights("{answerer}"),
     output:
         rows="<results>/attribution/{answerer}/shards/{group}.{shard}.parquet",
         run="<results>/attribution/{answerer}/shards/{group}.{shard}.run.json",
@@ -90,37 +89,34 @@ rule attribute_questions:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(
-            lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
-        ),
+        **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.answerer),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
-        settings=PLAN.estimation,
-        sample=STUDY.attribution.sample,
-        shards=lambda w: count_shards("attribution", w.answerer, w.group),
-        seed=STUDY.seed,
-        code=lambda w: code("attribute_questions.py", MODELS.get_module(w.answerer)),
+        model=model("{answerer}"),
+        datasets=datasets("{group}", OPEN),
+        settings=settings("attribute_questions"),
+        shards=shards("attribution", "{answerer}", "{group}"),
+        code=code_of("attribute_questions.py", "{answerer}"),
+    message:
+        "MM-SHAP of the answers of {wildcards.answerer} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/attribute_questions.py"
 
 
+# Shards are merged without loading a model; each keeps its own run record in the list of the merged file.
 rule merge_attribution_shards:
     """The shards of one model on one group of data sets as one file."""
     input:
-        rows=lambda w: list_shards(
+        rows=expand(
             "<results>/attribution/{model}/shards/{group}.{shard}.parquet",
-            "attribution",
-            w.model,
-            w.group,
+            shard=shard_numbers("attribution", "{model}", "{group}"),
+            allow_missing=True,
         ),
-        runs=lambda w: list_shards(
+        runs=expand(
             "<results>/attribution/{model}/shards/{group}.{shard}.run.json",
-            "attribution",
-            w.model,
-            w.group,
+            shard=shard_numbers("attribution", "{model}", "{group}"),
+            allow_missing=True,
         ),
     output:
         rows="<results>/attribution/{model}/{group}.parquet",
@@ -140,9 +136,9 @@ rule merge_attribution_shards:
 rule companions:
     """Companion measures of MM-SHAP: one encoder on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_scorable(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_scorable(w.group)),
-        weights=lambda w: MODELS.list_files(w.encoder),
+        rows=rows("{group}", PAIRS, PROBES),
+        images=images("{group}", PAIRS, PROBES),
+        weights=weights("{encoder}"),
     output:
         rows="<results>/attribution/{encoder}/companions/{group}.parquet",
     log:
@@ -152,16 +148,17 @@ rule companions:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.encoder]),
+        **loads("{encoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.companion_settings,
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.encoder),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
-        scored=STUDY.evaluation.items,
-        code=lambda w: code("companions.py", MODELS.get_module(w.encoder)),
+        model=model("{encoder}"),
+        datasets=datasets("{group}", PAIRS, PROBES),
+        settings=settings("companions"),
+        code=code_of("companions.py", "{encoder}"),
+    message:
+        "EMAP and perceptual score of {wildcards.encoder} on {wildcards.group}"
     script:
         "../workflow/scripts/companions.py"
 
@@ -169,9 +166,9 @@ rule companions:
 rule answer_companions:
     """Companion measures of the answers of one encoder with an answering head on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_open_questions(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_open_questions(w.group)),
-        weights=lambda w: MODELS.list_files(w.answerer),
+        rows=rows("{group}", OPEN),
+        images=images("{group}", OPEN),
+        weights=weights("{answerer}"),
     output:
         rows="<results>/attribution/{answerer}/companions/{group}.parquet",
     log:
@@ -181,33 +178,29 @@ rule answer_companions:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(
-            lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
-        ),
+        **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.companion_settings,
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.answerer),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
-        profiles=STUDY.profiles,
-        code=lambda w: code("answer_companions.py", MODELS.get_module(w.answerer)),
+        model=model("{answerer}"),
+        datasets=datasets("{group}", OPEN),
+        settings=settings("answer_companions"),
+        code=code_of("answer_companions.py", "{answerer}"),
+    message:
+        "Perceptual score of the answers of {wildcards.answerer} on {wildcards.group}"
     script:
         "../workflow/scripts/answer_companions.py"
 
 
+# A table waits only for the parts that it shows, not for all models.
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_run_files("attribution", PLAN.attributed_parts[w.part]),
-        scores=lambda w: PLAN.list_run_files(
-            "evaluation", PLAN.attributed_parts[w.part]
-        ),
-        probes=lambda w: PLAN.list_rows_files(
-            PLAN.list_probes_among(PLAN.attributed_parts[w.part])
-        ),
-        companions=lambda w: PLAN.list_companion_files(PLAN.attributed_parts[w.part]),
+        rows=results_of("attribution", ATTRIBUTED_PART),
+        scores=results_of("evaluation", ATTRIBUTED_PART),
+        probes=rows_of(ATTRIBUTED_PROBES),
+        companions=ask(PLAN.list_companion_files, ATTRIBUTED_PART),
     output:
         shares="<results>/attribution/shares/{part}.parquet",
         metrics="<results>/attribution/metrics/{part}.parquet",
@@ -218,13 +211,10 @@ rule shares_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        runs=lambda w: PLAN.attributed_parts[w.part],
-        answering=[
-            *PLAN.select_attributed_models("vision"),
-            *PLAN.select_attributed_models("answering"),
-        ],
-        probes=lambda w: PLAN.list_probes_among(PLAN.attributed_parts[w.part]),
+        **settings("resampling"),
+        runs=ATTRIBUTED_PART,
+        answering=PLAN.select_attributed_models("vision", "answering"),
+        probes=ATTRIBUTED_PROBES,
         code=code("shares.py"),
     script:
         "../workflow/scripts/shares.py"

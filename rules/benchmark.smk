@@ -12,17 +12,18 @@ localrules:  # a second each
 rule items:
     """One raw file that holds finished items, as a benchmark."""
     input:
-        unpack(lambda w: PLAN.list_item_files(w.dataset)),
+        unpack(ask(PLAN.list_item_files, "{dataset}")),
     output:
         pairs="<results>/benchmark/{dataset}.parquet",
         annotations="<results>/benchmark/annotations/{dataset}.parquet",
+        run="<results>/benchmark/{dataset}.run.json",
     log:
         "<logs>/items/{dataset}.log",
     conda:
         "../envs/environment.yaml"
     params:
-        format=lambda w: STUDY.sources[PLAN.item_sets[w.dataset]].format,
-        source=lambda w: PLAN.item_sets[w.dataset],
+        format=ask(PLAN.get_item_format, "{dataset}"),
+        source=ask(PLAN.item_sets.get, "{dataset}"),
         valid_votes=STUDY.benchmark.valid_votes,
         code=code("items.py"),
     script:
@@ -40,8 +41,14 @@ rule balance:
     conda:
         "../envs/environment.yaml"
     params:
-        settings=lambda w: STUDY.instruments[w.instrument].to_dict(
-            "size", "js", "cap", "foil_cap", "halves"
+        settings=entry(
+            STUDY.instruments,
+            "{instrument}",
+            "size",
+            "js",
+            "cap",
+            "foil_cap",
+            "halves",
         ),
         seed=STUDY.seed,
         code=code("balance.py"),
@@ -53,7 +60,7 @@ rule vote:
     """The balanced items of one instrument with the votes of people, of the scenes' oracle, or without any."""
     input:
         balanced="<results>/benchmark/balanced/{instrument}.parquet",
-        annotations=lambda w: STUDY.benchmark.annotations.get(w.instrument, []),
+        annotations=ask(BUILD.get_annotations, "{instrument}"),
         world=WORLD if STUDY.benchmark.oracle else [],
     output:
         pairs="<results>/benchmark/{instrument}.parquet",
@@ -66,12 +73,13 @@ rule vote:
         "../envs/environment.yaml"
     params:
         valid_votes=STUDY.benchmark.valid_votes,
-        scenes=PLAN.scenes if STUDY.benchmark.oracle else None,
+        scenes=SCENES if STUDY.benchmark.oracle else None,
         code=code("vote.py"),
     script:
         "../workflow/scripts/vote.py"
 
 
+# An instrument that is released as well is rebuilt into a folder of its own, to be compared with the release.
 use rule vote as vote_next_to_released with:
     output:
         pairs="<results>/benchmark/rebuilt/{instrument}.parquet",
@@ -87,7 +95,7 @@ rule funnel:
             "<results>/benchmark/balanced/{instrument}.parquet",
             instrument=STUDY.instruments,
         ),
-        pairs=[PLAN.get_built_file(instrument) for instrument in STUDY.instruments],
+        pairs=BUILD.built_files,
     output:
         funnel="<results>/benchmark/funnel.parquet",
     log:
@@ -116,21 +124,22 @@ rule oracle:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         instruments=list(STUDY.instruments),
-        scenes=PLAN.scenes,
+        scenes=SCENES,
         grammaticality=STUDY.filters.grammaticality if STUDY.filters else None,
         code=code("oracle.py"),
     script:
         "../workflow/scripts/oracle.py"
 
 
+# The models judge grammaticality, by which the best caption of each image is chosen.
 rule cv_probes:
     """The best contextual captions and the reviewed plain ones as the four conditions."""
     input:
-        **PLAN.plain_captions,
+        **BUILD.plain_captions,
         contextual="<results>/foils/cv-probes.parquet",
-        weights=MODELS.list_weight_files(*PLAN.probe_judges.values()),
+        weights=weights(*BUILD.probe_judges.values()),
         tables=map(locate_in_package, SWIG_TABLES),
         world=WORLD if STUDY.benchmark.oracle else [],
     output:
@@ -144,13 +153,11 @@ rule cv_probes:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: PLAN.probe_judges.values()),
+        **loads(*BUILD.probe_judges.values()),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        models={
-            key: MODELS.get_settings(name) for key, name in PLAN.probe_judges.items()
-        },
-        scenes=PLAN.scenes if STUDY.benchmark.oracle else None,
+        models=MODELS.get_settings_by_key(BUILD.probe_judges),
+        scenes=SCENES if STUDY.benchmark.oracle else None,
         code=code("cv_probes.py"),
     script:
         "../workflow/scripts/cv_probes.py"
@@ -168,18 +175,19 @@ rule cv_oracle:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        scenes=PLAN.scenes,
+        **settings("resampling"),
+        scenes=SCENES,
         code=code("cv_oracle.py"),
     script:
         "../workflow/scripts/cv_oracle.py"
 
 
+# An item is worth little if its foil can be told without the image.
 rule audit:
     """How well judges that see no image tell captions from foils."""
     input:
-        pairs=[PLAN.get_built_file(instrument) for instrument in STUDY.instruments],
-        weights=MODELS.list_weight_files(*PLAN.audit_models.values()),
+        pairs=BUILD.built_files,
+        weights=weights(*BUILD.audit_models.values()),
     output:
         audit="<results>/benchmark/audit.parquet",
     log:
@@ -189,14 +197,12 @@ rule audit:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: PLAN.audit_models.values()),
+        **loads(*BUILD.audit_models.values()),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         instruments=list(STUDY.instruments),
-        models={
-            key: MODELS.get_settings(name) for key, name in PLAN.audit_models.items()
-        },
+        models=MODELS.get_settings_by_key(BUILD.audit_models),
         threshold=STUDY.benchmark.audit,
         code=code("audit.py"),
     script:
@@ -221,7 +227,7 @@ rule validation_statistics:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         datasets=PLAN.built_or_finished,
         code=code("validation_statistics.py"),
     script:

@@ -4,7 +4,17 @@ A job takes one model, one group and one shard: language models get the text tas
 with images.
 """
 
-from waltz.plan.plan import CONSISTENCY_LAYOUTS, RECORDED_WITH
+from waltz.plan.plan import (
+    CONSISTENCY_LAYOUTS,
+    get_job_result,
+    get_sharded_step,
+)
+
+# The tests of a decoder load the helper and the judge as well.
+TESTING_MODELS = ask(PLAN.list_testing_models, "{decoder}")
+TESTED_PART = ask(PLAN.tested_parts.get, "{part}")
+# CC-SHAP, its contributions and its edits are cut into the same shards.
+SHARDED_STEP = ask(get_sharded_step, "{result}")
 
 
 localrules:
@@ -15,12 +25,10 @@ localrules:
 rule self_consistency_tests:
     """Self-consistency tests of one decoder."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.decoder, w.group)),
-        images=lambda w: PLAN.list_images_for(
-            w.decoder, PLAN.select_prompted(w.decoder, w.group)
-        ),
-        prompts=lambda w: MODELS.list_prompt_files(w.decoder, *PLAN.helpers),
-        weights=lambda w: MODELS.list_files(*PLAN.list_testing_models(w.decoder)),
+        rows=rows("{group}", prompted="{decoder}"),
+        images=images("{group}", prompted="{decoder}"),
+        prompts=prompts("{decoder}", *PLAN.helpers),
+        weights=weights(TESTING_MODELS),
         words=[
             locate_in_package(f"resources/wordnet/{words}")
             for words in ("adjectives.txt", "adverbs.txt", "modifiers.tsv")
@@ -35,25 +43,19 @@ rule self_consistency_tests:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: PLAN.list_testing_models(w.decoder)),
+        **loads(TESTING_MODELS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.decoder),
-        helper=lambda w: PLAN.get_helper_settings(w.decoder),
-        judge=next(map(MODELS.get_settings, PLAN.judges), None),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
-        profiles=STUDY.profiles,
-        sample=STUDY.consistency.sample,
-        shards=lambda w: count_shards("tests", w.decoder, w.group),
-        tests=STUDY.consistency.tests,
-        meaning=STUDY.consistency.meaning,
-        tokens=STUDY.consistency.tokens.to_dict(),
-        edits=STUDY.consistency.edits.to_dict(),
-        seed=STUDY.seed,
-        seeds=PLAN.consistency_seeds,
-        repeated=STUDY.consistency.repeated,
+        model=model("{decoder}"),
+        helper=ask(PLAN.get_helper_settings, "{decoder}"),
+        judge=PLAN.get_judge_settings(),
+        datasets=datasets("{group}", prompted="{decoder}"),
+        settings=settings("self_consistency_tests"),
+        shards=shards("tests", "{decoder}", "{group}"),
         code=code("consistency.py"),
+    message:
+        "Self-consistency tests of {wildcards.decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/consistency.py"
 
@@ -61,12 +63,10 @@ rule self_consistency_tests:
 rule cc_shap_shard:
     """CC-SHAP of one decoder, with the attributions of its answers and explanations."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.decoder, w.group)),
-        images=lambda w: PLAN.list_images_for(
-            w.decoder, PLAN.select_prompted(w.decoder, w.group)
-        ),
-        weights=lambda w: MODELS.list_weight_files(w.decoder),
-        prompts=lambda w: MODELS.list_prompt_files(w.decoder),
+        rows=rows("{group}", prompted="{decoder}"),
+        images=images("{group}", prompted="{decoder}"),
+        weights=weights("{decoder}"),
+        prompts=prompts("{decoder}"),
     output:
         rows="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
         contributions="<results>/consistency/{decoder}/contributions/shards/{group}.{shard}.parquet",
@@ -78,36 +78,31 @@ rule cc_shap_shard:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.decoder]),
+        **loads("{decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.decoder),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
-        profiles=STUDY.profiles,
-        sample=STUDY.consistency.sample,
-        cc_shap=PLAN.cc_shap_settings,
-        tokens=STUDY.consistency.tokens.to_dict(),
-        shards=lambda w: count_shards("cc-shap", w.decoder, w.group),
-        seed=STUDY.seed,
-        seeds=PLAN.consistency_seeds,
-        repeated=STUDY.consistency.repeated,
+        model=model("{decoder}"),
+        datasets=datasets("{group}", prompted="{decoder}"),
+        settings=settings("cc_shap"),
+        shards=shards("cc-shap", "{decoder}", "{group}"),
         code=code("cc_shap.py"),
+    message:
+        "CC-SHAP of {wildcards.decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/cc_shap.py"
 
 
+# The edits are those that the tests made, so that the same edited texts are explained.
 rule cc_shap_edits:
     """How counterfactual edits shift the attributions of one decoder's answers and explanations."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.decoder, w.group)),
+        rows=rows("{group}", prompted="{decoder}"),
         tests="<results>/consistency/{decoder}/tests/{group}.parquet",
         unedited="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
-        images=lambda w: PLAN.list_images_for(
-            w.decoder, PLAN.select_prompted(w.decoder, w.group)
-        ),
-        weights=lambda w: MODELS.list_weight_files(w.decoder),
-        prompts=lambda w: MODELS.list_prompt_files(w.decoder),
+        images=images("{group}", prompted="{decoder}"),
+        weights=weights("{decoder}"),
+        prompts=prompts("{decoder}"),
     output:
         rows="<results>/consistency/{decoder}/edited/shards/{group}.{shard}.parquet",
         contributions="<results>/consistency/{decoder}/edited-contributions/shards/{group}.{shard}.parquet",
@@ -119,21 +114,17 @@ rule cc_shap_edits:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.decoder]),
+        **loads("{decoder}"),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.decoder),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_prompted(w.decoder, w.group)),
-        profiles=STUDY.profiles,
-        sample=STUDY.consistency.sample,
-        cc_shap=PLAN.cc_shap_settings,
-        tokens=STUDY.consistency.tokens.to_dict(),
-        shards=lambda w: count_shards("cc-shap", w.decoder, w.group),
-        seed=STUDY.seed,
-        seeds=PLAN.consistency_seeds,
-        repeated=STUDY.consistency.repeated,
+        model=model("{decoder}"),
+        datasets=datasets("{group}", prompted="{decoder}"),
+        settings=settings("cc_shap"),
+        shards=shards("cc-shap", "{decoder}", "{group}"),
         code=code("cc_shap_edits.py"),
+    message:
+        "CC-SHAP of {wildcards.decoder} after edits on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/cc_shap_edits.py"
 
@@ -141,19 +132,16 @@ rule cc_shap_edits:
 rule merge_consistency_shards:
     """The shards of one part of a decoder's results on one group of data sets as one file."""
     input:
-        rows=lambda w: list_shards(
-            "<results>/consistency/{model}/{result}/shards/{group}.{shard}.parquet",
-            "tests" if w.result == "tests" else "cc-shap",
-            w.decoder,
-            w.group,
-            result=w.result,
+        rows=expand(
+            "<results>/consistency/{decoder}/{result}/shards/{group}.{shard}.parquet",
+            shard=shard_numbers(SHARDED_STEP, "{decoder}", "{group}"),
+            allow_missing=True,
         ),
-        runs=lambda w: list_shards(
-            "<results>/consistency/{model}/{result}/shards/{group}.{shard}.run.json",
-            "tests" if w.result == "tests" else "cc-shap",
-            w.decoder,
-            w.group,
-            result=RECORDED_WITH.get(w.result, w.result),
+        runs=expand(
+            "<results>/consistency/{decoder}/{job}/shards/{group}.{shard}.run.json",
+            job=ask(get_job_result, "{result}"),
+            shard=shard_numbers(SHARDED_STEP, "{decoder}", "{group}"),
+            allow_missing=True,
         ),
     output:
         rows="<results>/consistency/{decoder}/{result}/{group}.parquet",
@@ -166,16 +154,17 @@ rule merge_consistency_shards:
     conda:
         "../envs/environment.yaml"
     params:
-        layout=lambda w: CONSISTENCY_LAYOUTS[w.result],
+        layout=ask(CONSISTENCY_LAYOUTS.get, "{result}"),
         code=code("merge_shards.py"),
     script:
         "../workflow/scripts/merge_shards.py"
 
 
+# A recorded model has no jobs: its rows come from the files of its source.
 rule recorded_tests:
     """Test verdicts, CC-SHAP and attributions of one model that was run elsewhere on one group of data sets."""
     input:
-        records=lambda w: PLAN.get_recorded_rows(w.recorded_model),
+        records=ask(PLAN.get_recorded_rows, "{recorded_model}"),
     output:
         tests="<results>/consistency/{recorded_model}/tests/{group}.parquet",
         tests_run="<results>/consistency/{recorded_model}/tests/{group}.run.json",
@@ -187,8 +176,8 @@ rule recorded_tests:
     conda:
         "../envs/environment.yaml"
     params:
-        model=lambda w: MODELS.get_settings(w.recorded_model),
-        datasets=lambda w: PLAN.select_prompted(w.recorded_model, w.group),
+        model=model("{recorded_model}"),
+        datasets=ask(PLAN.select_prompted, "{recorded_model}", "{group}"),
         profiles=STUDY.profiles,
         code=code("recorded_tests.py"),
     script:
@@ -198,19 +187,18 @@ rule recorded_tests:
 rule cc_shap:
     """CC-SHAP, contributions and edits of all decoders that the study names."""
     input:
-        PLAN.cc_shap_files,
+        results_of("cc-shap", PLAN.explained),
+        results_of("contributions", PLAN.explained),
+        results_of("edited", PLAN.edited),
+        results_of("edited-contributions", PLAN.edited),
 
 
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:
-        tests=lambda w: PLAN.list_run_files("tests", PLAN.tested_parts[w.part]),
-        cc_shap=lambda w: PLAN.list_run_files(
-            "cc-shap", PLAN.select_explained(PLAN.tested_parts[w.part])
-        ),
-        edited=lambda w: PLAN.list_run_files(
-            "edited", PLAN.select_edited(PLAN.tested_parts[w.part])
-        ),
+        tests=results_of("tests", TESTED_PART),
+        cc_shap=results_of("cc-shap", ask(PLAN.select_explained, TESTED_PART)),
+        edited=results_of("edited", ask(PLAN.select_edited, TESTED_PART)),
     output:
         metrics="<results>/consistency/metrics/{part}.parquet",
         correlations="<results>/consistency/correlations/{part}.parquet",
@@ -221,10 +209,10 @@ rule consistency_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        runs=lambda w: PLAN.tested_parts[w.part],
-        averaged=lambda w: w.part.endswith(".tasks"),
-        together=lambda w: f"all:{w.part.partition('.')[2]}",
+        **settings("resampling"),
+        runs=TESTED_PART,
+        averaged=ask(PLAN.holds_tasks, "{part}"),
+        together=ask(PLAN.name_pooled_data, "{part}"),
         code=code("consistency_metrics.py"),
     script:
         "../workflow/scripts/consistency_metrics.py"

@@ -1,15 +1,20 @@
 """Stage evaluation: scores, answers and choices of each model on each group of data sets, and their metrics."""
 
+SCORED_PART = ask(PLAN.scored_parts.get, "{part}")
+COMPARED_PART = ask(PLAN.compared_parts.get, "{part}")
+SCORED_QUESTIONS = ask(PLAN.get_questions_among, SCORED_PART)
+
 
 localrules:  # a second each
     merge_evaluation_shards,
     merge_task_shards,
 
 
+# Data sets of high discrepancy: the foil is the text of another image.
 rule mismatched:
     """Texts of images next to those of other images, as a data set."""
     input:
-        rows=lambda w: PLAN.list_source_rows(STUDY.alignment[w.aligned].source),
+        rows=ask(PLAN.list_rows_of_alignment, "{aligned}"),
     output:
         pairs="<results>/benchmark/{aligned}.parquet",
         run="<results>/benchmark/{aligned}.run.json",
@@ -18,10 +23,9 @@ rule mismatched:
     conda:
         "../envs/environment.yaml"
     resources:
-        mem_mb=lambda w: 4000 + PLAN.estimate_rows_memory_mb([w.aligned]),
+        mem_mb=ask(PLAN.estimate_drawing_memory_mb, "{aligned}"),
     params:
-        size=lambda w: STUDY.alignment[w.aligned].size,
-        choice=lambda w: STUDY.alignment[w.aligned].choice,
+        settings=entry(STUDY.alignment, "{aligned}", "size", "choice"),
         seed=STUDY.seed,
         code=code("mismatched.py"),
     script:
@@ -31,8 +35,8 @@ rule mismatched:
 rule perplexity:
     """Perplexity of captions and foils: one language model on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_pairs(w.group)),
-        weights=lambda w: MODELS.list_weight_files(w.language_model),
+        rows=rows("{group}", PAIRS),
+        weights=weights("{language_model}"),
     output:
         scores="<results>/evaluation/{language_model}/{group}.parquet",
         run="<results>/evaluation/{language_model}/{group}.run.json",
@@ -43,16 +47,12 @@ rule perplexity:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.language_model]),
+        **loads("{language_model}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        model=lambda w: MODELS.get_settings(w.language_model),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_pairs(w.group)),
-        profiles=STUDY.profiles,
-        scored=STUDY.evaluation.items,
-        sample=STUDY.evaluation.sample,
-        tokens_per_batch=STUDY.evaluation.tokens_per_batch,
-        seed=STUDY.seed,
+        model=model("{language_model}"),
+        datasets=datasets("{group}", PAIRS),
+        settings=settings("perplexity"),
         code=code("perplexity.py"),
     script:
         "../workflow/scripts/perplexity.py"
@@ -61,9 +61,9 @@ rule perplexity:
 rule align:
     """Alignment scores of texts with their images: one encoder on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_scorable(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_scorable(w.group)),
-        weights=lambda w: MODELS.list_files(w.encoder),
+        rows=rows("{group}", PAIRS, PROBES),
+        images=images("{group}", PAIRS, PROBES),
+        weights=weights("{encoder}"),
     output:
         scores="<results>/evaluation/{encoder}/{group}.parquet",
         run="<results>/evaluation/{encoder}/{group}.run.json",
@@ -74,17 +74,14 @@ rule align:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.encoder]),
+        **loads("{encoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.encoder),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_scorable(w.group)),
-        profiles=STUDY.profiles,
-        scored=STUDY.evaluation.items,
-        sample=STUDY.evaluation.sample,
-        seed=STUDY.seed,
-        code=lambda w: code("align.py", MODELS.get_module(w.encoder)),
+        model=model("{encoder}"),
+        datasets=datasets("{group}", PAIRS, PROBES),
+        settings=settings("align"),
+        code=code_of("align.py", "{encoder}"),
     script:
         "../workflow/scripts/align.py"
 
@@ -92,9 +89,9 @@ rule align:
 rule answer:
     """Answers to open questions: one encoder with an answering head on one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_open_questions(w.group)),
-        images=lambda w: PLAN.list_image_files(PLAN.select_open_questions(w.group)),
-        weights=lambda w: MODELS.list_files(w.answerer),
+        rows=rows("{group}", OPEN),
+        images=images("{group}", OPEN),
+        weights=weights("{answerer}"),
     output:
         scores="<results>/evaluation/{answerer}/{group}.parquet",
         run="<results>/evaluation/{answerer}/{group}.run.json",
@@ -105,17 +102,14 @@ rule answer:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(
-            lambda w: [w.answerer], lambda w: PLAN.select_open_questions(w.group)
-        ),
+        **loads("{answerer}", rows_of=datasets("{group}", OPEN)),
         runtime=per_attempt(SCORING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.answerer),
-        datasets=lambda w: PLAN.get_settings(PLAN.select_open_questions(w.group)),
-        profiles=STUDY.profiles,
-        seed=STUDY.seed,
-        code=lambda w: code("answer.py", MODELS.get_module(w.answerer)),
+        model=model("{answerer}"),
+        datasets=datasets("{group}", OPEN),
+        settings=settings("answer"),
+        code=code_of("answer.py", "{answerer}"),
     script:
         "../workflow/scripts/answer.py"
 
@@ -123,12 +117,10 @@ rule answer:
 rule decode:
     """Answers of one VL decoder to one shard of the questions of one group of data sets."""
     input:
-        rows=lambda w: PLAN.list_rows_files(PLAN.select_prompted(w.vl_decoder, w.group)),
-        images=lambda w: PLAN.list_image_files(
-            PLAN.select_prompted(w.vl_decoder, w.group)
-        ),
-        weights=lambda w: MODELS.list_weight_files(w.vl_decoder),
-        prompts=lambda w: MODELS.list_prompt_files(w.vl_decoder),
+        rows=rows("{group}", prompted="{vl_decoder}"),
+        images=images("{group}", prompted="{vl_decoder}"),
+        weights=weights("{vl_decoder}"),
+        prompts=prompts("{vl_decoder}"),
     output:
         scores="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.parquet",
         run="<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
@@ -139,33 +131,28 @@ rule decode:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.vl_decoder]),
+        **loads("{vl_decoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.vl_decoder),
-        datasets=lambda w: PLAN.get_settings(
-            PLAN.select_prompted(w.vl_decoder, w.group)
-        ),
-        profiles=STUDY.profiles,
-        scored=STUDY.evaluation.items,
-        sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
-        cot_tokens=STUDY.evaluation.cot_tokens,
-        shards=lambda w: count_shards("evaluation", w.vl_decoder, w.group),
-        seed=STUDY.seed,
+        model=model("{vl_decoder}"),
+        datasets=datasets("{group}", prompted="{vl_decoder}"),
+        settings=settings("decode"),
+        shards=shards("evaluation", "{vl_decoder}", "{group}"),
         code=code("decode.py"),
+    message:
+        "Answers of {wildcards.vl_decoder} on {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/decode.py"
 
 
+# A language model scores the pairs of a group and answers its text tasks: two jobs, and two files.
 rule decode_tasks:
     """Answers of one language model to one shard of the text tasks of one group."""
     input:
-        rows=lambda w: PLAN.list_rows_files(
-            PLAN.select_prompted(w.language_model, w.group)
-        ),
-        weights=lambda w: MODELS.list_weight_files(w.language_model),
-        prompts=lambda w: MODELS.list_prompt_files(w.language_model),
+        rows=rows("{group}", prompted="{language_model}"),
+        weights=weights("{language_model}"),
+        prompts=prompts("{language_model}"),
     output:
         scores="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.parquet",
         run="<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.run.json",
@@ -176,20 +163,16 @@ rule decode_tasks:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.language_model]),
+        **loads("{language_model}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        model=lambda w: MODELS.get_settings(w.language_model),
-        datasets=lambda w: PLAN.get_settings(
-            PLAN.select_prompted(w.language_model, w.group)
-        ),
-        profiles=STUDY.profiles,
-        scored=STUDY.evaluation.items,
-        sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
-        cot_tokens=STUDY.evaluation.cot_tokens,
-        shards=lambda w: count_shards("evaluation", w.language_model, w.group),
-        seed=STUDY.seed,
+        model=model("{language_model}"),
+        datasets=datasets("{group}", prompted="{language_model}"),
+        settings=settings("decode"),
+        shards=shards("evaluation", "{language_model}", "{group}"),
         code=code("decode.py"),
+    message:
+        "Answers of {wildcards.language_model} to the text tasks of {wildcards.group}, shard {wildcards.shard} of {params.shards}"
     script:
         "../workflow/scripts/decode.py"
 
@@ -197,17 +180,15 @@ rule decode_tasks:
 rule merge_evaluation_shards:
     """The shards of one VL decoder on one group of data sets as one file."""
     input:
-        rows=lambda w: list_shards(
-            "<results>/evaluation/{model}/shards/{group}.{shard}.parquet",
-            "evaluation",
-            w.vl_decoder,
-            w.group,
+        rows=expand(
+            "<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.parquet",
+            shard=shard_numbers("evaluation", "{vl_decoder}", "{group}"),
+            allow_missing=True,
         ),
-        runs=lambda w: list_shards(
-            "<results>/evaluation/{model}/shards/{group}.{shard}.run.json",
-            "evaluation",
-            w.vl_decoder,
-            w.group,
+        runs=expand(
+            "<results>/evaluation/{vl_decoder}/shards/{group}.{shard}.run.json",
+            shard=shard_numbers("evaluation", "{vl_decoder}", "{group}"),
+            allow_missing=True,
         ),
     output:
         rows="<results>/evaluation/{vl_decoder}/{group}.parquet",
@@ -226,17 +207,15 @@ rule merge_evaluation_shards:
 
 use rule merge_evaluation_shards as merge_task_shards with:
     input:
-        rows=lambda w: list_shards(
-            "<results>/evaluation/{model}/shards/{group}.tasks.{shard}.parquet",
-            "evaluation",
-            w.language_model,
-            w.group,
+        rows=expand(
+            "<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.parquet",
+            shard=shard_numbers("evaluation", "{language_model}", "{group}"),
+            allow_missing=True,
         ),
-        runs=lambda w: list_shards(
-            "<results>/evaluation/{model}/shards/{group}.tasks.{shard}.run.json",
-            "evaluation",
-            w.language_model,
-            w.group,
+        runs=expand(
+            "<results>/evaluation/{language_model}/shards/{group}.tasks.{shard}.run.json",
+            shard=shard_numbers("evaluation", "{language_model}", "{group}"),
+            allow_missing=True,
         ),
     output:
         rows="<results>/evaluation/{language_model}/{group}.tasks.parquet",
@@ -248,7 +227,7 @@ use rule merge_evaluation_shards as merge_task_shards with:
 rule recorded_answers:
     """Answers of one model that was run elsewhere to the questions of one group of data sets."""
     input:
-        records=lambda w: PLAN.get_recorded_rows(w.recorded_model),
+        records=ask(PLAN.get_recorded_rows, "{recorded_model}"),
     output:
         scores="<results>/evaluation/{recorded_model}/{group}.parquet",
         run="<results>/evaluation/{recorded_model}/{group}.run.json",
@@ -257,8 +236,8 @@ rule recorded_answers:
     conda:
         "../envs/environment.yaml"
     params:
-        model=lambda w: MODELS.get_settings(w.recorded_model),
-        datasets=lambda w: PLAN.select_prompted(w.recorded_model, w.group),
+        model=model("{recorded_model}"),
+        datasets=ask(PLAN.select_prompted, "{recorded_model}", "{group}"),
         profiles=STUDY.profiles,
         code=code("recorded_answers.py"),
     script:
@@ -266,18 +245,13 @@ rule recorded_answers:
 
 
 rule metrics_part:
-    """Every metric of the models of one kind on one group of data sets, and the differences that tests can show."""
+    """Every metric of the models of one kind on one group of data sets."""
     input:
-        scores=lambda w: PLAN.list_run_files("evaluation", PLAN.scored_parts[w.part]),
-        questions=lambda w: PLAN.list_rows_files(
-            PLAN.get_questions_among(PLAN.scored_parts[w.part])
-        ),
-        probes=lambda w: PLAN.list_rows_files(
-            PLAN.list_probes_among(PLAN.scored_parts[w.part])
-        ),
+        scores=results_of("evaluation", SCORED_PART),
+        questions=rows_of(SCORED_QUESTIONS),
+        probes=rows_of(ask(PLAN.list_probes_among, SCORED_PART)),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",
-        detectable="<results>/evaluation/detectable/{part}.parquet",
     log:
         "<logs>/metrics/{part}.log",
     wildcard_constraints:
@@ -285,14 +259,36 @@ rule metrics_part:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        runs=lambda w: PLAN.scored_parts[w.part],
-        questions=lambda w: PLAN.get_questions_among(PLAN.scored_parts[w.part]),
-        averaged=lambda w: PLAN.list_averaged(w.part),
+        **settings("resampling"),
+        runs=SCORED_PART,
+        questions=SCORED_QUESTIONS,
+        averaged=ask(PLAN.list_averaged, "{part}"),
         profiles=STUDY.profiles,
         code=code("metrics_part.py"),
     script:
         "../workflow/scripts/metrics_part.py"
+
+
+# Two models are compared on the items that both scored, which takes more rows than a metric.
+rule comparisons_part:
+    """Paired comparisons of models that are compared in one table, on one group of data sets."""
+    input:
+        scores=results_of("evaluation", COMPARED_PART),
+    output:
+        comparisons="<results>/evaluation/comparisons/{part}.parquet",
+    log:
+        "<logs>/comparisons/{part}.log",
+    wildcard_constraints:
+        part=PLAN.build_pattern(PLAN.compared_parts),
+    conda:
+        "../envs/environment.yaml"
+    params:
+        **settings("resampling"),
+        runs=COMPARED_PART,
+        profiles=STUDY.profiles,
+        code=code("comparisons_part.py"),
+    script:
+        "../workflow/scripts/comparisons_part.py"
 
 
 rule metrics:
@@ -301,7 +297,10 @@ rule metrics:
         parts=expand(
             "<results>/evaluation/metrics/{part}.parquet", part=PLAN.scored_parts
         ),
-        scores=PLAN.list_run_files("evaluation", PLAN.scored),
+        comparisons=expand(
+            "<results>/evaluation/comparisons/{part}.parquet", part=PLAN.compared_parts
+        ),
+        scores=results_of("evaluation", PLAN.scored),
     output:
         metrics="<results>/evaluation/metrics.parquet",
         comparisons="<results>/evaluation/comparisons.parquet",
@@ -310,8 +309,9 @@ rule metrics:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         runs=PLAN.scored,
+        parts=PLAN.compared_parts,
         profiles=STUDY.profiles,
         code=code("metrics.py"),
     script:

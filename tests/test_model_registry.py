@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
+from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.model_registry import (
     DETECTOR_CONFIGS,
     VILBERT_DETECTOR_KIND,
@@ -79,10 +80,6 @@ def test_a_study_changes_what_it_names_and_keeps_the_rest():
     assert (spec.dtype, spec.weights) == ("bfloat16", "openai-community/gpt2")
 
 
-def test_a_folder_is_a_model(tmp_path):
-    assert resolve_model("mine", {"weights": str(tmp_path)}).revision == "local"
-
-
 def test_excused_keys_are_part_of_what_decides_a_models_numbers():
     excuses = {"*.pooler.*": "is not used"}
     spec = resolve_model("gpt2", {"allow_missing": excuses})
@@ -100,9 +97,13 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
         ("mine", {"weights": "/no/such.pth"}, r"models\.mine\.weights: there is no file or folder /no/such\.pth"),
         ("mine", {"weights": "../model"}, r"there is no file or folder \.\./model"),
         ("mine", {"weights": "https://example.org/a.pth"}, "from a url need a sha256"),
-        ("mine", {"weights": "https://example.org/a", "sha256": "lock", "unpack": "tar"}, "'tar' is none of folder"),
+        (
+            "mine",
+            {"weights": "https://example.org/a", "sha256": "lock", "unpack": "tar"},
+            "got 'tar', expected folder or spanbert",
+        ),
         ("mine", {"weights": "some/model", "kind": "klip"}, r"models\.mine\.kind.*did you mean 'clip'"),
-        ("vg-frcnn", {"config": "mine.yaml"}, r"models\.vg-frcnn\.config: a detector reads the config\.yaml beside"),
+        ("vg-frcnn", {"config": "mine.yaml"}, r"models\.vg-frcnn\.config: a detector reads the config\.yaml next to"),
     ],
 )
 def test_what_cannot_be_resolved_is_named(name, entry, fault):
@@ -126,7 +127,7 @@ def test_vilberts_detector_is_fetched_next_to_its_configuration():
 
 @pytest.mark.parametrize("name", ["vg-frcnn", "vilbert-x152"])
 def test_a_configuration_of_a_detector_stands_next_to_its_weights(name):
-    with pytest.raises(UserError, match=rf"models\.{name}\.config: a detector reads the .*config\.yaml beside its"):
+    with pytest.raises(UserError, match=rf"models\.{name}\.config: a detector reads the .*config\.yaml next to its"):
         resolve_model(name, {"config": "elsewhere/config.yaml"})
 
 
@@ -216,3 +217,46 @@ def test_what_pip_would_not_take_for_a_package_is_refused(name, version):
 def test_a_package_lies_below_the_weights():
     spec = resolve_model("m", {"kind": "text", "weights": "package:p", "revision": "1.0", "sha256": "0" * 64})
     assert set_local_paths(spec, "weights", {}).weights == "weights/packages/p-1.0"
+
+
+SCENE_MODELS = Path(__file__).parents[1] / "resources" / "scenes" / "models"
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "kept", "part"),
+    [
+        ("clip", "clip", (), "processor"),
+        ("llava", "vision", (), "processor"),
+        ("clip", "clip", ("processor_config.json",), "tokenizer"),
+        ("causal-lm", "text", (), "tokenizer"),
+        ("nli", "classifier", (), "tokenizer"),
+    ],
+)
+def test_a_folder_with_weights_alone_says_what_to_save(tmp_path, model, kind, kept, part):
+    weights_alone = ("config.json", "generation_config.json", "model.safetensors")
+    for file in (SCENE_MODELS / model).iterdir():
+        if file.name in (*weights_alone, *kept):
+            (tmp_path / file.name).symlink_to(file)
+    with pytest.raises(
+        UserError, match=rf"models.own: {tmp_path} has no {part} .* save it there: \w+\.save_pretrained"
+    ):
+        resolve_model("own", {"weights": str(tmp_path), "kind": kind})
+
+
+@pytest.mark.parametrize("kind", ["clip", "vision", "text", "classifier"])
+def test_a_folder_without_a_model_is_refused_before_it_is_loaded(tmp_path, kind):
+    (tmp_path / "notes.txt").write_text("nothing to load")
+    with pytest.raises(UserError, match=rf"models.own: {tmp_path} holds no model \(expected config.json\); name"):
+        resolve_model("own", {"weights": str(tmp_path), "kind": kind})
+
+
+@pytest.mark.parametrize("file", ["model.gguf", "adapter_config.json", "open_clip_config.json"])
+def test_a_folder_in_another_format_is_left_to_its_loader(tmp_path, file):
+    (tmp_path / file).touch()
+    assert resolve_model("own", {"weights": str(tmp_path), "kind": "text"}).revision == "local"
+
+
+@pytest.mark.parametrize("model", ["clip", "llava", "causal-lm", "nli", "matcher", "masked-lm", "acceptability"])
+def test_a_complete_folder_has_all_parts(model):
+    kind = {"clip": "clip", "llava": "vision", "matcher": "blip"}.get(model, "text")
+    assert resolve_model("own", {"weights": str(SCENE_MODELS / model), "kind": kind}).revision == "local"

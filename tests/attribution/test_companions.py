@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from waltz.attribution.companions import (
+    Ranking,
     build_ranking_credit,
     compute_additive_projection,
     compute_perceptual_score,
@@ -55,10 +56,17 @@ def test_brute_force_over_all_pairs_of_items():
         by_image = np.mean([scores[image, other] for other in texts])
         return by_text + by_image - np.mean([scores[one, other] for one in images for other in texts])
 
-    emap = compute_ranking_emap(scores, images, captions, foils, EMAP_RESAMPLING)
+    emap = compute_ranking_emap(Ranking(scores, images, captions, foils), EMAP_RESAMPLING)
     items = list(zip(images, captions, foils, strict=True))
     assert emap.projection.value == 100 * np.mean([project(i, c) > project(i, f) for i, c, f in items])
     assert emap.model.value == 100 * np.mean(scores[images, captions] > scores[images, foils])
+    # an image or a text counts as often as items have it, in the variance and in what the projection misses
+    pairs = [(image, text) for image in images for text in texts]
+    mean = np.mean([scores[pair] for pair in pairs])
+    variance = np.mean([(scores[pair] - mean) ** 2 for pair in pairs])
+    missed = np.mean([(scores[pair] - project(*pair)) ** 2 for pair in pairs])
+    assert emap.interaction == pytest.approx(missed / variance, rel=1e-12)
+    assert abs(mean - scores.mean()) > 0.05  # the plain mean is another number
 
 
 def test_the_projection_of_an_additive_model_is_the_model():
@@ -66,7 +74,7 @@ def test_the_projection_of_an_additive_model_is_the_model():
     even = [np.full(size, 1 / size) for size in scores.shape]
     assert compute_additive_projection(scores, *even) == pytest.approx(scores)
     own = np.arange(30)
-    emap = compute_ranking_emap(scores, own, own, own + 30, EMAP_RESAMPLING)
+    emap = compute_ranking_emap(Ranking(scores, own, own, own + 30), EMAP_RESAMPLING)
     assert emap.model == emap.projection
     assert emap.interaction == pytest.approx(0, abs=1e-12)
 
@@ -74,30 +82,43 @@ def test_the_projection_of_an_additive_model_is_the_model():
 def test_a_model_of_interactions_alone_is_left_with_nothing():
     side = np.array([1.0, -1.0])  # right is the text with the image's sign, which neither tells alone
     own = np.array([0, 1])
-    emap = compute_ranking_emap(np.outer(side, side), own, own, own[::-1], EMAP_RESAMPLING)
-    assert (emap.model.value, emap.projection.value) == (100, 0)  # a tie is wrong
+    emap = compute_ranking_emap(Ranking(np.outer(side, side), own, own, own[::-1]), EMAP_RESAMPLING)
+    assert (emap.model.value, emap.projection.value) == (100, 50)  # the projection ties all pairs
     assert emap.interaction == pytest.approx(1)
 
 
 def test_ranking_by_the_projection_is_ranking_by_the_text():
     scores, own = random(40, 80), np.arange(40)
-    emap = compute_ranking_emap(scores, own, own, own + 40, EMAP_RESAMPLING)
+    emap = compute_ranking_emap(Ranking(scores, own, own, own + 40), EMAP_RESAMPLING)
     by_text = scores.mean(axis=0)
     assert emap.projection.value == 100 * np.mean(by_text[:40] > by_text[40:])
 
 
 def test_equal_texts_tie_and_constant_scores_have_no_variance():
     scores, own = 100 * random(9, 9), np.arange(9)
-    alike = compute_ranking_emap(np.concatenate([scores, scores], axis=1), own, own, own + 9, EMAP_RESAMPLING)
-    assert (alike.model.value, alike.projection.value) == (0, 0)
-    assert np.isnan(compute_ranking_emap(np.full((9, 9), 0.1), own, own, own, EMAP_RESAMPLING).interaction)
+    alike = compute_ranking_emap(Ranking(np.concatenate([scores, scores], axis=1), own, own, own + 9), EMAP_RESAMPLING)
+    assert (alike.model.value, alike.projection.value) == (50, 50)
+    assert np.isnan(compute_ranking_emap(Ranking(np.full((9, 9), 0.1), own, own, own), EMAP_RESAMPLING).interaction)
 
 
 def test_texts_of_one_mean_tie_though_floats_add_up_otherwise():
     scores, own = 100 * random(41, 41), np.arange(41)
-    emap = compute_ranking_emap(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, EMAP_RESAMPLING)
+    emap = compute_ranking_emap(
+        Ranking(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41), EMAP_RESAMPLING
+    )
     assert emap.model.value > 0
-    assert emap.projection.value == 0
+    assert emap.projection.value == 50
+
+
+def test_scores_that_differ_by_rounding_alone_tie_in_every_companion():
+    scores, own = 20 * np.ones((9, 18)), np.arange(9)
+    scores[:, 9:] += 1e-6 * np.sign(noise(9, 9))
+    for dtype, half in (("float32", 1e-6), ("bfloat16", 0.1)):
+        shifted = 20 + half * (scores - 20) / 1e-6
+        emap = compute_ranking_emap(Ranking(shifted, own, own, own + 9, dtype), EMAP_RESAMPLING)
+        assert (emap.model.value, emap.projection.value) == (50, 50)
+        credit = build_ranking_credit(Ranking(shifted, own, own, own + 9, dtype), [f"i{item}" for item in own], 0)
+        assert set(credit(own, own)) == {0.5}
 
 
 def pictures(count):
@@ -210,7 +231,7 @@ def test_three_items_worked_by_hand():
 
 def test_a_model_that_reads_alone_does_not_perceive_the_image():
     scores = np.tile(noise(1, 2 * COUNT), (COUNT, 1))
-    credit = build_ranking_credit(scores, OWN, OWN, OWN + COUNT, IDS, HOW.seed)
+    credit = build_ranking_credit(Ranking(scores, OWN, OWN, OWN + COUNT), IDS, HOW.seed)
     right = (scores[0, :COUNT] > scores[0, COUNT:]).mean()
     assert score(credit, "image") == 0
     assert score(credit, "text") == pytest.approx(100 * right - 50, abs=5)
@@ -219,15 +240,14 @@ def test_a_model_that_reads_alone_does_not_perceive_the_image():
 def test_a_model_that_needs_both_loses_as_much_by_either():
     scores = np.eye(COUNT) * 2 - 1 + np.zeros((COUNT, COUNT))
     both = np.concatenate([scores, -scores], axis=1)  # its own caption 1, its own foil -1, others the other way
-    credit = build_ranking_credit(both, OWN, OWN, OWN + COUNT, IDS, HOW.seed)
+    credit = build_ranking_credit(Ranking(both, OWN, OWN, OWN + COUNT), IDS, HOW.seed)
     assert score(credit, "image") > 98  # only items that were dealt their own stay right
     assert score(credit, "text") == pytest.approx(50, abs=5)
 
 
-def test_a_tie_earns_nothing_whatever_the_places():
-    credit = build_ranking_credit(np.zeros((COUNT, 2 * COUNT)), OWN, OWN, OWN + COUNT, IDS, 0)
-    assert not credit(OWN, OWN).any()
-    assert not credit(OWN[::-1], OWN).any()
+def test_a_tie_earns_half_whatever_the_places():
+    credit = build_ranking_credit(Ranking(np.zeros((COUNT, 2 * COUNT)), OWN, OWN, OWN + COUNT), IDS, 0)
+    assert set(credit(OWN, OWN)) == set(credit(OWN[::-1], OWN)) == {0.5}
 
 
 def test_a_deal_is_a_permutation_that_hangs_on_ids_alone():

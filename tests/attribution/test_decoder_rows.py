@@ -18,10 +18,10 @@ from waltz.attribution.prompt_attribution import (
     PromptSettings,
     attribute_prompts,
     begin_prompt_estimation,
-    build_columns,
-    choose_budget,
 )
+from waltz.attribution.published import choose_budget
 from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.stored_rows import build_columns
 from waltz.attribution.summary import build_share_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -29,6 +29,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, BENCHMARK
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.models.decoders.continuations import score_targets
 from waltz.sources.published_samples import draw_caption_first
 
@@ -88,7 +89,10 @@ def answering_of(decoder, prompt_file, profile, folder, evaluations=None, seed=3
         build_equations_template(chat, prompt_file) if profile == "equations" else build_published_template("bakllava")
     )
     return AnswerAttribution(
-        decoder, template, AttributionSettings(profile, seed=seed, evaluations=evaluations, grid=grid), stored=folder
+        decoder,
+        template,
+        AttributionSettings(get_fidelity(profile), seed=seed, evaluations=evaluations, grid=grid),
+        stored=folder,
     )
 
 
@@ -104,7 +108,11 @@ def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(dec
     picture = decoder.prepare_image(photo())
     prompt = decoder.build_prompt("<image> what is this ? a cat or a dog ? answer : (")
     (attribution,) = attribute_prompts(
-        decoder, picture, [PromptGame(prompt.text, "", (7,))], PromptSettings(profile, evaluations=200), ablate=True
+        decoder,
+        picture,
+        [PromptGame(prompt.text, "", (7,))],
+        PromptSettings(get_fidelity(profile), evaluations=200),
+        ablate=True,
     )
     estimate, players = attribution.estimate, attribution.players
     assert estimate.residual < 1e-5
@@ -123,23 +131,23 @@ def test_values_sum_up_and_values_of_full_and_half_coalitions_are_the_models(dec
     ids, special = len(prompt.ids), sum(prompt.special)
     if profile == "published":
         side = int(np.ceil(np.sqrt(ids)))
-        assert (players.words, players.grid, players.image_first) == (ids, side, True)
+        assert (players.text_players, players.grid, players.image_first) == (ids, side, True)
         assert estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
         assert np.all(estimate.phi[players.always_visible] == 0)
     else:
-        assert (players.words, players.grid) == (ids - special, int(np.ceil(np.sqrt(ids - special))))
+        assert (players.text_players, players.grid) == (ids - special, int(np.ceil(np.sqrt(ids - special))))
 
 
 def test_columns_put_text_first(decoder):
     prompt = decoder.build_prompt("<image> what is this ?")
     (attribution,) = attribute_prompts(
-        decoder, decoder.prepare_image(photo()), [PromptGame(prompt.text, "", (7, 8))], PromptSettings("published")
+        decoder, decoder.prepare_image(photo()), [PromptGame(prompt.text, "", (7, 8))], PromptSettings(PUBLISHED)
     )
     players, phi = attribution.players, attribution.estimate.phi
-    columns = build_columns(decoder, attribution, seed=1)
+    columns = build_columns(attribution)
     again = np.array(columns["phi"])
-    np.testing.assert_array_equal(again[: players.words], phi[players.patches :])
-    np.testing.assert_array_equal(again[players.words :], phi[: players.patches])
+    np.testing.assert_array_equal(again[: players.text_players], phi[players.patches :])
+    np.testing.assert_array_equal(again[players.text_players :], phi[: players.patches])
     assert columns["score"] is None  # two outputs have no one value
 
 
@@ -149,12 +157,15 @@ def test_budgets_and_estimators(decoder):
         choose_budget(450)
     picture = decoder.prepare_image(photo())
     (attribution,) = attribute_prompts(
-        decoder, picture, [PromptGame("<image> dog", "", (7,))], PromptSettings("equations", evaluations=8)
+        decoder, picture, [PromptGame("<image> dog", "", (7,))], PromptSettings(EQUATIONS, evaluations=8)
     )
     assert (attribution.estimator, attribution.estimate.exact, attribution.evaluated) == ("exact", True, 4)
     for name, profile in (("KernelSHAP", "published"), ("exact-factorised", "equations")):
         with pytest.raises(UserError, match=name):
-            begin_prompt_estimation(attribution.players, PromptSettings(profile, estimator=name))
+            begin_prompt_estimation(attribution.players, PromptSettings(get_fidelity(profile), estimator=name))
+    too_small = PromptSettings(get_fidelity("published"), estimator="KernelSHAP", budgets=(1,))
+    with pytest.raises(UserError, match="KernelSHAP"):  # the wrong estimator is told of before the budget
+        begin_prompt_estimation(attribution.players, too_small)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -239,10 +250,10 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     rows = [{**common, "item_id": f"own:{place}", "valid": place not in (0, 2)} for place in range(8)]
     file = tmp_path / "own.parquet"
     parquet.write_rows(file, rows, BENCHMARK)
-    items, orders = select_decoder_items(file, "own", "published", "valid", None, 3, 5)
+    items, orders = select_decoder_items(file, "own", PUBLISHED, "valid", None, 3, 5)
     assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
     assert list(orders.values()) == draw_caption_first(6)
-    items, orders = select_decoder_items(file, "own", "equations", "valid", None, 4, 5)
+    items, orders = select_decoder_items(file, "own", EQUATIONS, "valid", None, 4, 5)
     assert len(items) == 4
     assert sum(orders[item["item_id"]] for item in items) == 2
 

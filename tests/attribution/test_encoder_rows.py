@@ -12,7 +12,7 @@ from PIL import Image
 
 from stand_ins.models.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from stand_ins.paper_numbers import read_paper_table
-from waltz.attribution.encoder_rows import compute_answer_rows
+from waltz.attribution.encoder_rows import compute_answer_rows, count_outcomes
 from waltz.attribution.item_selection import select_attributed_questions
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import build_share_rows
@@ -20,6 +20,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, SHARES
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.lxmert import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
@@ -86,7 +87,12 @@ def images(tmp_path):
 def rows_of(encoder, images, tmp_path, profile="equations", items=ITEMS, **settings):
     done = []
     rows = compute_answer_rows(
-        encoder, items, images, AttributionSettings(profile, seed=3, **settings), tmp_path / ".store", done.append
+        encoder,
+        items,
+        images,
+        AttributionSettings(get_fidelity(profile), seed=3, **settings),
+        tmp_path / ".store",
+        done.append,
     )
     assert sum(done) == len(items)
     parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
@@ -155,7 +161,7 @@ def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(e
         words = len(row["tokens"])
         assert row["tokens"][0] == "[CLS]"
         assert row["grid"] == int(np.ceil(np.sqrt(words)))
-        assert row["budget"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
+        assert row["requested"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
         phi = np.array(row["phi"])[:, 0]
         assert phi[[0, words - 1]].tolist() == [0, 0]
         assert phi.sum() == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-6)
@@ -238,12 +244,21 @@ def test_questions_are_some_of_those_that_are_answered():
         for place in range(30)
     ]
     drawn = {"size": 20, "choice": "vqa-encoders"}
-    every = select_attributed_questions(rows, "d", drawn, "published", None, 7)
-    assert select_attributed_questions(rows, "d", drawn, "published", 4, 7) == every[:4]
-    few = select_attributed_questions(rows, "d", drawn, "equations", 4, 7)
-    more = select_attributed_questions(rows, "d", drawn, "equations", 9, 7)
+    every = select_attributed_questions(rows, "d", drawn, PUBLISHED, None, 7)
+    assert select_attributed_questions(rows, "d", drawn, PUBLISHED, 4, 7) == every[:4]
+    few = select_attributed_questions(rows, "d", drawn, EQUATIONS, 4, 7)
+    more = select_attributed_questions(rows, "d", drawn, EQUATIONS, 9, 7)
     assert len(few) == 4
     assert all(item in more and item in every for item in few)
-    own = select_attributed_questions(rows, "d", {"size": 6}, "published", 4, 7)
-    assert own == select_attributed_questions(rows, "d", {"size": 6}, "equations", 4, 7)
-    assert len(select_attributed_questions(rows, "d", {"size": None}, "equations", 400, 7)) == 29
+    own = select_attributed_questions(rows, "d", {"size": 6}, PUBLISHED, 4, 7)
+    assert own == select_attributed_questions(rows, "d", {"size": 6}, EQUATIONS, 4, 7)
+    assert len(select_attributed_questions(rows, "d", {"size": None}, EQUATIONS, 400, 7)) == 29
+
+
+def test_requested_is_what_the_estimator_asked_for_and_not_its_budget(encoder, images, tmp_path):
+    (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="permutation", evaluations=100)
+    assert "budget" not in ATTRIBUTION.schema.names
+    assert row["requested"] == 7 * (2 * 6 + 1)  # seven permutations of six players fit into 100 evaluations
+    assert row["evaluated"] <= row["requested"]
+    counts = count_outcomes([row])
+    assert (counts["requested"], counts["evaluated"]) == (row["requested"], row["evaluated"])

@@ -14,6 +14,7 @@ from waltz.attribution.shapley import interactions
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.pretrained import LoadedSpec
@@ -21,7 +22,7 @@ from waltz.models.resolve_name import describe_loaded, resolve_encoder
 
 CPU = Device("cpu", 1, "")
 TEXT = "a dog sees"
-EQUATIONS = AttributionSettings("equations", evaluations=2000)
+SETTINGS = AttributionSettings(EQUATIONS, evaluations=2000, interactions=True)
 
 
 def define_index(value, players, first, second):
@@ -55,8 +56,8 @@ def enumerate_network(network, ids, image, game):
         masks = np.array([numbers])
         with torch.no_grad():
             output = network(
-                input_ids=game.mask_text(masks[:, : game.words]),
-                pixel_values=game.mask_image(image, masks[:, game.words :]),
+                input_ids=game.mask_text(masks[:, : game.text_players]),
+                pixel_values=game.mask_image(image, masks[:, game.text_players :]),
             )
         scores[frozenset(np.flatnonzero(numbers).tolist())] = output.logits_per_image.item()
     return scores
@@ -64,28 +65,28 @@ def enumerate_network(network, ids, image, game):
 
 def test_late_fusion_needs_no_other_pass_for_the_indices_of_all_coalitions(clip, picture):
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
-    (attribution,) = attribute_texts(encoder, picture, [TEXT], EQUATIONS, interactions=True)
+    (attribution,) = attribute_texts(encoder, picture, [TEXT], SETTINGS)
     assert attribution.estimator == "exact-factorised"
-    assert attribution.requested == 2**3 + 2**4
+    assert attribution.estimate.requested == 2**3 + 2**4
     image = encoder.prepare_image(picture)
     tokenized = encoder.tokenize(TEXT)
     game = build_equations_players(encoder, tokenized, image)
     scores = enumerate_network(encoder.network, tokenized.ids, image, game)
     expected = [
-        [define_index(scores.__getitem__, len(game), word, game.words + patch) for patch in range(game.patches)]
-        for word in range(game.words)
+        [define_index(scores.__getitem__, len(game), word, game.text_players + patch) for patch in range(game.patches)]
+        for word in range(game.text_players)
     ]
     assert np.abs(expected).max() > 0.05
-    np.testing.assert_allclose(attribution.interactions, expected, atol=2e-5)
+    np.testing.assert_allclose(attribution.interactions[:, :, 0], expected, atol=2e-5)
 
 
 def test_regressions_of_late_fusion_near_the_indices_of_all_coalitions(clip, picture):
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
-    (exact,) = attribute_texts(encoder, picture, [TEXT], EQUATIONS, interactions=True)
+    (exact,) = attribute_texts(encoder, picture, [TEXT], SETTINGS)
 
     def measure_error(evaluations):
-        settings = AttributionSettings("equations", "factorised-regression", evaluations)
-        (attribution,) = attribute_texts(encoder, picture, [TEXT], settings, interactions=True)
+        settings = AttributionSettings(EQUATIONS, "factorised-regression", evaluations, interactions=True)
+        (attribution,) = attribute_texts(encoder, picture, [TEXT], settings)
         return np.linalg.norm(attribution.interactions - exact.interactions) / np.linalg.norm(exact.interactions)
 
     errors = [measure_error(18), measure_error(22)]
@@ -126,9 +127,41 @@ def test_drawn_coalitions_find_the_pairs_of_a_game_of_pairs():
     np.testing.assert_allclose(found[..., 0], pairs + pairs.T, atol=1e-5)
 
 
+def draw_coalitions(players, evaluations):
+    """The coalitions that one game of no values is asked for."""
+    requested = []
+
+    def compute(masks):
+        requested.append(masks[0])
+        return [np.zeros((len(masks[0]), 1))]
+
+    interactions.estimate_interactions(compute, [players], [evaluations], 3)
+    return requested[0]
+
+
 def test_too_few_evaluations_for_the_pairs_are_refused():
     with pytest.raises(UserError, match=r"got 209, expected at least 210"):
-        interactions.estimate_interactions(lambda masks: [], [14], [209], 0)
+        draw_coalitions(14, 209)
+    assert 200 <= len(draw_coalitions(14, 210)) <= 210
+
+
+@pytest.mark.parametrize(
+    ("players", "evaluations", "least", "most"),
+    [
+        (6, None, 64, 64),  # ten permutations are 130
+        (7, None, 128, 128),  # 150
+        (8, None, 160, 170),  # of 256 coalitions; four times 36 terms are 144
+        (14, None, 405, 420),  # four times 105 terms; ten permutations are 290
+        (8, 256, 256, 256),
+        (8, 254, 254, 254),
+    ],
+)
+def test_coalitions_are_all_or_drawn_with_their_complements(players, evaluations, least, most):
+    masks = draw_coalitions(players, evaluations)
+    assert least <= len(masks) <= most
+    codes = set((masks @ (1 << np.arange(players))).tolist())
+    assert len(codes) == len(masks)
+    assert codes == {2**players - 1 - code for code in codes}
 
 
 def test_early_fusion_takes_its_coalitions(picture):
@@ -137,7 +170,7 @@ def test_early_fusion_takes_its_coalitions(picture):
     spec = describe_loaded(network, type("Processor", (), {"tokenizer": tokenizer, "image_processor": images})())
     assert isinstance(spec, LoadedSpec)
     encoder = load_encoder(spec, CPU)
-    (attribution,) = attribute_texts(encoder, picture, ["a red dog"], EQUATIONS, interactions=True)
+    (attribution,) = attribute_texts(encoder, picture, ["a red dog"], SETTINGS)
     image, tokenized = encoder.prepare_image(picture), encoder.tokenize("a red dog")
     game = build_equations_players(encoder, tokenized, image)
     outcome, scores = choose_outcome(encoder), {}
@@ -145,22 +178,22 @@ def test_early_fusion_takes_its_coalitions(picture):
         masks = np.array([numbers])
         with torch.no_grad():
             logit = network(
-                input_ids=game.mask_text(masks[:, : game.words]),
-                pixel_values=game.mask_image(image, masks[:, game.words :]),
+                input_ids=game.mask_text(masks[:, : game.text_players]),
+                pixel_values=game.mask_image(image, masks[:, game.text_players :]),
             ).logits
         scores[frozenset(np.flatnonzero(numbers).tolist())] = outcome(logit).item()
     expected = [
-        [define_index(scores.__getitem__, len(game), word, game.words + patch) for patch in range(game.patches)]
-        for word in range(game.words)
+        [define_index(scores.__getitem__, len(game), word, game.text_players + patch) for patch in range(game.patches)]
+        for word in range(game.text_players)
     ]
     assert np.abs(expected).max() > 1e-3
-    np.testing.assert_allclose(attribution.interactions, expected, atol=2e-5)
+    np.testing.assert_allclose(attribution.interactions[:, :, 0], expected, atol=2e-5)
 
 
 def test_published_has_no_interactions(clip, picture):
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
     with pytest.raises(UserError, match="take profile equations"):
-        attribute_texts(encoder, picture, [TEXT], AttributionSettings("published"), interactions=True)
+        attribute_texts(encoder, picture, [TEXT], AttributionSettings(PUBLISHED, interactions=True))
 
 
 def test_the_joint_share_is_that_of_pairs():

@@ -5,6 +5,7 @@ import pytest
 from waltz.attribution.item_selection import select_attributed_items
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CONDITIONS
+from waltz.fidelity import get_fidelity
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,6 @@ def test_published_attributes_fifty_samples_of_cv_probes_as_the_paper(tmp_path, 
         for condition in PROBE_CONDITIONS
     ]
     parquet.write_rows(tmp_path / "probes.parquet", rows, CONDITIONS)
-    items = select_attributed_items(tmp_path / "probes.parquet", profile, "valid", None, n, 1520)
+    items = select_attributed_items(tmp_path / "probes.parquet", get_fidelity(profile), "valid", None, n, 1520)
     assert len({item["group"] for item in items}) == groups
     assert len(items) == groups * len(PROBE_CONDITIONS)

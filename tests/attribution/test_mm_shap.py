@@ -11,7 +11,7 @@ from PIL import Image
 
 from waltz.attribution.companions import compute_companion_measures
 from waltz.attribution.encoder_rows import compute_text_rows
-from waltz.attribution.mm_shap import build_ablation_masks, compute_ablated_values
+from waltz.attribution.engine import build_ablation_masks, compute_ablated_values
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import build_ablated_rows, build_ablation_rows, build_share_rows
 from waltz.core.devices import Device
@@ -20,6 +20,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_items
 from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import PROFILES, Coalitions
@@ -44,7 +45,7 @@ def game(encoder, text, profile):
 
 
 def text_share(players, phi):
-    return np.abs(phi[: players.words]).sum() / np.abs(phi).sum()
+    return np.abs(phi[: players.text_players]).sum() / np.abs(phi).sum()
 
 
 def alone(values, size):
@@ -132,7 +133,7 @@ def coalitions(share, profile, texts=TEXTS):
 @pytest.mark.parametrize("profile", list(PROFILES))
 @pytest.mark.parametrize("share", [0, 0.25, 1])
 def test_a_ruler_is_left_with_its_other_share(profile, share):
-    caption, foil = compute_ablated_values(coalitions(share, profile))
+    caption, foil = (values[:, 0] for values in compute_ablated_values(coalitions(share, profile)))
     image = 1 - share
     assert caption == pytest.approx([share + image, image, share])
     assert foil == pytest.approx([image, image, 0])
@@ -188,12 +189,12 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong(profile):
     common = {"item_id": "one", "image": "one.png", "profile": profile, "setting": "alignment", "error": None}
     common |= {"explained": "logit"}
     rows = [
-        {**common, "role": role, "without_text": [text], "without_image": [image]}
+        {**common, "role": role, "without_text": text, "without_image": image}
         for role, (_, text, image) in zip(("caption", "foil"), values, strict=True)
     ]
     how = Resampling(resamples=10, confidence=0.95, seed=0)
     metrics = {(row["setting"], row["metric"]): row["value"] for row in build_ablation_rows("m", "d", rows, how)}
-    assert (metrics["without text", "acc_r"], metrics["without text", "ties"]) == (0, 100)
+    assert (metrics["without text", "acc_r"], metrics["without text", "ties"]) == (50, 100)
     assert (metrics["without image", "acc_r"], metrics["without image", "ties"]) == (100, 0)
 
 
@@ -227,7 +228,7 @@ def seen(tmp_path):
 
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
-    settings = AttributionSettings("equations", "auto", 40, 0)
+    settings = AttributionSettings(EQUATIONS, "auto", 40, 0)
     text_rows = compute_text_rows(encoder, ITEMS, images, settings, stored, lambda _: None)
     rows = parquet.build_table(text_rows, ATTRIBUTION).to_pylist()
     scores = parquet.build_table(score_items(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()

@@ -2,21 +2,32 @@
 
 import dataclasses
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.stats import spearmanr
 
-from waltz.attribution.item_selection import select_published_sample
+from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.published import select_published_sample
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import (
+    _collect_correctness,
     _compute_rho,
     _draw_resamples,
     correlate_correctness_with_t_shap,
     summarize_attributions,
 )
+from waltz.core.devices import Device
 from waltz.core.files.resources import RESOURCES
-from waltz.core.intervals import Measure, Resampling, bootstrap_means
+from waltz.core.intervals import Resampling, bootstrap_means
+from waltz.core.measure import Measure
 from waltz.evaluation.metrics.pair_metrics import average_measures
+from waltz.fidelity import EQUATIONS
+from waltz.model_registry import ModelSpec
+from waltz.models.encoders import load_encoder
+from waltz.sources.images import open_images
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
 PUBLISHED = RESOURCES / "published"
@@ -60,6 +71,30 @@ def test_a_summary_worked_by_hand():
     assert summary["mm_skew"] == "textual"
     assert summary["missing"] == [{"reason": "every value is 0", "count": 1}, {"reason": "too long", "count": 2}]
     assert 40 <= summary["ci_low"] < 60 < summary["ci_high"] <= 80
+
+
+def test_a_text_without_contrast_is_in_no_mean(tmp_path):
+    folder = Path(__file__).parents[2] / "resources/scenes/models/clip"
+    encoder = load_encoder(ModelSpec("clip", "clip", str(folder), "local"), Device("cpu", 1, ""))
+    (masked_token,) = encoder.tokenize("cow").tokens[1:-1]
+    encoder = dataclasses.replace(encoder, spec=dataclasses.replace(encoder.spec, masked_token=masked_token))
+    names = {"a.png": ("a red cow", "cow cow"), "b.png": ("cow", "a dog")}
+    items = [
+        {"item_id": name, "instrument": "own", "image": name, "caption": caption, "foil": foil}
+        for name, (caption, foil) in names.items()
+    ]
+    for place, name in enumerate(names):
+        Image.effect_noise((40, 40), 60 + place).convert("RGB").save(tmp_path / name)
+    with open_images(tmp_path) as images:
+        settings = AttributionSettings(EQUATIONS, seed=0)
+        rows = compute_text_rows(encoder, items, images, settings, tmp_path / "cache.sqlite", lambda _: None)
+    by_role = {summary["role"]: summary for summary in summarize_attributions(rows, "own", HOW)}
+    shares = {(row["item_id"], row["role"]): row["t_shap"] for row in rows}
+    for role, kept in (("caption", "a.png"), ("foil", "b.png")):
+        assert by_role[role]["value"] == pytest.approx(100 * shares[kept, role])
+        assert (by_role[role]["items"], by_role[role]["n"]) == (2, 1)
+        (missing,) = by_role[role]["missing"]
+        assert missing["reason"].startswith("every token of the text is the masked token")
 
 
 def test_roles_profiles_and_settings_stand_apart():
@@ -120,6 +155,23 @@ def test_all_of_an_instrument_are_its_valid_items():
 
 
 CORRELATION_RESAMPLING = Resampling(resamples=2000, confidence=0.95, seed=3)
+
+
+def test_a_tie_within_rounding_is_neither_right_nor_wrong():
+    scores = {"right": (2.0, 1.0), "wrong": (1.0, 2.0), "tied": (1.0, 1.0000004), "unscored": (1.0, None)}
+    common = {"profile": "equations", "setting": "alignment", "correct": None, "rounding": 1e-5}
+    table = [
+        {"item_id": item_id, "role": role, "score": score, **common}
+        for item_id, pair in scores.items()
+        for role, score in zip(("caption", "foil"), pair, strict=True)
+    ]
+    correctness = _collect_correctness(table)
+    assert {item_id: correctness[item_id, "caption", "equations", "alignment"] for item_id in scores} == {
+        "right": True,
+        "wrong": False,
+        "tied": None,
+        "unscored": None,
+    }
 
 
 def rows(correct, shares, images=None):

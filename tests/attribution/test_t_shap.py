@@ -25,6 +25,7 @@ from waltz.attribution.t_shap import (
     measure_t_shap_of_outputs,
 )
 from waltz.core.files.resources import RESOURCES
+from waltz.fidelity import get_fidelity
 
 PHI = np.array([[1.0, 8.0], [-1.0, 0.0], [2.0, -8.0]])
 
@@ -36,7 +37,7 @@ def build_estimate(phi, parts=None, exact=False):
 
 
 def t_shap_of_outputs(phi, text, profile, min_contribution=MIN_CONTRIBUTION):
-    return compute_t_shap_of_outputs(phi, text, profile, find_contributing_outputs(phi, min_contribution))
+    return compute_t_shap_of_outputs(phi, text, get_fidelity(profile), find_contributing_outputs(phi, min_contribution))
 
 
 def test_ratios_worked_by_hand():
@@ -80,13 +81,15 @@ def test_a_weak_token_counts_in_full_unless_left_out():
 def test_nothing_has_no_share():
     for profile in ("equations", "published"):
         assert math.isnan(t_shap_of_outputs(np.zeros((3, 2)), slice(0, 1), profile))
-        t_shap = measure_t_shap_of_outputs(build_estimate(np.zeros((3, 2)), exact=True), slice(0, 1), profile)
+        t_shap = measure_t_shap_of_outputs(
+            build_estimate(np.zeros((3, 2)), exact=True), slice(0, 1), get_fidelity(profile)
+        )
         assert "no share" in t_shap.reason
 
 
 def test_rounding_has_no_share_in_equations():
     for phi in (np.full((3, 2), 1e-9), PHI[:, :1] * [[1, -1]]):
-        t_shap = measure_t_shap_of_outputs(build_estimate(phi, exact=True), slice(0, 1), "equations")
+        t_shap = measure_t_shap_of_outputs(build_estimate(phi, exact=True), slice(0, 1), get_fidelity("equations"))
         assert math.isnan(t_shap.value)
         assert t_shap.reason == "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
 
@@ -95,7 +98,10 @@ def test_the_standard_error_of_one_token_is_that_of_t_shap():
     parts = np.random.default_rng(0).normal(1, 0.3, (5, 4, 1))
     sampled = build_estimate(parts.mean(axis=0), parts)
     for profile in ("equations", "published"):
-        t_shap, plain = measure_t_shap_of_outputs(sampled, slice(0, 2), profile), measure_t_shap(sampled, 2)
+        t_shap, plain = (
+            measure_t_shap_of_outputs(sampled, slice(0, 2), get_fidelity(profile)),
+            measure_t_shap(sampled, 2),
+        )
         assert t_shap.value == pytest.approx(plain.value)
         assert t_shap.standard_error == pytest.approx(plain.standard_error)
 
@@ -103,7 +109,9 @@ def test_the_standard_error_of_one_token_is_that_of_t_shap():
 def test_a_jackknife_of_two_tokens_worked_by_hand():
     parts = np.array([[[1.0, 1.0], [1.0, 3.0]], [[3.0, 1.0], [1.0, 1.0]]])
     shares = np.array([(3 / 4 + 1 / 2) / 2, (1 / 2 + 1 / 4) / 2])  # without the first, without the second
-    t_shap = measure_t_shap_of_outputs(build_estimate(parts.mean(axis=0), parts), slice(0, 1), "equations")
+    t_shap = measure_t_shap_of_outputs(
+        build_estimate(parts.mean(axis=0), parts), slice(0, 1), get_fidelity("equations")
+    )
     assert t_shap.standard_error == pytest.approx(math.sqrt(((shares - shares.mean()) ** 2).sum() / 2))
 
 
@@ -129,6 +137,18 @@ def test_a_jackknife_worked_by_hand():
     shares = np.array([1 / 2, 1 / 3, 5 / 7])
     by_hand = math.sqrt(2 / 3 * ((shares - shares.mean()) ** 2).sum())
     assert compute_t_shap_error(parts, 1) == pytest.approx(by_hand)
+
+
+def test_a_regression_adds_its_distance_from_the_mean_of_its_parts():
+    # the jackknife above, of parts whose mean has the share 1/2, and a regression with the share 1/4
+    parts = np.array([[[2.0], [2.0]], [[3.0], [0.0]], [[1.0], [4.0]]])
+    phi = np.array([[1.0], [-3.0]])
+    expected = math.hypot(compute_t_shap_error(parts, 1), 1 / 4)
+    assert compute_t_shap_error(parts, 1, phi) == pytest.approx(expected)
+    fitted = measure_t_shap(replace(build_estimate(phi, parts), fitted=True), 1)
+    assert (fitted.value, fitted.standard_error, fitted.parts) == (1 / 4, pytest.approx(expected), 3)
+    single = measure_t_shap(replace(build_estimate(phi, parts[:1]), fitted=True), 1)
+    assert single.reason == "one random pair of coalitions; a standard error needs two"
 
 
 def test_reasons_stand_where_there_is_no_standard_error():

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
-from waltz.core.sampling import sample
+from waltz.core.errors import UserError
+from waltz.core.sampling import rank, sample
 from waltz.sources.formats.coco import read_captions
 
 
@@ -50,6 +51,23 @@ def test_a_source_row_is_used_once():
     assert len(select_balanced(rows, BalanceLimits(), 3)) == 2
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equally_good_candidates_those_of_the_highest_rank_are_selected(seed):
+    rows = [candidate(n, "on", "in", str(n % 5)) for n in range(20)]
+
+    def rank_of(row):
+        return rank(row["item_id"], seed)
+
+    best = {max(rows[source::5], key=rank_of)["item_id"] for source in range(5)}
+    assert select_balanced(rows, BalanceLimits(), seed) == best
+    # but never at the cost of an item: on → in and in → on of the second row, or the first row alone
+    rows = [candidate(n, "on", "by", "a") for n in range(9)] + [
+        candidate(9, "on", "in", "a"),
+        candidate(10, "in", "on"),
+    ]
+    assert select_balanced(rows, BalanceLimits(js=0), seed) == {"toy:9", "toy:10"}
+
+
 def test_candidates_are_added_to_the_circulation_up_to_the_distance_limit():
     rows = [candidate(n, "on", "in") for n in range(10)] + [candidate(n, "in", "on") for n in range(10, 18)]
     # 8 of each kind balance; with one and two more on → in the distances are those of (9, 8) and (10, 8) of n
@@ -71,6 +89,26 @@ def test_caps_and_halves():
     assert Counter(row["foil_phrases"][0] for row in selected) == {"1": 1, "2": 1, "3": 1}
     selected = select_rows(rows, BalanceLimits(halves=True))
     assert Counter(row["direction"] for row in selected) == {"a": 2, "b": 2}
+
+
+def test_candidates_that_are_added_to_a_circulation_stay_within_caps():
+    # the circulation has two swaps from "on" and two back; all others come after it, whatever the distance
+    rows = [candidate(n, "on", "in") for n in range(4)] + [candidate(n, "on", "by") for n in range(4, 8)]
+    rows += [candidate(8, "in", "on"), candidate(9, "by", "on")]
+    selected = select_rows(rows, BalanceLimits(js=1, cap=3))
+    assert Counter(row["caption_phrases"][0] for row in selected) == {"on": 3, "in": 1, "by": 1}
+    selected = select_rows(rows, BalanceLimits(js=1, foil_cap=3))
+    assert Counter(row["foil_phrases"][0] for row in selected) == {"in": 3, "by": 3, "on": 2}
+    # an item that exchanges a phrase twice counts twice, as it does in the circulation
+    twice = [row | {side: 2 * row[side] for side in ("caption_phrases", "foil_phrases")} for row in rows]
+    assert len(select_rows(twice, BalanceLimits(js=1, cap=7))) == 3 + 2
+    assert len(select_rows(twice, BalanceLimits(js=1, foil_cap=7))) == 3 + 3 + 2
+
+
+def test_halves_of_one_direction_are_refused_with_counts():
+    rows = [candidate(n, "1", "2", direction="a") for n in range(20)]
+    with pytest.raises(UserError, match=r"one direction \(got 20 of 'a' and none of another"):
+        select_rows(rows, BalanceLimits(halves=True, size=10))
 
 
 def test_the_lowest_cap_that_reaches_a_size():
@@ -153,3 +191,21 @@ def test_relations_come_from_the_captions(candidates):
     for row in candidates["relations"]:
         counts[row["foil_phrases"][0]] += 1
     assert max(counts, key=counts.get) in {"of", "on", "in", "with"}
+
+
+@pytest.mark.parametrize("limits", [BalanceLimits(js=1, cap=3), BalanceLimits(js=1, foil_cap=3)])
+def test_candidates_that_are_added_to_the_balanced_ones_keep_the_cap(limits):
+    # nothing inserts "a" or removes "b", so that every candidate is added after the circulation, which is empty
+    rows = [
+        {
+            "item_id": f"x:{number}",
+            "instrument": "x",
+            "source": "s",
+            "source_id": str(number),
+            "direction": "d",
+            "caption_phrases": ["a"],
+            "foil_phrases": ["b"],
+        }
+        for number in range(10)
+    ]
+    assert len(select_balanced(rows, limits, seed=0)) == 3

@@ -1,6 +1,7 @@
 """Validation statistics."""
 
 import csv
+import json
 import math
 
 import pytest
@@ -12,6 +13,7 @@ from waltz.benchmark.statistics import (
 )
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
+from waltz.foils.coreference import PRONOUN, find_question
 from waltz.sources.formats.pairs import read_release
 
 BOOTSTRAP = Resampling(resamples=200, confidence=0.95, seed=1)
@@ -77,6 +79,27 @@ def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validatio
     assert counted["lexical", "valid", "caption", "on"] == 1
     assert counted["pronoun", "all", "caption", "it"] == 3
     assert counted["pronoun", "valid", "foil", "she"] == 2
+
+
+def test_pronouns_of_coreference_are_those_of_the_question():
+    text = "his 3.5 m board. a boy leans on that. are both of them in the u.k.?"
+    dialogue = {**item("a", "yes", "no"), "piece": "coreference", "caption": f"{text} yes.", "foil": f"{text} no."}
+    rows = [row for row in count_frequencies([dialogue]) if row["kind"] == "pronoun" and row["items"] == "all"]
+    assert {(row["side"], row["word"], row["count"]) for row in rows} == {
+        (side, word, 1) for side in ("caption", "foil") for word in ("both", "them")
+    }
+    other = {**dialogue, "piece": "existence"}
+    counted = {row["word"] for row in count_frequencies([other]) if row["kind"] == "pronoun"}
+    assert counted == {"both", "them", "his", "that"}
+
+
+@pytest.mark.parametrize("name", ["coreference-standard", "coreference-hard"])
+def test_each_released_question_has_a_pronoun_of_the_figure(name, shared_data):
+    items = json.loads((shared_data / "valse" / f"{name}.json").read_text()).values()
+    for released in items:
+        question = find_question(released["caption"])
+        assert f"{released['only_caption']}. {question}? " in released["caption"]
+        assert PRONOUN.search(question)
 
 
 def _read_paper_values():

@@ -60,6 +60,15 @@ def test_alpha_that_is_undefined_says_why():
     assert "every annotation is the same" in reason
 
 
+def test_alpha_that_is_undefined_says_why_with_gaps():
+    # three annotators, no item has an answer of all three
+    rows = _rows("a,x,first,first", "a,y,first,first", "b,y,first,first", "b,z,first,first")
+    assert compute_alpha(rows) == (None, "every annotation is the same, so alpha is undefined")
+    # the one other answer is of an item that nobody else answered
+    rows = _rows("a,x,first,first", "a,y,first,first", "b,z,second,first")
+    assert compute_alpha(rows) == (None, "every annotation is the same, so alpha is undefined")
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -82,7 +91,7 @@ def test_annotations_give_a_users_pairs_their_votes(tmp_path):
     pairs.write_text("id,image,caption,foil\na,1.png,two cats,three cats\nb,2.png,a dog,a cat\n")
     votes = tmp_path / "votes.csv"
     votes.write_text(HEADER + "".join(f"a,{name},first,first\n" for name in "xyz"))
-    items, answers = read_items(
+    items, answers, _ = read_items(
         str(pairs), form="pairs", dataset="mine", source="own", annotations=str(votes), valid_votes=2
     )
     assert [(item["item_id"], item.get("votes_caption"), item.get("valid")) for item in items] == [

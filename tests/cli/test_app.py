@@ -10,7 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import waltz
-from waltz.cli.app import COMMANDS, LazyCommand, app
+from waltz.cli.app import COMMANDS, LazyCommand, app, name_module
 
 HEAVY = ("inflect", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "spacy", "torch", "transformers")
 
@@ -31,8 +31,8 @@ def test_each_command_has_help(name):
 def test_help_imports_nothing_heavy():
     program = f"""
 import importlib, sys
-for name in {list(COMMANDS)}:
-    importlib.import_module(f"waltz.cli.{{name}}")
+for name in {[name_module(command) for command in COMMANDS]}:
+    importlib.import_module(name)
 print(*(set({HEAVY}) & set(sys.modules)))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -42,7 +42,7 @@ print(*(set({HEAVY}) & set(sys.modules)))
 def find_commands(command, path=()):
     """Return each command below one with its path, imported as for its own help."""
     if path and isinstance(command, LazyCommand):
-        command = get_command(import_module(f"waltz.cli.{path[-1]}").app)
+        command = get_command(import_module(name_module(path[-1])).app)
     below = [
         found for name, each in getattr(command, "commands", {}).items() for found in find_commands(each, (*path, name))
     ]
@@ -103,3 +103,25 @@ def test_an_argument_that_is_no_utf_8_is_one_line(arguments, where):
 @pytest.mark.parametrize("path", [[], ["people"]])
 def test_a_group_without_a_command_shows_its_help(path):
     assert CliRunner().invoke(app, path).output == CliRunner().invoke(app, [*path, "--help"]).output
+
+
+def test_a_traceback_and_a_warning_hold_no_secret(monkeypatch):
+    program = """
+import logging
+from waltz import model_registry
+from waltz.cli import app
+
+def fail(*_):
+    logging.getLogger("requests").warning("HTTP 500 at https://host/a?token=%s", "other-value")
+    raise RuntimeError("https://me:other-value@host, it-is-secret")
+
+model_registry.load_registry = fail
+app.app(["models"])
+"""
+    monkeypatch.setenv("WALTZ_API_KEY", "it-is-secret")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[0] == "HTTP 500 at https://host/a"
+    assert run.stderr.splitlines()[-1] == "RuntimeError: https://host, <WALTZ_API_KEY>"
+    assert "it-is-secret" not in run.stderr + run.stdout
+    assert "other-value" not in run.stderr + run.stdout

@@ -8,6 +8,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from waltz.cli.app import app
+from waltz.cli.eval_results import read_results
+from waltz.core import run_lock
+from waltz.core.files import parquet
+from waltz.core.schema import METRICS, SHARES
 
 ROOT = Path(__file__).parents[2]
 CLIP = ROOT / "resources" / "scenes" / "models" / "clip"
@@ -39,6 +43,31 @@ def test_a_dry_run_shows_the_study_and_the_command_and_writes_nothing(data):
     assert not (ROOT / "config" / "eval-clip-zoo.yaml").exists()
 
 
+def test_t_shap_is_announced_with_its_cost(data):
+    (data / "zoo.csv").write_text(HEADER + "".join(f"a.png,a dog {n},a cat {n}\n" for n in range(3)))
+    arguments = ["--model", "ruler-50", "--on", data / "zoo.csv", "--images", data / "photos"]
+    cost = "cost:    T-SHAP takes at most this many forward passes: {} of ruler-50; for the time left: waltz status"
+    # a caption and a foil of three items, each with at most 1,000 evaluations
+    assert cost.format("6,000") in run(*arguments, "--attribute").stderr
+    assert cost.format("2,000") in run(*arguments, "--attribute", "--limit", 1).stderr
+    assert "cost:" not in run(*arguments).stderr
+
+
+def test_the_file_of_a_study_that_is_running_stays(data, monkeypatch):
+    folder = data / ".snakemake"
+    monkeypatch.setattr(run_lock, "SNAKEMAKE_FOLDER", folder)
+    monkeypatch.setattr(run_lock, "_locks", [])
+    monkeypatch.setattr("waltz.cli.eval.start_snakemake", lambda *_: pytest.fail("it was started"))
+    run_lock.hold_study("eval-ruler-50-zoo", folder)
+    command = ["eval", "--model", "ruler-50", "--on", str(data / "zoo.csv"), "--images", str(data / "photos")]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 1
+    (line,) = result.output.splitlines()
+    assert line.startswith("waltz: study eval-ruler-50-zoo is being run by another snakemake (process ")
+    assert line.endswith("; wait for it, or stop it; or give this one another name with --name")
+    assert not (ROOT / "config" / "eval-ruler-50-zoo.yaml").exists()
+
+
 def test_images_are_looked_for_next_to_the_file(data):
     Image.new("RGB", (8, 8)).save(data / "a.png")
     study = yaml.safe_load(run("--model", "ruler-50", "--on", data / "zoo.csv").stdout)
@@ -60,7 +89,7 @@ def test_a_device_is_a_variable_of_the_command(data):
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
+        (["--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered model (did you mean 'ruler-50'?)"),
         (["--model", "bert-base-cased", "--on", "scenes"], "bert-base-cased: is of kind masked"),
         (["--model", "lxmert-vqa", "--on", "scenes"], "--model lxmert-vqa: answers questions and scores no texts"),
         (["--model", "ruler-50", "--on", "vals"], "--on: unknown data (got 'vals', expected valse, scenes or a"),
@@ -114,3 +143,22 @@ def test_outside_of_a_checkout_it_says_so(tmp_path, monkeypatch):
     result = run("--model", "ruler-50", "--on", "scenes")
     assert result.output.startswith(f"waltz: no checkout of waltz: {tmp_path} is in none")
     assert len(result.output.splitlines()) == 1
+
+
+def test_the_average_t_shap_has_its_interval_and_needs_all_data_sets(tmp_path):
+    # half widths 3 and 4: sqrt(9 + 16) / 2 = 2.5
+    names = {"model": "clip", "profile": "equations", "setting": "alignment"}
+    numbers = {"one": (20.0, 3.0), "two": (40.0, 4.0)}
+    metrics = [{**names, "dataset": name, "metric": "acc_r", "value": 60.0, "n": 40} for name in (*numbers, "average")]
+    shares = [
+        {**names, "dataset": name, "role": "caption", "items": 40, "standard_error_n": 0, "missing": []}
+        | {"value": value, "n": 40, "ci_low": value - half, "ci_high": value + half}
+        for name, (value, half) in numbers.items()
+    ]
+    for stage in ("evaluation", "attribution"):
+        (tmp_path / stage).mkdir()
+    parquet.write_rows(tmp_path / "evaluation" / "metrics.parquet", metrics, METRICS)
+    for written, measure in ((shares, (30.0, 27.5, 32.5)), (shares[:1], (None, None, None))):
+        parquet.write_rows(tmp_path / "attribution" / "shares.parquet", written, SHARES)
+        average = read_results(tmp_path, ["clip"], True)[-1].to_columns()
+        assert (average["t_shap"], average["t_shap_low"], average["t_shap_high"]) == measure

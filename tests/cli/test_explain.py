@@ -105,7 +105,7 @@ def test_published_profile_gives_the_values_of_the_published_code(text, changes,
     assert record["t_shap"] == pytest.approx(share, abs=1e-5)
     assert record["score"] == pytest.approx(score, abs=1e-4)
     assert record["base_value"] == pytest.approx(base, abs=1e-4)
-    assert record["evaluations"] == evaluations == 10 * (2 * len(phi) + 1)
+    assert record["requested"] == evaluations == 10 * (2 * len(phi) + 1)
     assert record["residual"] < 1e-4
 
 
@@ -113,12 +113,22 @@ def test_a_foil_is_explained_with_the_same_seed(clip, picture, tmp_path):
     both = explained(clip, picture, SHORT, tmp_path / "x.json", "--foil", "a cat sees", "--seed", 3)
     alone = explained(clip, picture, "a cat sees", tmp_path / "y.json", "--seed", 3)
     assert both["text"] == SHORT
-    assert {name: both["foil"][name] for name in ("text", "seed", "evaluations")} == {
-        name: alone[name] for name in ("text", "seed", "evaluations")
+    assert {name: both["foil"][name] for name in ("text", "seed", "requested")} == {
+        name: alone[name] for name in ("text", "seed", "requested")
     }
     np.testing.assert_allclose(
         [player["phi"] for player in both["foil"]["players"]], [player["phi"] for player in alone["players"]], atol=1e-5
     )
+
+
+@pytest.mark.parametrize("foil", ["{}", " {} ", "{}\u200b", "\ufeff{}"])
+def test_a_foil_that_is_the_text_itself_is_refused(clip, picture, foil):
+    result = waltz("--model", clip, "--image", picture, "--text", SHORT, "--foil", foil.format(SHORT))
+    assert result.exit_code == 1
+    assert result.output.startswith(
+        "waltz: --foil: the same text as the caption up to whitespace and Unicode form (got "
+    )
+    assert len(result.output.splitlines()) == 1
 
 
 def test_the_file_names_what_was_done(clip, picture, tmp_path):
@@ -132,7 +142,7 @@ def test_the_file_names_what_was_done(clip, picture, tmp_path):
     assert [player["modality"] for player in record["players"]] == ["text"] * 5 + ["image"] * 9
     assert 0 < record["t_shap_se"] < 1
     assert abs(record["t_shap_corrected"] - record["t_shap"]) < 2 * record["t_shap_se"]
-    needed = record["evaluations"] * (196 * record["t_shap_se"]) ** 2
+    needed = record["requested"] * (196 * record["t_shap_se"]) ** 2
     assert record["evaluations_for_1_point"] == pytest.approx(needed)
     assert record["probability"] is None  # CLIP has none
 
@@ -270,16 +280,17 @@ ERRORS = {
     "no such folder": (["--model", "~no-one/model"], "~no-one/model: no registered model and no path (Could not"),
     "a long name": (["--model", "a" * 5000], "a: no registered model and no path ([Errno 36] File name too long"),
     "a text file": (["--model", __file__], "test_explain.py: is a file (expected a folder in transformers format"),
-    "no such model": (["--model", "rulr-50"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
+    "no such model": (["--model", "rulr-50"], "rulr-50: no registered model (did you mean 'ruler-50'?)"),
     "no such hub id": (
         ["--model", "nobody/nothing"],
         "nobody/nothing: no config of a model can be read: ",
     ),
-    "language model": (["--model", "gpt2"], "gpt2: a language model sees no images; leave out --image"),
+    "language model": (["--model", "gpt2"], "gpt2: a language model sees no images; leave the image out"),
     "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
     "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
     "empty text": (["--text", " "], "text: empty (got ' ', expected words); write a text"),
+    "invisible text": (["--text", "\u200b"], "text: empty (got '\\u200b', expected words); write a text"),
     "too long": (["--text", "dog " * 90], "92 tokens, at most 77 are read"),
     "figure": (["--figure", "x.gif"], "--figure x.gif: unknown format (got '.gif', expected .svg or .png)"),
     "profile": (["--profile", "publshed"], "did you mean 'published'?"),
@@ -344,3 +355,40 @@ def test_importing_waltz_stays_cheap():
     code = f"import sys, waltz; print(sorted({heavy} & set(sys.modules)), waltz.__version__)"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.startswith("[] 0.")
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        (["explain", "--model", "no/model", "--image", "nope.jpg", "--text", "a"], "nope.jpg: no such file"),
+        (["explain", "--model", "no/model", "--text", "a"], "--image is missing"),
+        (["explain", "--model", "no/model", "--image", "nope.jpg"], "--text is missing"),
+        (["eval", "--model", "no/model", "--on", "{file}"], "column 'foil' is missing"),
+        (["eval", "--model", "rulr-50", "--on", "scenes"], "rulr-50: no registered model (did you mean 'ruler-50'?)"),
+        (["explain", "--model", "nope", "--question", "a"], "nope: no registered model, folder or hub id"),
+        (["regions", "--model", "no.pkl", "--image", "{file}", "--out", "r.npz"], "no.pkl: no such file"),
+        (["regions", "--model", "{file}", "--image", "no.jpg", "--out", "r.npz"], "no.jpg: no such file"),
+        (
+            ["score", "--model", "no.pt", "--kind", "text", "--inputs", "{file}", "--out", "l.npz"],
+            "no.pt: no such file",
+        ),
+        (["eval", "--model", "no/model", "--on", "scenes", "--images", "nope"], "--images nope: no such folder"),
+    ],
+)
+def test_files_columns_and_options_are_checked_before_torch_is_imported(tmp_path, command, fault):
+    (tmp_path / "pairs.csv").write_text("image,caption\na.png,a dog\n")
+    arguments = [word.format(file=tmp_path / "pairs.csv") for word in command]
+    program = f"""
+import sys
+sys.argv = ["waltz", *{arguments!r}]
+from waltz.cli.app import app
+try:
+    app()
+finally:
+    print([name for name in ("torch", "transformers") if name in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert fault in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == "[]\n"

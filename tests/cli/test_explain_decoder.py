@@ -54,7 +54,8 @@ def folders(tmp_path_factory):
 
 
 def waltz(*arguments):
-    return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+    command = "explain-prompts" if "--prompt-answer" in arguments else "explain"
+    return CliRunner().invoke(app, [command, *map(str, arguments)])
 
 
 def written(out, *arguments):
@@ -66,7 +67,7 @@ def written(out, *arguments):
 def ready(begin, profile="published"):
     prompts = [f"{begin}{QUESTION} {suffix}" for suffix in SUFFIXES]
     more = ["--max-evals", BUDGETS, "--mask-id", 86, "--keep-ids", "1,3"] if profile == "published" else []
-    more += ["--permutations", 2] if profile == "equations" else []
+    more += ["--evaluations", 34] if profile == "equations" else []
     return prompts, [
         *("--prompt-answer", prompts[0], "--suffix-answer", SUFFIXES[0], "--prompt-explanation", prompts[1]),
         *("--suffix-explanation", SUFFIXES[1], "--profile", profile, "--max-new-tokens", 3, "--greedy-target"),
@@ -109,9 +110,7 @@ def test_ready_prompts_with_an_image_match_the_released_code(kind, folders, tmp_
             )
         )
     same(record, sides, [len(processor.tokenizer(suffix)["input_ids"]) - 2 for suffix in SUFFIXES])
-    assert [record[name]["evaluations"] for name in ("answer", "explanation")] == [
-        2 * len(one.phi) + 1 for one in sides
-    ]
+    assert [record[name]["requested"] for name in ("answer", "explanation")] == [2 * len(one.phi) + 1 for one in sides]
     assert math.ceil(math.sqrt(len(prompts[1].split()) + 1)) > sides[0].p  # a grid of its own would have more patches
     assert [player["modality"] for player in record["answer"]["players"][:2]] == ["image", "image"]
     assert Image.open(tmp_path / "x.png").width > 1000
@@ -145,7 +144,7 @@ def test_prompts_may_lie_in_files(folders, tmp_path):
 def test_a_question_with_labels(folders, tmp_path):
     record, output = written(
         tmp_path / "x.json", "--model", folders / "lm", "--question", f"@{folders / 'question.txt'}", "--labels", "A,B",
-        "--max-new-tokens", 3, "--permutations", 2, "--figure", tmp_path / "x",
+        "--max-new-tokens", 3, "--evaluations", 34, "--figure", tmp_path / "x",
     )  # fmt: skip
     assert record["profile"] == "equations"
     assert record["question"] == QUESTION
@@ -158,7 +157,7 @@ def test_a_question_with_labels(folders, tmp_path):
     assert [player["text"] for player in record["explanation"]["players"]] == players
     assert len(record["explanation"]["target_ids"]) == 3
     assert np.shape(record["explanation"]["phi"]) == (len(players), 3)
-    assert record["answer"]["evaluations"] == 2 * (2 * len(players) + 1)
+    assert record["answer"]["requested"] == 2 * (2 * len(players) + 1)
     assert record["cc_shap_se"] > 0
     assert f"CC-SHAP {record['cc_shap']:.3f} ± {record['cc_shap_se']:.3f}" in output
     assert (tmp_path / "x.svg").stat().st_size > 1000 < (tmp_path / "x.png").stat().st_size
@@ -166,7 +165,7 @@ def test_a_question_with_labels(folders, tmp_path):
 
 def test_a_question_in_words_and_a_chain_of_thought(folders, tmp_path):
     options = ["--model", folders / "llava", "--image", folders / "photo.png", "--question", QUESTION]
-    options += ["--max-new-tokens", 3, "--evaluations", 90, "--value", "logit"]
+    options += ["--max-new-tokens", 3, "--evaluations", 90]
     record, output = written(tmp_path / "x.json", *options, "--explanation", "cot")
     assert record["label"] is None
     assert 1 <= len(record["answer"]["target_ids"]) <= 10
@@ -241,29 +240,33 @@ def test_a_model_that_ignores_its_input_is_reported_as_such(folders, tmp_path):
 
 ERRORS = {
     "an empty question": (["--question", " "], "--question: empty (got ' ', expected words); write a text"),
-    "no question": ([], "a decoder needs one question; give a --question"),
-    "a text without an image": (["--text", "a cat"], "a language model sees no images, so --text describes none"),
-    "an image": (["--question", "a cat", "--image", "PHOTO"], "a language model sees no images; leave out --image"),
+    "no question": ([], "--text is missing: an encoder scores --image with --text, a decoder answers --question"),
+    "a text without an image": (["--text", "a cat"], "name one, or ask a language model a --question"),
+    "an image": (["--question", "a cat", "--image", "PHOTO"], "a language model sees no images; leave the image out"),
     "a lone label": (
         ["--question", "a cat", "--labels", "A"],
         "labels: too few (got A, expected two or more that differ)",
     ),
-    "a foil to a question": (["--question", "a", "--foil", "b"], "--foil: does not go with this: a foil belongs to"),
-    "a prompt too few": (READY[:4], "--prompt-explanation is missing: ready prompts come with"),
-    "a question with prompts": (["--question", "a", *READY], "--question: does not go with this: the prompts are"),
-    "greedy question": (["--question", "a", "--greedy-target"], "--greedy-target: does not go with this: it belongs"),
-    "two budgets": (["--question", "a", "--evaluations", 9, "--permutations", 9], "says the same as --evaluations"),
-    "permutations": ([*READY, "--permutations", 3], "--permutations: does not go with this: profile published"),
-    "a budget of the other": (
-        ["--question", "a", "--max-evals", "9"],
-        "--max-evals: does not go with this: profile equ",
+    "a foil to a question": (["--question", "a", "--foil", "b"], "--foil: belongs to a text; leave it out"),
+    "a budget of the other": ([*READY, "--evaluations", 9], "--evaluations: belongs to --profile equations (got publ"),
+    "a switch of the other": (
+        [*READY, "--profile", "equations"],
+        "--max-evals: belongs to --profile published (got equations); leave it out",
+    ),
+    "no decoder": ([*READY, "--model", "ruler-50"], "--model: ruler-50 is no decoder"),
+    "a family of the other": (
+        ["--question", "a", "--profile", "equations", "--family", "llama2-chat"],
+        "--family: belongs to --profile published",
     ),
     "no numbers": ([*READY, "--max-evals", "9,x"], "--max-evals: no numbers (got '9,x'"),
     "profile": (["--question", "a", "--profile", "publised"], "did you mean 'published'?"),
     "no family": (["--question", "a", "--profile", "published"], "name one of llama2-chat"),
     "family": (["--question", "a", "--family", "llama"], "no published prompts for this model family: got 'llama'"),
     "family that sees": (["--question", "a", "--family", "bakllava"], "'bakllava' sees images, unlike this model"),
-    "value": (["--question", "a", "--value", "odds"], "--value: unknown value (got 'odds', expected log-probability"),
+    "value": (
+        [*ready("", "equations")[1], "--value", "odds"],
+        "--value: unknown value (got 'odds', expected log-probability",
+    ),
     "estimator": (
         ["--question", "a", "--estimator", "exactly"],
         "--estimator: unknown estimator (got 'exactly', expected auto",
@@ -277,7 +280,7 @@ ERRORS = {
         "sees no patches to interact with; leave out --interactions",
     ),
     "few evaluations": (["--question", "a cat", "--evaluations", 3], "too small for regression"),
-    "no tokens": (["--question", "a", "--max-new-tokens", 0], "--max-new-tokens: too few (got 0, expected at least 1)"),
+    "no tokens": (["--question", "a", "--max-new-tokens", 0], "--max-new-tokens: got 0, expected at least 1"),
     "seed": (["--question", "a", "--seed", "-1"], "--seed: out of range (got -1, expected 0 to"),
     "no file": (["--question", "@nowhere.txt"], "--question @nowhere.txt: cannot be read"),
     "no prompt file": (["--question", "a", "--prompts", "nowhere.yaml"], "nowhere.yaml: no such prompt file"),
@@ -311,10 +314,16 @@ SEEING = {
     "no image": (["--question", "a"], "sees images, and none is named"),
     "no image for prompts": (READY, "sees images, and none is named"),
     "no placeholder": ([*READY, "--image", "PHOTO"], "has no <image> for the image"),
-    "text and question": (["--question", "a", "--text", "b", "--image", "PHOTO"], "a decoder needs one question; give"),
-    "labels of a text": (["--labels", "A,B", "--text", "b", "--image", "PHOTO"], "the labels of --text are those"),
+    "text and question": (
+        ["--question", "a", "--text", "b", "--image", "PHOTO"],
+        "needs one of text, question and messages (got text and question)",
+    ),
+    "labels of a text": (
+        ["--labels", "A,B", "--text", "b", "--image", "PHOTO"],
+        "--labels: belong to a question; leave them out",
+    ),
     "too many players": (
-        ["--text", "a", "--family", "bakllava", "--image", "PHOTO", "--max-evals", "60"],
+        ["--text", "a", "--family", "bakllava", "--image", "PHOTO", "--evaluations", 60],
         "more than 60: the published code fails here",
     ),
 }
@@ -331,9 +340,11 @@ def test_wrong_options_with_an_image_are_one_line(given, folders):
 
 def test_options_of_decoders_are_refused_for_an_encoder(folders, tmp_path):
     transformers.CLIPConfig().save_pretrained(tmp_path)
+    for file in ("processor_config.json", "tokenizer.json"):
+        (tmp_path / file).write_text("{}")
     for more, expected in (
-        (["--question", "a"], "--question: does not go with this: an encoder needs"),
-        (["--image", folders / "photo.png"], "--text is missing: an encoder scores a text"),
+        (["--question", "a"], "is an encoder, which answers no questions; give image and text"),
+        (["--image", folders / "photo.png"], "--text is missing: an encoder scores --image with --text"),
     ):
         result = waltz("--model", tmp_path, *more)
         assert result.exit_code == 1

@@ -76,6 +76,19 @@ def test_selected_items_are_exported_and_votes_imported_for_a_study(tmp_path, be
     ]
 
 
+def test_equal_answers_of_different_people_have_no_alpha(tmp_path, benchmark, exported):
+    answers = [
+        (task["task"], person, "first")
+        for task, people in zip(exported, (("w1", "w2"), ("w2", "w3")), strict=False)
+        for person in people
+    ]
+    results = platforms.write_results("mturk", tmp_path / "results", answers)
+    arguments = ("--items", benchmark, "--platform", "mturk", "--seed", 5, "--output", tmp_path / "votes.csv")
+    done = run("import", results, *arguments)
+    assert done.exit_code == 0, done.output
+    assert "every annotation is the same, so alpha is undefined" in done.output
+
+
 def test_user_errors_are_one_line(tmp_path, benchmark, exported):
     results = platforms.write_results("mturk", tmp_path / "results", [(exported[0]["task"], "w1", "both")])
     arguments = ("import", results, "--platform", "mturk", "--output", tmp_path / "out.csv")

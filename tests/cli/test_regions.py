@@ -127,8 +127,8 @@ def test_a_named_configuration_decides(detector_file, photographs, tmp_path):
         (("--image", "{photographs}", "--out", "{photographs}/a.png"), "is a file, and there are 2 images"),
         (("--image", "{photographs}/a.png", "--image", "{photographs}/../photographs/a.png"), "name of several images"),
         (("--image", "{empty}"), "holds no image"),
-        (("--image", "{photographs}/a.png", "--config", "{empty}/no.yaml"), "no.yaml: cannot be read"),
-        (("--image", "{photographs}/no.png", "--out", "{empty}/a.npz"), "no.png: cannot be read: "),
+        (("--image", "{photographs}/a.png", "--config", "{empty}/no.yaml"), "no.yaml: no such file or folder"),
+        (("--image", "{photographs}/no.png", "--out", "{empty}/a.npz"), "no.png: no such file or folder"),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(detector_file, photographs, tmp_path, options, message):

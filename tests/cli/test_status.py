@@ -1,5 +1,6 @@
 """The command `waltz status` on a made-up checkout, with a stand-in for Snakemake; tests/workflow runs the real one."""
 
+import json
 import subprocess
 
 import pytest
@@ -80,11 +81,48 @@ def test_the_study_that_was_run_last_is_shown_with_its_file_and_targets(checkout
 
 
 @pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        ("waltz: clip: not run\nwaltz: a.csv: no such file\nsome more\n", "a.csv: no such file"),
+        ("Traceback\n\nKeyError: 'x'\n", "KeyError: 'x'"),
+        ("", "no message"),
+    ],
+)
+def test_a_snakemake_that_failed_is_named_with_its_fault(checkout, monkeypatch, output, fault):
+    write_study(checkout / "config" / "mine.yaml")
+    result = subprocess.CompletedProcess([], 1, "", output)
+    monkeypatch.setattr("waltz.cli.status.start_snakemake", lambda *_, **__: result)
+    assert run("mine").output == f"waltz: snakemake --config study=mine --summary --: failed: {fault}\n"
+
+
+def test_a_run_of_another_machine_is_called_neither_running_nor_ended(checkout, snakemake):
+    write_study(checkout / "config" / "mine.yaml")
+    lock = checkout / ".snakemake" / "locks" / "0.output.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    run_lock.hold_study("mine", locks=[lock])
+    run_lock._locks.pop().release()
+    record = checkout / ".snakemake" / "waltz" / "mine.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"host": "elsewhere"}))
+    lines = run("mine").output.splitlines()
+    assert lines[0].startswith("study mine (config/mine.yaml): running, or killed on its machine, which cannot be seen")
+    assert lines[-1].startswith("next     study mine is being run by another snakemake (process ")
+    assert lines[-1].endswith("only where that machine is gone, run: rm .snakemake/locks/0.output.lock")
+
+
+def test_the_lock_file_of_another_run_is_not_removed(checkout, snakemake):
+    write_study(checkout / "config" / "mine.yaml")
+    (checkout / ".snakemake" / "locks").mkdir(parents=True)
+    (checkout / ".snakemake" / "locks" / "0.output.lock").touch()
+    assert run("mine").output.splitlines()[-1] == "next     snakemake --cores all --config study=mine"
+
+
+@pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["mne"], "study 'mne' has no file in config/ and was not run here (did you mean 'mine'?); run: "),
+        (["mne"], "study 'mne' has no file in config/ and was not run here (did you mean 'mine'?)"),
         (["no.yaml"], "no.yaml: cannot be read: No such file or directory"),
-        (["broken.yaml"], "broken.yaml: is no YAML (while parsing"),
+        (["broken.yaml"], "broken.yaml: is no YAML (line 1, column"),
         (["list.yaml"], "list.yaml: holds no keys (got list)"),
         ([], "results: no study has tables or a report yet"),
     ],

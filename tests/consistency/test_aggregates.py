@@ -8,7 +8,7 @@ import pytest
 from waltz.consistency.aggregates import compute_correlation, compute_seed_spread
 from waltz.consistency.metrics import compute_rescaled_average
 from waltz.core.files.resources import RESOURCES
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 
 PUBLISHED = RESOURCES / "published"
 

@@ -10,6 +10,7 @@ from conftest import ROOT
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.core.intervals import Resampling
+from waltz.fidelity import get_fidelity
 
 SPEC = importlib.util.spec_from_file_location("fidelity_differences", ROOT / "benchmarks" / "fidelity_differences.py")
 fidelity_differences = importlib.util.module_from_spec(SPEC)
@@ -65,7 +66,7 @@ def test_errors_of_both_add_up():
         games.append(ExplainedItem(*sides, slice(0, 2), slice(0, 2)))
     comparison = compare_profiles(*games).cc_shap
     alone = [
-        compute_cc_shap(game.answer, game.explanation, profile).standard_error
+        compute_cc_shap(game.answer, game.explanation, get_fidelity(profile)).standard_error
         for game, profile in zip(games, ("published", "equations"), strict=True)
     ]
     assert comparison.standard_error == pytest.approx(math.hypot(*alone))

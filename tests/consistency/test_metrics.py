@@ -7,12 +7,22 @@ import numpy as np
 import pytest
 
 from waltz.consistency.edit_tests.tests import TESTS
-from waltz.consistency.metrics import SETTING_OF_TEST, ConsistencyRows, build_correlation_rows, build_metric_rows
+from waltz.consistency.metrics import SETTING_OF_TEST, ConsistencyRows, build_correlation_records, build_metric_records
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.resources import RESOURCES
 from waltz.core.intervals import Resampling
-from waltz.core.schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.core.records import read_records, to_row, write_records
+from waltz.core.schema import (
+    CC_SHAP,
+    CONSISTENCY,
+    EDITED,
+    METRICS,
+    CcShapRecord,
+    ConsistencyRecord,
+    EditedRecord,
+    MetricRecord,
+)
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 PUBLISHED = RESOURCES / "published"
@@ -36,13 +46,21 @@ def edited_row(item, answer, explanation, **more):
     return {**columns, **names, "answer": answer, "explanation": explanation, **shares, **more}
 
 
+def build_run(tests=(), cc_shap=(), edits=()):
+    return ConsistencyRows(
+        [ConsistencyRecord(**{"text": "?", **row}) for row in tests],
+        [CcShapRecord(**row) for row in cc_shap],
+        [EditedRecord(**row) for row in edits],
+    )
+
+
 def index_metrics(rows):
-    return {(row["dataset"], row["setting"], row["metric"]): row for row in rows}
+    return {(row["dataset"], row["setting"], row["metric"]): row for row in map(to_row, rows)}
 
 
 def one(tests=(), cc_shap=(), edits=()):
-    run = {("m", "d"): ConsistencyRows(list(tests), list(cc_shap), list(edits))}
-    return index_metrics(build_metric_rows(run, HOW)), index_metrics(build_correlation_rows(run, HOW))
+    run = {("m", "d"): build_run(tests, cc_shap, edits)}
+    return index_metrics(build_metric_records(run, HOW)), index_metrics(build_correlation_records(run, HOW))
 
 
 def test_every_test_has_the_setting_that_print_puts_it_in():
@@ -158,13 +176,13 @@ def test_the_rescaled_average_matches_the_paper_tables():
         for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
             if row["model"] != "falcon-7b" or row["metric"].startswith("accuracy"):
                 continue
-            run = runs.setdefault(("falcon-7b", row["dataset"]), ConsistencyRows([], [], []))
+            tests, cc_shap = runs.setdefault(("falcon-7b", row["dataset"]), ([], []))
             value = float(row["value"])
             if row["metric"].startswith("cc_shap"):
-                run.cc_shap.extend(cc_shap_row(item, row["setting"], value) for item in "01")
+                cc_shap.extend(cc_shap_row(item, row["setting"], value) for item in "01")
             else:
-                run.tests.extend(verdict_row(str(i), row["metric"], int(i < value)) for i in range(100))
-    metrics = index_metrics(build_metric_rows(runs, HOW))
+                tests.extend(verdict_row(str(i), row["metric"], int(i < value)) for i in range(100))
+    metrics = index_metrics(build_metric_records({key: build_run(*rows) for key, rows in runs.items()}, HOW))
     for metric, value, cells in (
         ("rescaled_average", 36.3, 41),
         ("rescaled_tests", 30.99, 31),
@@ -245,12 +263,12 @@ def test_edits_that_change_the_answer_are_separate_from_those_that_do_not():
 
 def test_edits_of_all_data_sets_are_pooled():
     items = {name: [edited_row(f"{name}{i}", 0.1, 0.4 + i / 100, flipped=False) for i in range(4)] for name in "de"}
-    runs = {("m", name): ConsistencyRows([], [], rows) for name, rows in items.items()}
-    metrics = index_metrics(build_metric_rows(runs, HOW, "all:benchmark"))
+    runs = {("m", name): build_run(edits=rows) for name, rows in items.items()}
+    metrics = index_metrics(build_metric_records(runs, HOW, "all:benchmark"))
     assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
     row = metrics["all:benchmark", "post-hoc", "edits:keeping:claim"]
     assert (row["value"], row["n"]) == (1, 8)
-    alone = index_metrics(build_metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
+    alone = index_metrics(build_metric_records({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
     assert not [key for key in alone if key[0] == "all"]
 
 
@@ -279,10 +297,13 @@ def test_rows_go_from_files_to_files(tmp_path):
     parquet.write_rows(tmp_path / "t.parquet", tests, CONSISTENCY)
     parquet.write_rows(tmp_path / "c.parquet", scores, CC_SHAP)
     read = ConsistencyRows(
-        parquet.read_rows(tmp_path / "t.parquet", CONSISTENCY),
-        parquet.read_rows(tmp_path / "c.parquet", CC_SHAP),
+        list(read_records(tmp_path / "t.parquet", ConsistencyRecord)),
+        list(read_records(tmp_path / "c.parquet", CcShapRecord)),
     )
-    for rows in (build_metric_rows({("m", "comve"): read}, HOW), build_correlation_rows({("m", "comve"): read}, HOW)):
-        parquet.write_rows(tmp_path / "m.parquet", rows, METRICS)
+    for rows in (
+        build_metric_records({("m", "comve"): read}, HOW),
+        build_correlation_records({("m", "comve"): read}, HOW),
+    ):
+        write_records(tmp_path / "m.parquet", rows, MetricRecord)
     names = {row["metric"] for row in parquet.read_rows(tmp_path / "m.parquet", METRICS)}
     assert names == {f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")}

@@ -7,11 +7,11 @@ import pytest
 from scipy.spatial.distance import cosine
 
 from waltz.attribution.t_shap import CONTRIBUTION_RATIO
-from waltz.consistency.metrics import ConsistencyRows, build_metric_rows
+from waltz.consistency.metrics import ConsistencyRows, build_metric_records
 from waltz.consistency.recorded_tests import import_attributions, import_tests, locate_tokens
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, CONSISTENCY, ConsistencyRecord
 from waltz.sources.readers import read_source
 
 MODEL = {"name": "mine", "weights": ""}
@@ -117,8 +117,10 @@ def test_verdicts_of_several_seeds_have_a_deviation(tmp_path):
     assert result.facts["without_verdict"] == 1
     assert rows[0]["text"] == "Is it?"
     assert rows[0]["exchanges"][0]["reply"] == "g"
-    metrics = build_metric_rows({("mine", "task"): ConsistencyRows(rows)}, Resampling(100, 0.9, 1))
-    values = {row["metric"]: row["value"] for row in metrics}
+    metrics = build_metric_records(
+        {("mine", "task"): ConsistencyRows([ConsistencyRecord(**row) for row in rows])}, Resampling(100, 0.9, 1)
+    )
+    values = {metric.metric: metric.measure.value for metric in metrics}
     assert values["filler_tokens"] == pytest.approx(75)
     assert [values[f"accuracy_cot{ending}"] for ending in ("", ":seed=0", ":seed=1")] == [50, 100, 0]
     assert values["filler_tokens:sd"] == pytest.approx(np.std([50, 100], ddof=1))

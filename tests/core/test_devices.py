@@ -153,6 +153,55 @@ def test_two_people_share_the_gpus_of_a_machine(gpus, lease_elsewhere, monkeypat
         assert seen_by_second.recv() == ("cuda:0", "0")
 
 
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "file"])
+def test_a_link_in_place_of_the_locks_is_not_followed(gpus, tmp_path, kind):
+    gpus(1)
+    decoy = tmp_path / "decoy"
+    decoy.mkdir(mode=0o700)
+    if kind == "file":
+        (tmp_path / "locks").touch()
+    else:
+        (tmp_path / "locks").symlink_to(decoy if kind == "link" else tmp_path / "absent")
+    with pytest.raises(UserError, match=r"locks: is a link or file, not a folder"), devices.lease_device(1, 1):
+        pass
+    assert decoy.stat().st_mode & 0o7777 == 0o700
+    assert not (tmp_path / "absent").exists()
+    assert not any(decoy.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_a_link_in_place_of_a_lock_is_not_followed(gpus, tmp_path, kind):
+    gpus(1)
+    (tmp_path / "locks").mkdir()
+    decoy = tmp_path / "decoy"
+    decoy.touch(mode=0o600)
+    if kind == "folder":
+        (tmp_path / "locks/0.lock").mkdir()
+    else:
+        (tmp_path / "locks/0.lock").symlink_to(decoy)
+    with pytest.raises(UserError, match=r"0\.lock: cannot be locked \("), devices.lease_device(1, 1):
+        pass
+    assert decoy.stat().st_mode & 0o7777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two people")
+@pytest.mark.parametrize("permissions", [0o777, 0o700, 0o1770])
+def test_the_folder_of_another_person_keeps_its_permissions(gpus, lease_elsewhere, monkeypatch, permissions):
+    gpus(1)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        locks = Path(folder, "locks")
+        monkeypatch.setattr(devices, "LOCK_FOLDER", locks)
+        locks.mkdir()
+        os.chown(locks, 4001, -1)
+        locks.chmod(permissions)
+        _, answer = lease_elsewhere(1, uid=4002)
+        assert "its owner or root should run `chmod 1777" in answer.recv()
+        with pytest.raises(UserError, match="its owner or root should run"), devices.lease_device(1, 1):
+            pass  # root neither
+        assert locks.stat().st_mode & 0o7777 == permissions
+
+
 def test_torch_uses_the_granted_threads(gpus):
     gpus(0)
     before = torch.get_num_threads()

@@ -9,12 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from waltz.core import job_server
+from waltz.snakemake_compat import can_fork
 
 WORKFLOW = Path(job_server.__file__).parents[2]
 RUN = """
 import subprocess, sys
 from types import SimpleNamespace
 from waltz.core import job_server
+from waltz.snakemake_compat import patch_script_class
 
 class Script(SimpleNamespace):
     def execute_script(self, file, edit=False):
@@ -22,7 +24,7 @@ class Script(SimpleNamespace):
 
 if __name__ == "__main__":
     job_server.LIBRARIES = ("wave",)  # a module that nothing else imports
-    ready = job_server.start_job_server(Script)
+    ready = patch_script_class(Script)
     none = dict.fromkeys(("conda_env", "container_img", "env_modules", "shadow_dir", "bench_record"))
     for threads, file in [(2, sys.argv[1]), *((1, file) for file in sys.argv[1:])]:
         ready.wait(60 * (threads == 1))
@@ -48,17 +50,17 @@ def script(**changes):
     "changes", [{"threads": 2}, {"conda_env": "env"}, {"container_img": "image"}, {"bench_record": object()}]
 )
 def test_scripts_with_needs_of_their_own_get_a_new_interpreter(changes):
-    assert job_server.can_fork(script())
-    assert not job_server.can_fork(script(**changes))
+    assert can_fork(script())
+    assert not can_fork(script(**changes))
 
 
 def test_jobs_on_a_gpu_get_a_new_interpreter(monkeypatch, tmp_path):
     on_gpu = script(resources={"gpu": 1})
     monkeypatch.setattr(job_server, "GPU_FILES", [str(tmp_path / "none")])
-    assert job_server.can_fork(on_gpu)
+    assert can_fork(on_gpu)
     monkeypatch.setattr(job_server, "GPU_FILES", [str(tmp_path)])
-    assert not job_server.can_fork(on_gpu)
-    assert job_server.can_fork(script(resources={"gpu": 0}))
+    assert not can_fork(on_gpu)
+    assert can_fork(script(resources={"gpu": 0}))
 
 
 def test_forked_scripts_find_the_libraries_imported_and_nothing_of_waltz(tmp_path):
@@ -80,3 +82,27 @@ def test_forked_scripts_find_the_libraries_imported_and_nothing_of_waltz(tmp_pat
     assert at_exit == "at exit"
     assert failures == ["failed with 3", "failed with -9"]
     assert not run.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the server")
+def test_a_folder_of_temporary_files_with_a_long_path_is_one_line(tmp_path):
+    long = tmp_path / ("a" * 150)
+    long.mkdir()
+    (tmp_path / "run.py").write_text(
+        "import time\n"
+        "from waltz.core import job_server\n"
+        "if __name__ == '__main__':\n"
+        "    job_server.LIBRARIES = ()\n"
+        "    print(job_server.start_job_server().ready.wait(5))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, tmp_path / "run.py"],
+        env={"PYTHONPATH": str(WORKFLOW), "TMPDIR": str(long)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "False\n"
+    (line,) = run.stderr.splitlines()
+    assert line.startswith("waltz: jobs start interpreters of their own")
+    assert line.endswith("set TMPDIR to a short path")

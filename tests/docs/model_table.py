@@ -5,7 +5,8 @@
 
 import importlib
 
-from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
+from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
+from waltz.core.downloads.urls import is_url
 from waltz.core.files.resources import RESOURCES
 from waltz.model_registry import (
     PACKAGE_PREFIX,

@@ -84,8 +84,8 @@ def test_pages_load_nothing_from_elsewhere(pages):
 
 def test_the_reference_describes_the_explainer(site):
     page = Page(site / "docs" / "reference" / "api.html")
-    assert {"waltz.Explainer.explain", "waltz.explainer.encoder.Explanation.t_shap", "waltz.UserError"} <= page.ids
-    assert "Most evaluations for each text or prompt" in page.text
+    assert {"waltz.Explainer.explain", "waltz.explainer.explanation.Explanation.t_shap", "waltz.UserError"} <= page.ids
+    assert "Maximum number of evaluations for each text or prompt" in page.text
     assert "Type<span" not in page.text  # napoleon takes a property's text before a colon for its type
 
 

@@ -16,6 +16,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_items
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics, pair_scores
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import alignment, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
@@ -179,10 +180,10 @@ def test_a_logit_that_is_no_number_is_an_error(folder):
 
 
 def test_probabilities_are_the_sigmoid_and_never_overflow():
-    assert compute_match_probability(0.0, "published") == compute_match_probability(0.0, "equations") == 0.5
-    assert compute_match_probability(-1e4, "published") == compute_match_probability(-1e4, "equations") == 0
-    assert compute_match_probability(1e4, "equations") == 1
-    assert compute_match_probability(1.0, "published") == torch.sigmoid(torch.tensor(1.0)).item()
+    assert compute_match_probability(0.0, PUBLISHED) == compute_match_probability(0.0, EQUATIONS) == 0.5
+    assert compute_match_probability(-1e4, PUBLISHED) == compute_match_probability(-1e4, EQUATIONS) == 0
+    assert compute_match_probability(1e4, EQUATIONS) == 1
+    assert compute_match_probability(1.0, PUBLISHED) == torch.sigmoid(torch.tensor(1.0)).item()
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,6 +34,48 @@ def test_mcnemar_is_the_binomial_tail_of_the_items_that_tell_the_models_apart(on
     assert compute_mcnemar_p(a, b) == pytest.approx(compute_mcnemar_p(b, a))
 
 
+@pytest.mark.parametrize(
+    ("leads", "p"),
+    [
+        # of each image: items that only a, less those that only b is right on; p by counting the 2^m exchanges
+        ((10,), 1.0),
+        ((15, 15), 0.5),
+        ((1,) * 4, 0.125),
+        ((1,) * 5, 0.0625),
+        ((1,) * 6, 0.03125),
+        ((3, 1, -1), 0.75),  # 3 + 1 + 1, 3 + 1 - 1, 3 - 1 + 1, and their negatives are at least 3: 6 of 8
+        ((2, 1, 1), 0.25),
+        ((2, -2), 1.0),
+        ((0, 0), 1.0),
+        ((), 1.0),
+    ],
+)
+def test_items_of_an_image_are_exchanged_together(leads, p):
+    images = [str(place) for place, lead in enumerate(leads) for _ in range(max(abs(lead), 1))]
+    differences = np.array([np.sign(lead) for lead in leads for _ in range(max(abs(lead), 1))], dtype=int)
+    found = compute_mcnemar_p((differences > 0).astype(int), (differences < 0).astype(int), images)
+    exchanged = [abs(np.dot(signs, leads)) for signs in itertools.product((1, -1), repeat=len(leads))]
+    assert found == pytest.approx(np.mean(np.array(exchanged) >= abs(sum(leads))))
+    assert found == pytest.approx(p)
+
+
+def test_no_p_ignores_the_images():
+    # 30 items: a right on all, b on none. Of 1, 2 and 5 images no test can show that
+    for images, least in ((1, 1.0), (2, 0.5), (5, 0.0625), (30, 2**-29)):
+        names = [f"v{place % images}" for place in range(30)]
+        a, b = scored([(2, -1)] * 30, images=names), scored([(-1, 2)] * 30, images=names)
+        rows = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
+        for metric in ("acc_r", "p_c", "p_f", "acc", "min_pc_pf", "auroc"):
+            assert rows["d", metric]["p"] == pytest.approx(least), metric
+
+
+def test_models_of_one_part_are_not_compared_again():
+    scores = {(model, "d"): scored([(1, 0), (0, 1)]) for model in "abc"}
+    parts = {("a", "d"): "scores", ("b", "d"): "scores", ("c", "d"): "vision"}
+    rows = compare_models(scores, HOW, ("acc_r",), parts)
+    assert [(row["model_a"], row["model_b"]) for row in rows] == [("a", "c"), ("b", "c")]
+
+
 def test_mcnemar_of_known_counts():
     assert compute_mcnemar_p(np.array([1] * 9 + [0]), np.array([0] * 9 + [1])) == pytest.approx(22 / 1024)
 
@@ -64,6 +108,18 @@ def test_differences_of_two_models_worked_by_hand():
     assert metrics["d", "p_f"]["difference"] == 50  # 2 of 4 against none
     assert metrics["d", "acc"]["difference"] == 25
     assert metrics["d", "acc"]["test"] == "bootstrap"
+
+
+def test_a_difference_on_every_image_has_the_interval_of_clusters_that_agree():
+    # 2.5 % of draws of six images of which this share agrees have no other; all others may lie at -100
+    a, b = scored([(2, 1)] * 6), scored([(1, 2)] * 6)
+    agreeing = 0.025 ** (1 / 6)
+    ahead = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
+    assert (ahead["difference"], ahead["ci_low"], ahead["ci_high"]) == pytest.approx((100, 200 * agreeing - 100, 100))
+    behind = by_metric(compare_models({("b", "d"): b, ("a", "d"): a}, HOW))["d", "acc_r"]
+    assert (behind["difference"], behind["ci_low"], behind["ci_high"]) == pytest.approx(
+        (-100, -100, 100 - 200 * agreeing)
+    )
 
 
 def test_models_are_compared_on_the_items_that_both_could_score_whatever_their_order():

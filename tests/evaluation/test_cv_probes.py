@@ -13,6 +13,7 @@ from waltz.evaluation.alignment import compute_match_probability, score_items
 from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
 from waltz.evaluation.predictions import predict_probe_text
+from waltz.fidelity import get_fidelity
 from waltz.foils import cv_probes
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
@@ -41,8 +42,8 @@ def rows_of(items, logits, with_probability=True, profile="equations"):
         row = {"item_id": item["item_id"], "profile": profile, "score": logit, "probability": None, "correct": None}
         if with_probability:
             label = "match" if item["match"] else "mismatch"
-            row["probability"] = compute_match_probability(logit, profile)
-            row["correct"] = predict_probe_text(row, profile) == label
+            row["probability"] = compute_match_probability(logit, get_fidelity(profile))
+            row["correct"] = predict_probe_text(row, get_fidelity(profile)) == label
         rows.append(row)
     return rows
 
@@ -72,7 +73,9 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
 def test_equal_probabilities_are_wrong_on_every_condition(profile):
     items = items_of("a")
     accuracies = table(compute_probe_metrics(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
-    assert {row["value"] for row in accuracies.values()} == {0}
+    values = {key: row["value"] for key, row in accuracies.items()}
+    assert {value for (_, metric), value in values.items() if metric == "accuracy"} == {0}
+    assert {value for (_, metric), value in values.items() if metric == "acc_r"} == {50}
 
 
 def test_a_model_without_probability_has_the_comparisons_alone():
@@ -112,6 +115,38 @@ def test_forms_are_separate_and_unscored_items_are_skipped():
     assert by_form["original", "cv-probes:+img+cap"]["n"] == 1
     assert by_form["simplified", "cv-probes:+img+cap"]["n"] == 2
     assert by_form["original", "cv-probes:harmonic-mean"]["value"] == 100
+
+
+def test_intervals_are_of_the_groups_that_a_number_has():
+    items = items_of("abcd")
+    rows = rows_of(items, [1, 1, -1, 2] * 4)
+    for row in rows[12:]:
+        row |= {"score": None, "probability": None, "correct": None}  # all of the last group
+    metrics = table(compute_probe_metrics(items, rows, "equations", HOW))
+    for name in KINDS:
+        row = metrics[f"cv-probes:{name}", "accuracy"]
+        # no resample of three groups differs: Clopper and Pearson
+        assert (row["value"], row["n"], row["images"]) == (100, 3, 3)
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((100 * 0.025 ** (1 / 3), 100))
+    mean = metrics["cv-probes:harmonic-mean", "accuracy"]
+    assert (mean["value"], mean["n"], mean["images"]) == (100, 12, 4)
+    images = metrics["cv-probes:images", "acc_r"]
+    assert (images["value"], images["n"], images["images"]) == (100, 3, 3)
+
+
+def test_what_no_item_can_be_measured_on_says_why():
+    items = items_of("ab")
+    rows = rows_of(items, [1, 1, -1, 2] * 2)
+    for row in (rows[2], rows[6]):
+        row |= {"score": None, "probability": None, "correct": None}
+    metrics = table(compute_probe_metrics(items, rows, "equations", HOW))
+    lacking = metrics["cv-probes:-img+cap", "accuracy"]
+    assert (lacking["value"], lacking["n"], lacking["reason"]) == (None, 2, "none of 2 items could be scored")
+    mean = metrics["cv-probes:harmonic-mean", "accuracy"]
+    assert (mean["value"], mean["n"], mean["reason"]) == (None, 8, "none of 2 items could be scored")
+    for name in ("captions", "images"):
+        row = metrics[f"cv-probes:{name}", "acc_r"]
+        assert (row["n"], row["reason"]) == (0, "no two scored items of one group to compare")
 
 
 def test_harmonic_means_match_the_paper_values():

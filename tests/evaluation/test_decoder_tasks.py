@@ -16,7 +16,8 @@ from stand_ins.models.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, merge_shards, write_results
-from waltz.core.schema import BENCHMARK, EVALUATION, POSITION, Layout
+from waltz.core.layout import POSITION, Layout
+from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation import decoder_tasks as module
 from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import (
@@ -40,11 +41,12 @@ from waltz.evaluation.prompting.questions import (
     count_earlier_draws,
     draw_published_orders,
 )
+from waltz.evaluation.settings import PromptingSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Sampling, Turn
 from waltz.sources.readers import QUESTIONS, TEXTS
 
-WHICH = {"scored": "valid", "sample": None, "seed": 3}
+SETTINGS = PromptingSettings(profiles=["equations"], scored="valid", sample=None, seed=3, cot_tokens=4)
 PHRASES = {"caption_phrases": [], "foil_phrases": [], "kept": True}
 
 
@@ -84,23 +86,23 @@ def written(tmp_path, rows, layout):
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profile):
     file = written(tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK)
-    few = build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "sample": 6})
+    few = build_task(file, "d", {"form": "pairs"}, profile, replace(SETTINGS, sample=6))
     ids = [f"i{place}" for place in range(20) if place != 2]
     items = [{"item_id": item_id, "instrument": "existence"} for item_id in ids]
     assert few.orders == (assign_balanced_orders(ids, 3) if profile == "equations" else draw_published_orders(items))
     assert few.count_items() == 6
     firsts = [few.orders[item["item_id"]] for item in few.items]
     assert profile == "published" or sum(firsts) == 3
-    assert build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"}).count_items() == 20
+    assert build_task(file, "d", {"form": "pairs"}, profile, replace(SETTINGS, scored="all")).count_items() == 20
 
 
 def test_skipped_questions_are_counted_by_reason(tmp_path):
     rows = [question(0), question(1, answer=None), question(2, rejected="no image")]
-    task = build_task(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", **WHICH)
+    task = build_task(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", SETTINGS)
     assert [item["item_id"] for item in task.items] == ["d:0"]
     assert task.skipped == {"the answer is withheld": 1, "no image": 1}
     rows = [text(0, 0), text(1, 3), text(2, 2), text(3, None, rejected="no label")]
-    choice = build_task(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", **WHICH)
+    choice = build_task(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", SETTINGS)
     assert {one.item_id for one in choice.questions} == {"s:0", "s:2"}
     assert count_skipped([task, choice, DecoderTask("e", "other", "choice")]) == {
         "equations": task.skipped,
@@ -111,7 +113,7 @@ def test_skipped_questions_are_counted_by_reason(tmp_path):
 def test_a_file_of_another_form_is_refused(tmp_path):
     file = written(tmp_path, [question(0)], QUESTIONS)
     with pytest.raises(UserError, match="benchmark: column 'item_id' is missing"):
-        build_task(file, "d", {"form": "pairs"}, "equations", **WHICH)
+        build_task(file, "d", {"form": "pairs"}, "equations", SETTINGS)
 
 
 @pytest.mark.parametrize("thought", [0, 5])
@@ -174,11 +176,9 @@ def test_any_number_of_shards_gives_the_same_file_from_the_same_stored_results(t
             results = prompt_datasets(
                 decoder,
                 datasets,
-                ["equations"],
                 tmp_path / "store" / f"{shard}-of-{shards}.sqlite",
-                **WHICH,
-                cot_tokens=4,
-                shard=slice(shard, None, shards),
+                SETTINGS,
+                slice(shard, None, shards),
             )
             paths = tmp_path / f"{shard}-of-{shards}.parquet", tmp_path / f"{shard}-of-{shards}.run.json"
             outputs = {"scores": (str(paths[0]), EVALUATION.with_position())}
@@ -208,12 +208,12 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
     task = build_task(
         written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
         *("d", {"form": "open", "size": None}, "equations"),
-        **WHICH,
+        SETTINGS,
     )
     rows = evaluate_task(session, task, template, GenerationSettings(0))
     assert [(row["item_id"], row["correct"]) for row in rows] == [("d:0", True), ("d:1", True), ("d:2", True)]
     task = build_task(
-        written(tmp_path, [text(0, 0), text(1, 1)], TEXTS), "e", {"form": "choice", "size": 2}, "equations", **WHICH
+        written(tmp_path, [text(0, 0), text(1, 1)], TEXTS), "e", {"form": "choice", "size": 2}, "equations", SETTINGS
     )
     rows += evaluate_task(session, task, template, GenerationSettings(0, cot_tokens=3))
     assert [row["correct"] for row in rows[3:]] == [False, True] * 2

@@ -32,6 +32,7 @@ from waltz.evaluation.prompting.questions import (
     draw_published_orders,
     select_text_questions,
 )
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import text_tasks
 
@@ -84,7 +85,7 @@ def rows_of(decoder, profile, items=ITEMS, orders=None):
     orders = assign_balanced_orders([one["item_id"] for one in items], 0) if orders is None else orders
     rows = []
     for questions in (build_pairwise_questions(items, "d", orders), build_single_questions(items, "d")):
-        rows += build_choice_rows(questions, score_labels(session(decoder), questions, template), profile)
+        rows += build_choice_rows(questions, score_labels(session(decoder), questions, template), get_fidelity(profile))
     return rows
 
 
@@ -102,7 +103,8 @@ def test_metrics_of_a_decoder_worked_by_hand(profile):
     # captions 2, 1, -2, -1 beat foils 1, -1, 3, -4 in 3 + 2 (and a tie with foil 0) + 1 + 1 (and a tie) of 16 pairs
     assert metrics["single", "auroc"] == pytest.approx(100 * (3 + 2.5 + 1 + 1.5) / 16)
     assert metrics["single", "acc_r"] == 75
-    assert set(metrics) == {("pairwise", "acc_r"), *(("single", metric) for metric in METRICS)}
+    choices = {("pairwise", "acc_r"), ("pairwise", "acc_r_paper")}
+    assert set(metrics) == choices | {("single", metric) for metric in METRICS}
 
 
 def test_rows_say_margin_probability_order_and_verdict():
@@ -150,8 +152,8 @@ def test_published_rows_record_the_order_of_random_choice():
 
 
 def test_equal_labels_are_a_tie_or_the_first():
-    assert choose_best_label(["caption", "foil"], [1.0, 1.0], "equations") == "tie"
-    assert choose_best_label(["foil", "caption"], [1.0, 1.0], "published") == "foil"
+    assert choose_best_label(["caption", "foil"], [1.0, 1.0], EQUATIONS) == "tie"
+    assert choose_best_label(["foil", "caption"], [1.0, 1.0], PUBLISHED) == "foil"
     decoder = scripted(lambda text: {})
     for profile, orders in (("equations", ["tie"] * 4), ("published", ["caption", "foil"] * 2)):
         rows = rows_of(decoder, profile, orders={f"i{place}": place % 2 == 0 for place in range(4)})
@@ -174,10 +176,10 @@ def test_what_cannot_be_read_has_a_row_with_an_error():
     for row in rows:
         assert (row["score"] is None) == (row["correct"] is None) == (row["error"] is not None)
     assert count_outcomes(rows)["errors"]["none.png is missing"] == 3
-    (acc_r,) = [
+    pairwise = [
         row for row in build_metric_rows({("m", "d"): rows}, ["equations"], HOW) if row["setting"] == "pairwise"
     ]
-    assert (acc_r["value"], acc_r["n"]) == (100, 1)
+    assert [(row["metric"], row["value"], row["n"]) for row in pairwise] == [("acc_r", 100, 1), ("acc_r_paper", 100, 1)]
 
 
 def test_labels_that_begin_alike_are_refused():
@@ -242,11 +244,11 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         if profile == "equations"
         else build_published_template("llama2-chat")
     )
-    rows = build_choice_rows(questions, score_labels(session(decoder), questions, template), profile)
+    rows = build_choice_rows(questions, score_labels(session(decoder), questions, template), get_fidelity(profile))
     thoughts = generate_chains_of_thought(session(decoder), questions, template, GenerationSettings(0, cot_tokens=100))
     assert thoughts == [" I doubt it."] * 6
     rows += build_choice_rows(
-        questions, score_labels(session(decoder), questions, template, thoughts), profile, thoughts
+        questions, score_labels(session(decoder), questions, template, thoughts), get_fidelity(profile), thoughts
     )
     assert {row["image"] for row in rows} == {None}
     assert rows[0]["probability"] == pytest.approx(compute_softmax([2.0, 0.0, 0.0])[0])
@@ -308,12 +310,12 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
         )
         golds = {render_prompt("answer", one, template).text: one.gold[0] for one in questions}
         decoder.network.script = lambda text, golds=golds: {golds[text]: 1.0}
-        rows = build_choice_rows(questions, score_labels(session(decoder), questions, template), profile)
+        rows = build_choice_rows(questions, score_labels(session(decoder), questions, template), get_fidelity(profile))
         assert len(rows) == len(known)
         assert all(row["correct"] and row["prediction"] == known[row["item_id"]].gold[0] for row in rows)
 
 
 def test_a_reply_without_numbers_makes_an_error_row():
     (question,) = build_pairwise_questions(ITEMS[:1], "d", {"i0": True})
-    (row,) = build_choice_rows([question], [DecoderOutput(None, None, 5, "too long")], "equations")
+    (row,) = build_choice_rows([question], [DecoderOutput(None, None, 5, "too long")], EQUATIONS)
     assert (row["score"], row["correct"], row["tokens"], row["error"]) == (None, None, 5, "too long")

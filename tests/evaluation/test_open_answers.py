@@ -18,6 +18,7 @@ from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.evaluation.prompting.questions import build_open_questions
 from waltz.evaluation.vqa import compute_agreement, contains_gold_answer, normalize_answer
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import questions
 
@@ -112,8 +113,8 @@ def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
 )
 def test_an_answer_to_a_question_is_judged_like_the_answer_to_its_item(number, answer, published, equations):
     question = build_open_questions(ITEMS, "d")[number]
-    assert is_right_answer(answer, question, "published") is published
-    assert is_right_answer(answer, question, "equations") is equations
+    assert is_right_answer(answer, question, PUBLISHED) is published
+    assert is_right_answer(answer, question, EQUATIONS) is equations
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resamples, Resampling, bootstrap_means, resample
+from waltz.core.rounding import compute_logit_rounding
 from waltz.evaluation.alignment import compute_match_probability
 from waltz.evaluation.metrics.pair_metrics import (
     METRICS,
@@ -18,11 +19,13 @@ from waltz.evaluation.metrics.pair_metrics import (
     compute_accuracy,
     compute_auroc,
     compute_auroc_draws,
+    compute_choice_metrics,
     compute_pair_metrics,
     pair_choices,
     pair_scores,
 )
 from waltz.evaluation.predictions import predict_pair_text
+from waltz.fidelity import PUBLISHED, get_fidelity
 
 HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}
@@ -36,8 +39,8 @@ def rows_of(logits, with_probability=True, profile="equations", images=None, wro
             row = {"item_id": f"i{place}", "role": role, "profile": profile, "setting": "alignment", "score": logit}
             row |= {"image": images[place] if images else f"m{place}", "probability": None, "correct": None}
             if with_probability and logit is not None:
-                row["probability"] = compute_match_probability(logit, profile)
-                row["correct"] = predict_pair_text(logit, row["probability"], profile) == RIGHT[role]
+                row["probability"] = compute_match_probability(logit, get_fidelity(profile))
+                row["correct"] = predict_pair_text(logit, row["probability"], get_fidelity(profile)) == RIGHT[role]
             rows.append(row)
     return rows
 
@@ -54,7 +57,8 @@ def test_every_metric_of_four_items_worked_by_hand():
     assert metrics["p_f"] == 50
     assert metrics["acc"] == 62.5
     assert metrics["min_pc_pf"] == 50
-    assert metrics["acc_r"] == 100  # the last is a tie, which equation 3.1 of the thesis counts as right
+    assert metrics["acc_r"] == 87.5  # the last is a tie, which counts half
+    assert metrics["acc_r_paper"] == 100  # and is right by equation 3.1 of the thesis
     assert metrics["ties"] == 25
     # of 16 pairs: 2 beats 1, -2, -3, 1 (4); -1 beats -2, -3 (2); 3 beats 4; 1 beats -2, -3 and ties with two (3)
     assert metrics["auroc"] == pytest.approx(100 * 13 / 16)
@@ -70,15 +74,16 @@ def test_a_tie_is_right_by_equation_3_1_and_wrong_in_the_released_code():
     # phi(i, f) <= phi(i, c) holds for the first and the last two of four items, phi(i, f) < phi(i, c) for the first
     logits = [(2.0, 1.0), (-1.0, 1.0), (0.5, 0.5), (-3.0, -3.0)]
     equations, published = values(logits), values(logits, profile="published")
-    assert (equations["acc_r"], published["acc_r"]) == (75, 25)
+    assert (equations["acc_r_paper"], published["acc_r_paper"]) == (75, 25)
+    assert equations["acc_r"] == published["acc_r"] == 50
     assert equations["ties"] == published["ties"] == 50
     assert equations["auroc"] == published["auroc"]
 
 
 def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
     logits = [(30.0, 20.0)]  # both sigmoids round to 1 in single precision
-    assert compute_match_probability(30.0, "published") == compute_match_probability(20.0, "published") == 1
-    assert values(logits, "published")["acc_r"] == 0
+    assert compute_match_probability(30.0, PUBLISHED) == compute_match_probability(20.0, PUBLISHED) == 1
+    assert (values(logits, "published")["acc_r"], values(logits, "published")["acc_r_paper"]) == (50, 0)
     assert values(logits, "published")["auroc"] == 50
     assert values(logits, "equations")["acc_r"] == 100
 
@@ -100,18 +105,64 @@ def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
         assert (sampled.value, sampled.ci_low, sampled.ci_high) == (0 if metric == "ties" else 100, None, None)
     metrics = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20, profile="published"), "published"), "d", HOW)
     apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
-    ends = {metric: (metrics[metric].ci_low, metrics[metric].ci_high) for metric in ("acc_r", "auroc")}
-    assert ends["acc_r"] == pytest.approx((0, apart))
+    ends = {metric: (metrics[metric].ci_low, metrics[metric].ci_high) for metric in ("acc_r", "acc_r_paper", "auroc")}
+    assert ends["acc_r_paper"] == pytest.approx((0, apart))
+    assert ends["acc_r"] == ends["auroc"]
     assert ends["auroc"] == pytest.approx((50 - apart / 2, 50 + apart / 2))
     assert metrics["auroc"].value == 50
-    assert metrics["acc_r"].value == 0
+    assert (metrics["acc_r"].value, metrics["acc_r_paper"].value) == (50, 0)
+
+
+def test_a_model_that_cannot_tell_texts_apart_is_at_chance_and_below_a_real_one():
+    constant = values([(19.2, 19.2)] * 5)
+    real = values([(2, 1)] * 4 + [(1, 2)])
+    assert constant["acc_r"] == constant["auroc"] == 50
+    assert real["acc_r"] == 80
+
+
+@pytest.mark.parametrize(
+    ("dtype", "magnitude", "noise", "difference"),
+    [
+        ("float32", 1.918322563, 3.57e-7, 1e-4),
+        ("float32", -19.2, 4e-5, 1e-3),
+        ("float32", 0.001, 3e-6, 1e-4),
+        ("float16", 25.0, 0.02, 0.1),
+        ("bfloat16", 25.0, 0.125, 0.5),
+        ("", 1.918322563, 3.57e-7, 1e-4),
+    ],
+)
+def test_scores_that_differ_by_the_rounding_of_their_precision_are_tied(dtype, magnitude, noise, difference):
+    for sign in (1, -1):
+        for gap, tied in ((noise, True), (difference, False)):
+            pairs = [(magnitude, magnitude - sign * gap)] * 3
+            for profile in ("equations", "published"):
+                rows = rows_of(pairs, with_probability=False, profile=profile)
+                if dtype:
+                    rows = [row | {"rounding": compute_logit_rounding(row["score"], dtype)} for row in rows]
+                metrics = compute_pair_metrics(pair_scores(rows, profile), "d", HOW)
+                assert metrics["ties"].value == 100 * tied
+                assert metrics["acc_r"].value == (50 if tied else 50 + 50 * sign)
+                if tied:
+                    assert metrics["auroc"].value == 50
+
+
+def test_a_choice_that_the_labels_logits_do_not_decide_counts_half():
+    choice = {"item_id": "i", "image": "m", "role": "caption", "profile": "published", "setting": "pairwise"}
+    decided = choice | {"score": 0.5, "rounding": 0.125, "prediction": "caption", "correct": True}
+    rounded = decided | {"item_id": "j", "score": -0.125, "prediction": "foil", "correct": False}
+    tied = decided | {"item_id": "k", "score": 0.0, "rounding": 0.0}  # the released code takes the first label
+    recorded = decided | {"item_id": "l", "score": None, "rounding": None, "prediction": "tie", "correct": False}
+    metrics = compute_choice_metrics([decided, rounded, tied, recorded], "d", HOW)
+    assert (metrics["acc_r"].value, metrics["acc_r_paper"].value) == (62.5, 50)
 
 
 def test_items_without_a_score_are_left_out_of_every_metric_and_counted():
     scored = pair_scores(rows_of([(2, 1), (None, 1), (3, None)]), "equations")
     assert (scored.items, scored.unscored) == (("i0",), 2)
     none = compute_pair_metrics(pair_scores(rows_of([(None, 1)]), "equations"), "d", HOW)
-    assert {entry.reason for entry in none.values()} == {"none of 1 items could be scored"}
+    assert {(entry.value, entry.n, entry.reason) for entry in none.values()} == {
+        (None, 0, "none of 1 items could be scored")
+    }
 
 
 def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
@@ -122,7 +173,7 @@ def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
 
 def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
     metrics = values([(-np.inf, -np.inf), (1.0, -np.inf)], "published", with_probability=False)
-    assert (metrics["acc_r"], metrics["ties"], metrics["auroc"]) == (50, 50, 75)
+    assert (metrics["acc_r"], metrics["acc_r_paper"], metrics["ties"], metrics["auroc"]) == (75, 50, 50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
         pair_scores(rows_of([(1.0, np.nan)]), "equations")
 
@@ -173,7 +224,14 @@ def test_an_item_without_an_image_is_its_own_cluster():
     pairs = [{**row, "image": None} for row in rows_of([(2, 1), (1, 2)])]
     assert pair_scores(pairs, "equations").images == tuple(dict.fromkeys(row["item_id"] for row in pairs))
     choices = [
-        {"item_id": item, "image": image, "profile": "equations", "correct": True}
+        {
+            "item_id": item,
+            "image": image,
+            "profile": "equations",
+            "score": None,
+            "prediction": "caption",
+            "correct": True,
+        }
         for item, image in (("a", None), ("b", None), ("c", "m"))
     ]
     assert pair_choices(choices, "equations").images == ("a", "b", "m")
@@ -263,7 +321,7 @@ def test_an_average_weighs_data_sets_alike_and_narrows():
 
 def test_an_average_with_a_hole_has_a_reason():
     parts = [compute_accuracy(rows([True]), "a", RESAMPLING), compute_accuracy(rows([None]), "b", RESAMPLING)]
-    assert parts[1].reason == "none of 1 items could be scored"
+    assert (parts[1].n, parts[1].reason) == (0, "none of 1 items could be scored")
     assert average_measures(parts).reason == "1 of 2 data sets have no value"
 
 

@@ -8,6 +8,7 @@ from conftest import build_network
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION
 from waltz.evaluation import perplexity
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.text import causal
 
@@ -30,7 +31,7 @@ def model(request, tokenizer):
 
 
 def _scores(model, texts, profile, folder, budget=32):
-    return perplexity.score_texts(texts, model, profile, budget, folder, lambda _: None)
+    return perplexity.score_texts(texts, model, get_fidelity(profile), budget, folder, lambda _: None)
 
 
 def _losses(network, ids, begin=0, end=None):

@@ -314,7 +314,7 @@ def test_a_question_that_cannot_be_rendered_is_refused() -> None:
         render_prompt("answer", IMAGES["open"], build_equations_template(join_turns))
     with pytest.raises(UserError, match="got 'riddle', expected one of"):
         render_prompt("answer", replace(IMAGES["open"], form="riddle"), build_equations_template(chat))
-    with pytest.raises(UserError, match="names 'caption', which it lacks"):
+    with pytest.raises(UserError, match="names 'caption', which the question lacks"):
         render_prompt("answer", replace(IMAGES["single"], fields={}), build_equations_template(chat))
     with pytest.raises(ValueError, match="needs 'answer'"):
         render_prompt("post-hoc", TEXTS["comve"], build_published_template("gpt2"))

@@ -14,7 +14,6 @@ from waltz.core.sampling import sample
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_published_template, render_prompt, render_question
 from waltz.evaluation.prompting.questions import (
-    PUBLISHED_VALID_ITEMS,
     Question,
     assign_balanced_orders,
     build_open_questions,
@@ -26,6 +25,7 @@ from waltz.evaluation.prompting.questions import (
     select_text_questions,
 )
 from waltz.sources.formats import pairs, questions, text_tasks
+from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
 ITEM = {
     "item_id": "x:1",

@@ -1,16 +1,16 @@
-import pyarrow as pa
 import pytest
 
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.schema import MEASURE_FIELDS, Layout
+from waltz.core.records import get_layout
+from waltz.core.schema import MetricRecord
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS
 from waltz.evaluation.metrics.pair_metrics import METRICS, NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
 
 HOW = Resampling(100, 0.95, 0)
-NAMES = ("profile", "model", "dataset", "setting", "metric")
-LAYOUT = Layout("metrics", pa.schema([*((name, pa.string()) for name in NAMES), *MEASURE_FIELDS]), key=NAMES)
+LAYOUT = get_layout(MetricRecord)
+COLUMNS = ("model", "dataset", "setting", "metric")
 
 
 def run(*pairs, setting="alignment", with_probability=True):
@@ -70,7 +70,7 @@ def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
         RUNS, ["equations", "published"], HOW, averaged=["d", "e"], probes=PROBES, questions={"vqa": QUESTIONS}
     )
     assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (3 * len(METRICS) + 2 * len(METRICS) + 7 + 1)
-    metrics = {tuple(row[name] for name in NAMES[1:]): row for row in rows if row["profile"] == "equations"}
+    metrics = {tuple(row[name] for name in COLUMNS): row for row in rows if row["profile"] == "equations"}
     assert metrics["matcher", "d", "alignment", "acc_r"]["value"] == 50
     assert metrics["matcher", "average", "alignment", "acc_r"]["value"] == 75
     assert metrics["lm", "d", "perplexity", "acc_r"]["value"] == 50
@@ -91,6 +91,46 @@ def test_a_data_set_of_another_profile_has_no_metrics_in_this_one():
     comparisons = build_comparison_rows(runs, ["equations", "published"], HOW)
     assert comparisons
     assert {row["profile"] for row in comparisons} == {"published"}
+
+
+def choices(*margins, setting):
+    """Rows that choose between caption and foil by the margin of a logit; a margin of 0 is a tie."""
+    return [
+        {"item_id": f"i{place}", "image": f"m{place}", "role": "caption", "profile": "equations", "setting": setting}
+        | {"score": margin, "rounding": 0.0, "prediction": "caption" if margin > 0 else "foil", "correct": margin > 0}
+        for place, margin in enumerate(margins)
+    ]
+
+
+def test_choices_are_compared_with_choices_and_those_after_thought_among_themselves():
+    runs = {
+        ("a", "d"): choices(1, 1, 1, 0, setting="pairwise") + choices(-1, -1, 1, 1, setting="pairwise-after-cot"),
+        ("b", "d"): choices(1, -1, -1, -1, setting="pairwise") + choices(1, 1, 1, 1, setting="pairwise-after-cot"),
+        ("encoder", "d"): run((2, 1)),
+        ("empty", "e"): [],
+        ("unfinished", "e"): [],
+    }
+    by_setting = {}
+    for row in build_comparison_rows(runs, ["equations"], HOW):
+        by_setting.setdefault((row["setting"], row["dataset"]), []).append(row)
+    # runs without rows are compared where single texts are, and say why they have no difference
+    assert by_setting.keys() == {("pairwise", "d"), ("pairwise-after-cot", "d"), ("single", "e")}
+    (before,), (after,) = by_setting["pairwise", "d"], by_setting["pairwise-after-cot", "d"]
+    assert (before["metric"], before["difference"], before["n"]) == ("acc_r", 62.5, 4)  # 3.5 of 4, and 1 of 4
+    assert (after["metric"], after["difference"], after["n"]) == ("acc_r", -50, 4)
+    names = ("model_a", "model_b", "n", "difference")
+    assert {tuple(row[name] for name in names) for row in by_setting["single", "e"]} == {
+        ("empty", "unfinished", 0, None)
+    }
+
+    metrics = {tuple(row[name] for name in COLUMNS): row for row in build_metric_rows(runs, ["equations"], HOW)}
+    assert not any(dataset == "average" for _, dataset, _, _ in metrics)
+    assert metrics["a", "d", "pairwise", "acc_r"]["value"] == 87.5
+    assert metrics["a", "d", "pairwise", "acc_r_paper"]["value"] == 75
+    assert metrics["a", "d", "pairwise-after-cot", "acc_r"]["value"] == 50
+    for metric in METRICS:
+        row = metrics["empty", "e", "", metric]
+        assert (row["n"], row["reason"]) == (0, "none of 0 items could be scored")
 
 
 def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():

@@ -18,6 +18,7 @@ from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.vqa import compute_agreement, normalize_case, score_answer, select_questions
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.kinds.ruler import Ruler
@@ -120,4 +121,4 @@ def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
 def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert normalize_case("  Two  Dogs. ") == normalize_case("two dogs")
     answer = {"prediction": "no", "correct": True}
-    assert score_answer(answer, ITEMS[2], "equations") == score_answer(answer, ITEMS[2], "published") == 1
+    assert score_answer(answer, ITEMS[2], EQUATIONS) == score_answer(answer, ITEMS[2], PUBLISHED) == 1

@@ -1,8 +1,12 @@
 """`waltz.Explainer` on tiny networks: values of the workflow, loaded models, players of one's own, wrong arguments."""
 
+import contextlib
 import io
 import itertools
 import math
+import random
+import re
+import warnings
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -21,8 +25,10 @@ from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.own_players import group_text_players
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
 from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.core.ambient_state import use_usual_settings
 from waltz.core.devices import Device
 from waltz.explainer.arguments import read_image, split_messages
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.resolve_name import resolve_encoder
@@ -75,9 +81,9 @@ def load_clip(folder):
 def test_default_players_have_the_values_of_the_workflow(profile, clip, picture):
     explanation = Explainer(str(clip), profile=profile, seed=3).explain(picture, TEXT)
     encoder = load_encoder(resolve_encoder(str(clip)), CPU)
-    (expected,) = attribute_texts(encoder, picture, [TEXT], AttributionSettings(profile, seed=3))
-    np.testing.assert_array_equal(np.concatenate([explanation.text, explanation.image]), expected.phi[:, 0])
-    assert explanation.t_shap == expected.t_shap
+    (expected,) = attribute_texts(encoder, picture, [TEXT], AttributionSettings(get_fidelity(profile), seed=3))
+    np.testing.assert_array_equal(np.concatenate([explanation.text, explanation.image]), expected.estimate.phi[:, 0])
+    assert explanation.t_shap == expected.t_shap.value
     assert explanation.score == expected.score
 
 
@@ -100,7 +106,7 @@ def test_loaded_encoders_of_every_kind(kind, picture):
     assert explainer.spec.kind == kind
     assert explanation.text.tokens == ("a", "red", "dog")
     total = float(explanation.text.sum() + explanation.image.sum())
-    value, base = explanation.attribution.value[0], explanation.attribution.base_value[0]
+    value, base = explanation.attribution.score, explanation.attribution.estimate.base_value[0]
     assert total == pytest.approx(value - base, abs=1e-5)
     assert np.abs(explanation.text).max() > 0
 
@@ -262,7 +268,7 @@ def test_a_token_that_is_never_masked_takes_no_part_in_a_word(explainer, picture
     fixed[2] = True  # the second token of dogs
     grouped = group_text_players(replace(players, always_visible=fixed), "a dogs sees", text.spans, "word")
     assert [len(positions) for positions in players.list_positions()][:4] == [1] * 4
-    assert grouped.words == 3
+    assert grouped.text_players == 3
     masked = grouped.mask_text(np.zeros((1, 3), dtype=bool))[0].tolist()
     assert [token == encoder.masked_id for token in masked] == [
         False,
@@ -288,7 +294,7 @@ def test_loaded_decoders_of_other_families(family, picture):
     explanation = explainer.explain(
         picture, question="what is this ? a dog", players=["a dog", "this"], grid=halves, interactions=True
     )
-    estimate = explanation.answer.attribution.estimate
+    estimate = explanation.attribution.estimate
     assert estimate.exact
     np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
     assert (np.abs(explanation.image).max(axis=1) > 0).all()
@@ -301,6 +307,18 @@ def test_long_work_shows_a_bar(clip, picture, monkeypatch, capsys):
     Explainer(clip, progress=True).explain(picture, TEXT)
     assert "/310 [" in capsys.readouterr().err  # ten permutations of 15 players
     Explainer(clip).explain(picture, TEXT, budget=300)
+    assert not capsys.readouterr().err
+
+
+def test_long_work_without_a_terminal_shows_lines(clip, picture, monkeypatch, capsys):
+    monkeypatch.setattr("waltz.core.job_records.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("waltz.explainer.explainer.LINE_SECONDS", 0.0)
+    Explainer(clip).explain(picture, TEXT)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 2
+    form = re.compile(r"clip: \d+ of 310 evaluations, 00:\d\d so far, 00:\d\d left")
+    assert sum(bool(form.fullmatch(line)) for line in lines) > 1
+    Explainer(clip, progress=False).explain(picture, TEXT)
     assert not capsys.readouterr().err
 
 
@@ -324,6 +342,11 @@ def test_a_notebook_shows_image_heat_map_and_tokens(explainer, picture):
     assert explanation.plot()._repr_png_().startswith(b"\x89PNG")
 
 
+def test_a_foil_that_is_the_text_is_refused(explainer, picture):
+    with pytest.raises(ValueError, match="foil: the same text as the caption"):
+        explainer.explain(picture, TEXT, foil=TEXT.replace(" ", "\u00a0"))
+
+
 def test_a_table_has_a_row_for_each_player(explainer, picture):
     explanation = explainer.explain(picture, TEXT, foil=FOIL)
     frame = explanation.to_frame()
@@ -337,9 +360,9 @@ def test_a_table_has_a_row_for_each_player(explainer, picture):
 def test_a_loaded_decoder_answers_with_the_values_of_the_engine(llava, picture):
     explanation = llava.explain(picture, question="what is this ? ( A ) dog ( B ) cat", labels=["A", "B"], budget=190)
     decoder = llava.model
-    attribution = explanation.answer.attribution
-    game = PromptGame(attribution.game.text, "", attribution.game.targets)
-    settings = PromptSettings("equations", evaluations=190)
+    attribution = explanation.attribution
+    game = PromptGame(attribution.text, "", attribution.instance.targets)
+    settings = PromptSettings(EQUATIONS, evaluations=190)
     (expected,) = attribute_prompts(decoder, decoder.prepare_image(picture), [game], settings)
     np.testing.assert_array_equal(attribution.estimate.phi, expected.estimate.phi)
     assert explanation.label in ("A", "B")
@@ -364,7 +387,7 @@ def test_an_explanation_gives_cc_shap(kind, llava, picture):
 def test_messages_are_rendered_by_the_model_s_template(llava, picture):
     content = [{"type": "image", "image": picture}, {"type": "text", "text": "what is this ?"}]
     explanation = llava.explain(messages=[{"role": "user", "content": content}], budget=60, max_new_tokens=2)
-    assert explanation.answer.attribution.game.text == "USER : <image> what is this ? ASSISTANT : "
+    assert explanation.attribution.text == "USER : <image> what is this ? ASSISTANT : "
     assert len(explanation.image) > 0
 
 
@@ -376,7 +399,7 @@ def test_words_and_regions_of_a_decoder(llava, picture):
     )
     assert explanation.text.tokens == ("what", "a dog")
     assert explanation.text.shape[0] == explanation.image.shape[0] == 2
-    estimate = explanation.answer.attribution.estimate
+    estimate = explanation.attribution.estimate
     assert estimate.exact
     np.testing.assert_allclose(estimate.phi.sum(axis=0), estimate.value - estimate.base_value, atol=1e-9)
     assert explanation.interactions.shape == (2, 2, len(estimate.value))
@@ -419,6 +442,7 @@ WRONG = {
     "cut image": ({"image": CUT_IMAGE}, ValueError, "image: cannot be decoded"),
     "image without range": ({"image": Image.new("F", (4, 4))}, ValueError, "mode F have no fixed range"),
     "no image": ({"image": None}, TypeError, "image: missing"),
+    "no image in a list": ({"image": [None]}, TypeError, "image: no image (got NoneType, expected a path"),
     "address": ({"image": "https://a.org/b.png"}, ValueError, "https://a.org/b.png is an address"),
     "images in one": ({"image": np.zeros((2, 4, 4, 3))}, ValueError, "give several as a list"),
     "text": ({"text": 5}, TypeError, "text: no text (got int"),
@@ -530,3 +554,182 @@ def test_a_decoder_refuses_what_is_an_encoder_s(llava, picture):
         llava.explain(picture, question="what ?", labels=np.array(["A", "B"]))
     with pytest.raises(waltz.UserError, match="unknown kind of explanation"):
         llava.explain(picture, question="what ?", explanation="because")
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def raise_warnings():
+    with warnings.catch_warnings(action="error"):
+        yield
+
+
+@contextlib.contextmanager
+def flag(get, change, value):
+    before = get()
+    change(value)
+    try:
+        yield
+    finally:
+        change(before)
+
+
+SETTINGS = {
+    "warnings": raise_warnings,
+    "anomalies": lambda: torch.autograd.set_detect_anomaly(True),
+    "precision": lambda: flag(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"),
+    "deterministic": lambda: flag(
+        torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, value=True
+    ),
+    "default device": lambda: flag(lambda: None, torch.set_default_device, "meta"),
+    "inference mode": torch.inference_mode,
+    "no gradients": torch.no_grad,
+    "dtype": lambda: default_dtype(torch.float64),
+    "half": lambda: default_dtype(torch.float16),
+    "device": lambda: torch.device("meta"),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "numpy": lambda: np.errstate(all="raise"),
+}
+
+
+def read_state():
+    return (
+        torch.get_default_dtype(),
+        torch.get_default_device(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_anomaly_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.get_num_threads(),
+        np.geterr(),
+        list(warnings.filters),
+    )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_around_a_call_change_nothing(name, clip, explainer, picture):
+    expected = explainer.explain(picture, TEXT)
+    draws = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    with SETTINGS[name]():
+        state = read_state()
+        results = [explainer.explain(picture, TEXT), Explainer(clip).explain(picture, TEXT)]
+        assert read_state() == state
+        for result in results:
+            result.record(), list(result.lines()), repr(result), result.to_frame(), result.plot()
+    assert torch.equal(torch.get_rng_state(), draws[0])
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == draws[1:]
+    for result in results:
+        np.testing.assert_array_equal(result.text, expected.text)
+        np.testing.assert_array_equal(result.relevance.tokens, expected.relevance.tokens)
+
+
+def test_inside_a_call_multiplications_have_full_precision_and_warnings_are_off():
+    with flag(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"), raise_warnings():
+        with use_usual_settings():
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert not torch.is_anomaly_enabled()
+            warnings.warn("of another package", stacklevel=1)
+        assert torch.get_float32_matmul_precision() == "medium"
+        with pytest.raises(UserWarning, match="of ours"):
+            warnings.warn("of ours", stacklevel=1)
+
+
+def test_a_decoder_that_was_set_to_train_is_refused():
+    decoder = tiny_decoders.causal("gpt2")
+    network = decoder.network.model
+    explainer = Explainer(network, decoder.tokenizer)
+    ask = partial(explainer.explain, question="a dog sits ?", labels=["A", "B"], budget=100)
+    expected = ask()
+    for part in (network, network.transformer.h[0]):
+        part.train()
+        with pytest.raises(ValueError, match="GPT2LMHeadModel is in training mode"):
+            ask()
+        with pytest.raises(ValueError, match="GPT2LMHeadModel is in training mode"):
+            Explainer(network, decoder.tokenizer)
+        network.eval()
+    np.testing.assert_array_equal(ask().text, expected.text)
+
+
+def test_an_encoder_that_was_set_to_train_has_the_same_values(clip, picture):
+    network, processor = load_clip(clip)
+    explainer = Explainer(network, processor)
+    expected = explainer.explain(picture, TEXT)
+    network.train()
+    np.testing.assert_array_equal(explainer.explain(picture, TEXT).text, expected.text)
+    assert network.training
+
+
+def test_scores_that_are_not_finite_leak_no_warning(clip, picture):
+    network, processor = load_clip(clip)
+    with torch.no_grad():
+        network.text_model.embeddings.token_embedding.weight.fill_(math.nan)
+    with warnings.catch_warnings(action="error"):
+        explanation = Explainer(network, processor).explain(picture, TEXT, foil=FOIL, interactions=True)
+        explanation.record(), list(explanation.lines()), repr(explanation), explanation._repr_html_()
+        explanation.plot(), explanation.plot_interactions()
+    assert math.isnan(explanation.t_shap)
+
+
+def test_weights_without_values_are_refused(clip):
+    network, processor = load_clip(clip)
+    with pytest.raises(ValueError, match="meta"):
+        Explainer(network.to("meta"), processor)
+
+
+def test_an_image_of_masked_pixels_has_no_t_shap(explainer, monkeypatch):
+    prepare = type(explainer.model).prepare_image
+    monkeypatch.setattr(type(explainer.model), "prepare_image", lambda self, image: 0 * prepare(self, image))
+    explanation = explainer.explain(Image.new("RGB", (40, 40)), TEXT)
+    assert math.isnan(explanation.t_shap)
+    assert explanation.record()["t_shap"] is None
+    assert "masking the image changes nothing" in explanation.record()["reason"]
+
+
+def test_a_text_of_masked_tokens_has_no_t_shap(explainer, picture):
+    tokens = explainer.explain(picture, "dog").attribution.tokens
+    masking = Explainer(replace(explainer.spec, masked_token=tokens[0]))
+    explanation = masking.explain(picture, "dog dog dog")
+    assert set(explanation.attribution.tokens) == set(tokens)
+    assert not explanation.text.any()
+    assert explanation.image.any()
+    assert math.isnan(explanation.t_shap)
+    assert explanation.record()["t_shap"] is None
+    assert "every token of the text is the masked token" in explanation.record()["reason"]
+    # One word that masking changes gives the text a share.
+    assert masking.explain(picture, "dog dog cat").t_shap > 0
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_a_prompt_of_masked_tokens_has_no_t_shap(llava, picture, profile):
+    decoder = llava.model
+    prepared = decoder.prepare_image(picture)
+    settings = PromptSettings(get_fidelity(profile), evaluations=300)
+    blank = replace(prepared, pixels=torch.zeros_like(prepared.pixels))
+    plain, masked = (PromptGame(f"<image> {text}", "", (7,)) for text in ("a dog _ _", "_ _ _ _"))
+    for image, game, reason in (
+        (prepared, plain, None),
+        (prepared, masked, "every token of the text is the masked token"),
+        (blank, plain, "every pixel has the masked value"),
+    ):
+        (attribution,) = attribute_prompts(decoder, image, [game], settings)
+        assert math.isnan(attribution.t_shap.value) == (reason is not None)
+        assert (attribution.t_shap.reason or "").startswith(reason or "")
+
+
+def test_a_black_image_in_tiles_has_no_t_shap():
+    decoder = tiny_decoders.llava_next()
+    game = PromptGame("<image> a dog sits", "", (7,))
+    settings = PromptSettings(PUBLISHED)
+    for color, is_undefined in (("white", False), ("black", True)):
+        picture = decoder.prepare_image(Image.new("RGB", (60, 40), color))
+        (attribution,) = attribute_prompts(decoder, picture, [game], settings)
+        assert math.isnan(attribution.t_shap.value) == is_undefined

@@ -7,14 +7,15 @@ import yaml
 from huggingface_hub import DatasetCard
 
 from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
+from waltz.core.schema import FunnelRecord, ReasonCount
 from waltz.export.card import escape_markdown
 from waltz.export.facts import RawFile, SourceFacts, Terms, build_source_facts
 from waltz.export.folder import write_dataset
 from waltz.export.parts import write_part
 from waltz.export.statements import list_common_faults, list_part_faults
 from waltz.export.valse_layout import get_file_name
-from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.pairs import read_release
+from waltz.valse_release import RELEASE
 
 
 def read(folder):
@@ -113,8 +114,8 @@ def test_the_card_has_provenance_funnel_and_settings(tmp_path):
         "own", "visual7w", True, Terms("MIT", "CC-BY-4.0", "Cite me", None), (RawFile("f", "f.json", "ab" * 32),)
     )
     funnel = [
-        {"instrument": "existence", "step": "candidates", "count": 1234, "lost": []},
-        {"instrument": "existence", "step": "valid", "count": 5, "lost": [{"reason": "a|b", "count": 1229}]},
+        FunnelRecord(instrument="existence", step="candidates", count=1234, lost=[]),
+        FunnelRecord(instrument="existence", step="valid", count=5, lost=[ReasonCount("a|b", 1229)]),
     ]
     study_facts = facts(sources={"own": own}, funnel=funnel, models={"filters: nli": "some-model"}, seed=77)
     write_dataset(tmp_path / "x", [part([item(voter="oracle")])], study_facts)
@@ -132,7 +133,7 @@ def test_the_card_has_provenance_funnel_and_settings(tmp_path):
 def test_checksums_are_those_of_the_files_and_paths_stay_private(tmp_path):
     (tmp_path / "mine.csv").write_bytes(b"abc")
     entry = {"format": "pairs", "files": {"mine": {"path": "/counts/mine.csv"}}}
-    source_facts = build_source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
+    source_facts = build_source_facts("own", entry, iter([str(tmp_path / "mine.csv")]))
     assert source_facts.files == (
         RawFile("mine", "mine.csv", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
     )
@@ -172,7 +173,7 @@ def test_the_known_faults_of_the_release_are_listed(tmp_path):
 
 
 def test_the_known_faults_of_the_release_are_true(shared_data):
-    items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in INSTRUMENTS}
+    items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in RELEASE}
     assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
     assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
     counts = {

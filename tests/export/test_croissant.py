@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stand_ins.benchmark_rows import facts, item, part
+from waltz.core.measure import Measure
+from waltz.core.schema import AuditRecord
 from waltz.export.folder import write_dataset
 
 
@@ -78,11 +80,11 @@ def test_the_studys_own_description_is_used(cut):
 
 
 def test_biases_are_the_warnings_of_the_audit(tmp_path):
-    rows = [
-        {"instrument": "existence", "judge": "length", "warning": text}
+    records = [
+        AuditRecord(instrument="existence", judge="length", measure=Measure(50.0, 1), warning=text)
         for text in (None, "length alone prefers the foil")
     ]
-    write_dataset(tmp_path / "x", [part([item()])], facts(audit=rows))
+    write_dataset(tmp_path / "x", [part([item()])], facts(audit=records))
     metadata = json.loads((tmp_path / "x/croissant.json").read_text())
     assert metadata["rai:dataBiases"] == ["existence: length alone prefers the foil."]
 

@@ -11,7 +11,7 @@ from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, probe
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.export.folder import export_benchmark, write_dataset, write_valse_files
+from waltz.export.folder import ExportInputs, ExportSettings, export_benchmark, write_dataset, write_valse_files
 from waltz.export.parts import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS, write_part
 
 VALID, INVALID = (f"{subset}-00000-of-00001.parquet" for subset in ("valid", "invalid"))
@@ -162,7 +162,7 @@ def test_valse_files_have_the_names_of_the_release_and_skip_probes(tmp_path):
 def test_two_parts_for_one_file_are_refused(tmp_path):
     own = {**item(), "release": "{}"}
     parts = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
-    with pytest.raises(UserError, match=r"two data sets have the file name foil-it\.json"):
+    with pytest.raises(UserError, match=r"two data sets have one file name in the layout of VALSE: foil-it\.json"):
         write_valse_files(tmp_path, parts, {}, "", {"own": "foil-it"})
 
 
@@ -188,28 +188,23 @@ def test_the_benchmark_of_a_study_is_exported_in_both_layouts(tmp_path, images):
     rows = [item("relations", item_id="a"), item("relations", item_id="b", image="broken.png")]
     parquet.write(tmp_path / "relations.parquet", part(rows, "relations").items, BENCHMARK)
     (tmp_path / "raw.json").write_text("[]")
-    inputs = {
-        "benchmark": [tmp_path / "relations.parquet"],
-        "raw": [tmp_path / "raw.json"],
-        "images": [str(images)],
-        "rows": [],
-        "funnel": [],
-        "audit": [],
-    }
+    inputs = ExportInputs(
+        benchmark=[str(tmp_path / "relations.parquet")], raw=[str(tmp_path / "raw.json")], images=[str(images)], rows=[]
+    )
     source = {"format": "pairs", "files": {"pairs": {"path": "own/raw.json"}}, "images": {"licence": "MIT"}}
-    settings = {
-        "study": "small",
-        "seed": 1,
-        "valid_votes": 2,
-        "parts": {"relations": ("own", "instrument")},
-        "sources": {"own": source},
-        "rows": [],
-        "images": ["own"],
-        "instruments": {"relations": {"source": "own", "filters": []}},
-        "models": {},
-        "span_method": "a method",
-        "about": {},
-    }
+    settings = ExportSettings(
+        study="small",
+        seed=1,
+        valid_votes=2,
+        parts={"relations": ("own", "instrument")},
+        sources={"own": source},
+        rows=[],
+        images=["own"],
+        instruments={"relations": {"source": "own", "filters": []}},
+        models={},
+        span_method="a method",
+        about={},
+    )
     record = export_benchmark(inputs, settings, tmp_path / "dataset", tmp_path / "valse")
     assert record == {
         "rows_in": 2,

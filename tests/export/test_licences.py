@@ -34,6 +34,7 @@ def test_a_missing_licence_is_unknown_on_the_hub():
     [
         (source(images={"path": "i"}, licence="MIT"), None),
         (source(images={"path": "i"}), "no licence is stated"),
+        (source(images={"path": "i"}, licence=""), "no licence is stated"),
         (source(images={"path": "i"}, licence="mine"), "'mine' is not among the known ones"),
         (source(images={"path": "i"}, licence="CC BY-NC 4.0"), "CC-BY-NC-4.0 allows it for some uses only"),
         (source(licence="MIT"), "the study names no images"),

@@ -12,7 +12,7 @@ from huggingface_hub import parse_eval_result_entries
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import METRICS
-from waltz.export.results import export_results
+from waltz.export.results import ResultSettings, export_results
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SETTINGS = {
@@ -30,7 +30,12 @@ SETTINGS = {
 
 def number(model, dataset="existence", **changes):
     row = {"model": model, "dataset": dataset, "profile": "equations", "setting": "alignment", "metric": "acc_r"}
-    return row | {"value": 75.0, "n": 40, "ci_low": 60.0, "ci_high": 85.0, "reason": None} | changes
+    return (
+        row
+        | {"value": 75.0, "n": 40, "ci_low": 60.0, "ci_high": 85.0}
+        | {"ci_method": "bootstrap", "reason": None}
+        | changes
+    )
 
 
 def run(model, revision, dataset="existence"):
@@ -55,8 +60,9 @@ def export(tmp_path):
         folder.mkdir()
         parquet.write_rows(folder / "metrics.parquet", rows, METRICS)
         (folder / "a.run.json").write_text(json.dumps(runs))
-        inputs = {"metrics": folder / "metrics.parquet", "records": [folder / "a.run.json"]}
-        facts = export_results(inputs, SETTINGS | changes, tmp_path / "out", 1_700_000_000)
+        settings = ResultSettings(**SETTINGS | changes)
+        records = [str(folder / "a.run.json")]
+        facts = export_results(folder / "metrics.parquet", records, settings, tmp_path / "out", 1_700_000_000)
         files = sorted((tmp_path / "out").rglob("*.json"))
         return facts, {file.relative_to(tmp_path / "out"): json.loads(file.read_text()) for file in files}
 
@@ -91,6 +97,25 @@ def test_each_model_has_a_record_with_its_provenance(export):
     assert first["generation_config"]["additional_details"]["seed"] == "7"
     assert "confidence_interval" not in second["score_details"]["uncertainty"]
     assert (first["metric_config"]["lower_is_better"], second["metric_config"]["lower_is_better"]) == (False, True)
+
+
+@pytest.mark.parametrize("field", ["server", "recorded"])
+def test_a_model_that_no_job_ran_is_not_called_self_deployed(export, field):
+    served = run("own", "local")
+    served["model"][field] = "elsewhere"
+    _, documents = export([number("clip"), number("own")], [run("clip", COMMIT), served])
+    clip, own = documents.values()
+    assert clip["model_info"]["additional_details"]["deployment_type"] == "self_deployed"
+    assert "deployment_type" not in own["model_info"]["additional_details"]
+
+
+@pytest.mark.parametrize("method", ["clopper-pearson", "binomial-bound", "zou-donner"])
+def test_an_interval_that_is_no_bootstrap_says_so(export, method):
+    _, documents = export([number("clip", ci_method=method)], [run("clip", COMMIT)])
+    (result,) = next(iter(documents.values()))["evaluation_results"]
+    uncertainty = result["score_details"]["uncertainty"]
+    assert uncertainty["confidence_interval"]["method"] == method
+    assert "num_bootstrap_samples" not in uncertainty
 
 
 def test_published_data_sets_are_named_by_their_repository(export):

@@ -45,6 +45,7 @@ def test_captions_and_foils_have_a_task_of_the_harness(dataset):
 
 def test_the_hub_has_a_task_for_each_part_of_captions_and_foils(dataset):
     benchmark = yaml.safe_load((dataset / "eval.yaml").read_text())
+    assert "a tie counts half" in benchmark["description"]  # as in the acc_r that results name these tasks for
     assert [task["id"] for task in benchmark["tasks"]] == ["existence", "relations"]
     for task in benchmark["tasks"]:
         assert task["config"] == task["id"]

@@ -19,8 +19,8 @@ from waltz.export.valse_layout import (
     render_json,
     restore_records,
 )
-from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.pairs import read_release
+from waltz.valse_release import RELEASE
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -32,18 +32,18 @@ def through_parquet(rows, folder):
 
 def build(instrument, rows=None):
     return build_records(
-        rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method", INSTRUMENTS[instrument].source_format
+        rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method", RELEASE[instrument].source_format
     )
 
 
-@pytest.mark.parametrize("instrument", INSTRUMENTS)
+@pytest.mark.parametrize("instrument", RELEASE)
 def test_every_released_file_is_exported_byte_for_byte(instrument, shared_data, tmp_path):
     path = shared_data / "valse" / get_file_name(instrument)
     rows = through_parquet(read_release(path, instrument, 2), tmp_path)
     assert render_json(restore_records(rows)).encode() == path.read_bytes()
 
 
-@pytest.mark.parametrize("instrument", INSTRUMENTS)
+@pytest.mark.parametrize("instrument", RELEASE)
 def test_the_fields_are_those_of_the_release_in_its_order(instrument, shared_data):
     items = json.loads((shared_data / "valse" / get_file_name(instrument)).read_text())
     assert {tuple(record) for record in items.values()} == {FIELDS[instrument]}
@@ -139,7 +139,7 @@ def test_new_annotations_replace_the_released_votes(tmp_path):
     annotations = tmp_path / "votes.csv"
     annotations.write_text("item_id,annotator,answer,caption_position\n1,a,second,first\n")
     arguments = {"form": "valse-release", "dataset": "relations", "source": "r", "valid_votes": 2}
-    rows, _ = read_items(str(path), annotations=str(annotations), **arguments)
+    rows, *_ = read_items(str(path), annotations=str(annotations), **arguments)
     records = restore_records(through_parquet(rows, tmp_path))
     assert records["1"]["mturk"] == {"foil": 1, "caption": 0, "other": 0}
     assert records["1"]["waltz"] == {"valid": False, "released_mturk": released_item()["mturk"]}
@@ -150,7 +150,7 @@ def test_pairs_of_a_user_keep_their_record(tmp_path):
     path = tmp_path / "own.json"
     path.write_text(json.dumps([{"image": "red.png", "caption": "A dog.", "foil": "A cat.", "mood": "good"}]))
     arguments = {"form": "pairs", "dataset": "pets", "source": "zoo", "valid_votes": 2, "annotations": None}
-    rows, _ = read_items(str(path), **arguments)
+    rows, *_ = read_items(str(path), **arguments)
     record = build_pair_records(through_parquet(rows, tmp_path))["1"]
     assert (record["dataset"], record["linguistic_phenomena"], record["dataset_idx"]) == ("zoo", "pets", "1")
     assert (record["classes"], record["classes_foil"], record["mturk"]["caption"]) == ("dog", "cat", None)

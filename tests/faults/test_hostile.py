@@ -28,7 +28,7 @@ def test_hostile_captions_stay_data_in_every_stage(fresh):
             "id": f"own-{place}",
             "image": "1.png",
             "caption": text,
-            "foil": text.replace("There are", "There are no"),
+            "foil": f"It is false: {text}",
             "phenomenon": "counting",
         }
         for place, text in enumerate(HOSTILE)

@@ -112,7 +112,7 @@ class Disturbed:
         self.runs += 1
         self.checkout = copied(self.small, self.folder / f"run-{self.runs}")
         # jobs that are forked begin within a tenth of a second
-        self.checkout.edit("workflow/waltz/core/job_server.py", "LEAST_JOBS = 30", "LEAST_JOBS = 1")
+        self.checkout.edit("workflow/waltz/snakemake_compat.py", "LEAST_JOBS = 30", "LEAST_JOBS = 1")
         self.start()
 
     def start(self):

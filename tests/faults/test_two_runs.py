@@ -1,9 +1,12 @@
 """Two runs at once: of one study, of two people with the same GPUs, and of two studies with one cache of downloads."""
 
 import csv
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,20 +17,28 @@ import pytest
 import yaml
 
 from rehearsal.server import MIRROR, World, environment, serving
-from waltz.core.files.downloads import compute_sha256
+from waltz.core.downloads.checksums import compute_sha256
 from workflow_runs.checkout import TARGET, Checkout, copied, list_user_messages
 
 pytestmark = pytest.mark.faults
 
 
-def halted(checkout):
-    """A run that holds its study and does not move."""
-    running = checkout.start(TARGET)
+def wait_for_lock(running, folder, study="tiny"):
+    """Wait until a run holds its study."""
     deadline = time.monotonic() + 60
-    while not (checkout.folder / ".snakemake/waltz/tiny.json").exists():
+    while True:
+        record = folder / ".snakemake/waltz" / f"{study}.json"
+        if record.exists() and json.loads(record.read_text())["pid"] == running.pid:
+            return
         assert running.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def halted(checkout, study="tiny.yaml"):
+    """A run that holds its study and does not move."""
+    running = checkout.start(TARGET, study=study)
+    wait_for_lock(running, checkout.folder, Path(study).stem)
     running.send_signal(signal.SIGSTOP)
     return running
 
@@ -37,7 +48,11 @@ def test_the_second_says_who_runs_it_and_the_first_goes_on(fresh, undisturbed):
     output = fresh.snakemake(TARGET, check=False)
     (line,) = list_user_messages(output)
     assert f"study tiny is being run by another snakemake (process {running.pid} on" in line
-    assert "Directory cannot be locked" in output
+    assert line in output[output.index("Directory cannot be locked") :]
+    assert "--unlock" not in output
+    assert list_user_messages(fresh.snakemake("--dry-run", TARGET)) == [line]
+    refusal = fresh.snakemake("--unlock", check=False)
+    assert f"waltz: --unlock: could let two runs write into one folder: {line.removeprefix('waltz: ')}" in refusal
     running.send_signal(signal.SIGCONT)
     assert running.wait() == 0
     assert fresh.parquet() == undisturbed.parquet()
@@ -55,6 +70,64 @@ def test_the_lock_of_a_dead_run_differs_from_a_live_one(fresh, undisturbed):
     fresh.snakemake("--unlock")
     fresh.snakemake(TARGET)
     assert fresh.parquet() == undisturbed.parquet()
+
+
+def write_other_study(checkout):
+    """Write a study whose results are others; return its file."""
+    study = yaml.safe_load((checkout.folder / "tiny.yaml").read_text())
+    other = {**study, "study": "other", "seed": 8, "evaluation": {**study["evaluation"], "tokens_per_batch": 32}}
+    (checkout.folder / "other.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
+    return "other.yaml"
+
+
+def read_advice(checkout, study):
+    """Return the last line of `waltz status`."""
+    command = [sys.executable, "-c", "from waltz.cli.app import app; app()", "status", study]
+    variables = {**checkout.environment(), "PYTHONPATH": str(checkout.folder / "workflow")}
+    result = subprocess.run(command, cwd=checkout.folder, env=variables, capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()[-1]
+
+
+def test_the_lock_of_another_study_that_goes_on_is_no_leftover(fresh):
+    other = write_other_study(fresh)
+    fresh.snakemake("sources", study=other)
+    running = halted(fresh)
+    assert list_user_messages(fresh.snakemake("--dry-run", TARGET, study=other)) == []
+    assert "unlock" not in read_advice(fresh, other)
+    killed = halted(fresh, other)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    (line,) = list_user_messages(fresh.snakemake(TARGET, study=other, check=False))
+    assert f"the last run of study other (process {killed.pid} on" in line
+    removal = line.partition("; run: ")[2]
+    assert removal.startswith("rm .snakemake/locks/")
+    assert read_advice(fresh, other).startswith(f"next     {removal} && snakemake ")
+    subprocess.run(removal, shell=True, check=True, cwd=fresh.folder)
+    fresh.snakemake("sources", study=other)
+    # the end of that run has removed the lock files of all others, and Snakemake would let a second one begin
+    assert not list((fresh.folder / ".snakemake").glob("locks/*.lock"))
+    (line,) = list_user_messages(fresh.snakemake(TARGET, check=False))
+    assert f"study tiny is being run by another snakemake (process {running.pid} on" in line
+    running.send_signal(signal.SIGCONT)
+    assert running.wait() == 0
+
+
+def test_a_run_in_another_folder_is_unlocked_there(fresh, tmp_path):
+    workdir = tmp_path / "elsewhere"
+    workdir.mkdir()
+    for name in ("data", "tiny.yaml"):
+        (workdir / name).symlink_to(fresh.folder / name)
+    options = ("--directory", str(workdir))
+    running = fresh.start(TARGET, *options)
+    wait_for_lock(running, workdir)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert list_user_messages(fresh.snakemake("--dry-run", TARGET)) == []
+    (line,) = list_user_messages(fresh.snakemake(TARGET, *options, check=False))
+    command = f"snakemake --unlock --snakefile {fresh.folder / 'Snakefile'} --directory {workdir}"
+    assert line.endswith(f"was killed and left its lock; run: {command}")
+    subprocess.run([sys.executable, "-m", *command.split()], check=True, cwd=tmp_path, env=fresh.environment())
+    fresh.snakemake(TARGET, *options)
 
 
 GPUS = 2
@@ -135,9 +208,7 @@ def test_two_studies_that_share_downloads_end_as_alone(small, tmp_path):
     checksum = compute_sha256(prepared.folder / "data/own.csv")
     url = {"url": f"https://{host}", "sha256": checksum, "annotations": "data/own-annotations.csv"}
     prepared.change("sources.own.files.own-counting", url)
-    study = yaml.safe_load((prepared.folder / "tiny.yaml").read_text())
-    other = {**study, "study": "other", "seed": 8, "evaluation": {**study["evaluation"], "tokens_per_batch": 32}}
-    (prepared.folder / "other.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
+    write_other_study(prepared)
     together, alone = (copied(prepared, tmp_path / name) for name in ("together", "alone"))
     world = World({host: prepared.folder / "data/own.csv"})
     world.misbehave(MIRROR + host, "slow")

@@ -27,6 +27,7 @@ VERBS = read_verbs()
 
 ALONE = "no role but agent and place is filled"
 NOBODY = "nobody fills the role before the verb"
+NO_AGENT = "its abstract is passive, and nobody fills the role of who acts"
 OTHER_VERB = "its abstract does not begin with a role and its verb"
 
 
@@ -73,7 +74,32 @@ def throwing() -> ActionCaption:
             {"agent": "airplane", "ground": "runway"},
             ["An airplane taxis on a runway."],
         ),
+        (
+            "begging",
+            "the AGENT is begging the GIVER for ITEM in PLACE.",
+            {"agent": "woman", "giver": "man", "item": "money", "place": "street"},
+            ["A woman begs a man.", "A woman begs for money."],
+        ),
+        (
+            "begging",
+            "the GIVER has been begged by the AGENT for ITEM",
+            {"agent": "people", "giver": "man", "item": "money"},
+            ["The people beg a man.", "The people beg for money."],
+        ),
         ("dropping", "AGENT dropped ITEM", {"agent": "people", "item": "stairs"}, ["The people drop the stairs."]),
+        (
+            "begging",
+            "the AGENT's slowly and carefully begging the GIVER",
+            {"agent": "woman", "giver": "man"},
+            ["A woman begs a man."],
+        ),
+        ("begging", "the AGENT’ll beg a GIVER", {"agent": "woman", "giver": "man"}, ["A woman begs a man."]),
+        (
+            "begging",
+            "the GIVER is well and often begged by the AGENT",
+            {"agent": "woman", "giver": "man"},
+            ["A woman begs a man."],
+        ),
     ],
 )
 def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], texts: list[str]) -> None:
@@ -89,6 +115,12 @@ def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], 
         ("singing", "the AGENT sings at a PLACE", {"agent": "bird", "place": "tree"}, ALONE),
         ("catching", "an AGENT catches a CAUGHTITEM", {"agent": None, "caughtitem": "ball"}, NOBODY),
         ("fishing", "AGENT extracts fish from SOURCE", {"agent": "man", "source": "lake"}, OTHER_VERB),
+        ("begging", "the GIVER is begged by the AGENT for ITEM", {"giver": "man", "item": "money"}, NO_AGENT),
+        ("begging", "the AGENT and the GIVER are begging", {"agent": "man", "giver": "man"}, OTHER_VERB),
+        ("begging", "the AGENT is not begging the GIVER", {"agent": "man", "giver": "man"}, OTHER_VERB),
+        ("begging", "the AGENT isn't begging the GIVER", {"agent": "man", "giver": "man"}, OTHER_VERB),
+        ("begging", "the AGENT can’t beg the GIVER", {"agent": "man", "giver": "man"}, OTHER_VERB),
+        ("begging", "the AGENT has never begged the GIVER", {"agent": "man", "giver": "man"}, OTHER_VERB),
         ("snowing", "snows at PLACE", {"place": "field"}, OTHER_VERB),
         ("catching", None, {"agent": "man"}, OTHER_VERB),
         ("demolishing", "AGENT demolishes ITEM", {"agent": "man", "item": "wall"}, "its verb is none of SWiG's"),

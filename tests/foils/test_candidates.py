@@ -9,17 +9,19 @@ import pytest
 from conftest import ROOT
 from waltz.core.errors import UserError
 from waltz.foils.candidates import (
+    TOO_LONG,
+    TRUE_FOIL,
     Candidate,
     MakerOptions,
     Proposal,
     Refusal,
+    build_candidate,
     build_candidate_row,
     build_candidates,
     drop_duplicates,
     select_splits,
 )
 from waltz.foils.english.statements import NOT_COUNTING
-from waltz.foils.plurality import TOO_LONG
 from waltz.foils.relations import NO_PREPOSITION
 from waltz.instruments import INSTRUMENTS
 
@@ -46,6 +48,20 @@ QUESTIONS = [
     row(4, question="How many birds are there?", answer="0."),
     row(5, question="How many cars are there?", answer="Five."),
 ]
+
+
+def test_a_foil_that_is_true_never_leaves_a_maker(monkeypatch):
+    pairs = [("A dog.", "a dog"), ("A dog.", "A\u00a0dog."), ("Exactly one dog.", "A dog"), ("A dog.", "A cat.")]
+
+    class Maker:
+        @staticmethod
+        def build_candidates(rows, *_):
+            for given in rows:
+                yield from ((given, build_candidate(*pair, "dog", "cat", "noun")) for pair in pairs)
+
+    monkeypatch.setattr("waltz.foils.candidates.import_module", lambda _: Maker)
+    for instrument in INSTRUMENTS:
+        assert build_outcomes(instrument, [row(1, caption="A dog.")]) == [*[("1", TRUE_FOIL)] * 3, ("1", "A cat.")]
 
 
 def test_every_instrument_has_a_maker():

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from waltz.benchmark.cv_probes import build_conditions, build_probe_captions
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import (
+    CONDITIONS,
     REPAIR_PROMPT,
     VERBS,
     FilledAbstract,
     build_condition_rows,
     build_contextual_captions,
+    build_study_captions,
     fill_abstract,
     fill_roles,
     find_verb_span,
@@ -314,3 +317,129 @@ def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_do
         verdicts[decide_truth(graph, short)] += 1
     assert verdicts["false"] == 0
     assert verdicts["true"] >= 0.99 * len(result)
+
+
+BEGGING = "the AGENT is begging the GIVER for ITEM in PLACE."
+TABLE_8 = [
+    {"agent": "woman", "giver": None, "item": "money", "place": "street"},
+    {"agent": "woman", "giver": None, "item": None, "place": "outdoors"},
+    {"agent": "woman", "giver": None, "item": "money", "place": "street"},
+]
+"""The annotations of appendix A.1, as the paper fills them in."""
+CORRECTED = {
+    "the woman is begging the for money in street.": "A woman begs for money in the street.",
+    "the woman is begging the for in outdoors.": "A woman begs for food outdoors.",
+}
+"""What the paper's ChatGPT made of them."""
+
+
+def begging_frames() -> list[dict[str, Any]]:
+    return [
+        frame("begging", BEGGING, "begging_17.jpg", **roles) | {"source_id": f"begging_17.jpg#{number}"}
+        for number, roles in enumerate(TABLE_8)
+    ]
+
+
+def test_table_8_goes_from_frames_to_items() -> None:
+    study = {"verbs": ["begging"], "images": 5}
+    by_rule, facts = build_study_captions(begging_frames(), study, SEED)
+    assert [row["caption"] for row in by_rule] == [
+        "A woman begs for money in a street.",
+        "A woman begs outdoors.",
+        "A woman begs for money in a street.",
+    ]
+    assert [row["simplified"] for row in by_rule] == [
+        "A woman begs for money.",
+        "A woman begs.",
+        "A woman begs for money.",
+    ]
+    assert (facts["images"], facts["refused"], facts["unusable_images"]) == (1, {}, {})
+
+    asked = []
+
+    def correct(prompt: str) -> str:
+        asked.append(prompt.removeprefix(REPAIR_PROMPT))
+        return CORRECTED[asked[-1]]
+
+    repaired, _ = build_study_captions(begging_frames(), study, SEED, correct, "chat-gpt")
+    assert asked == [*CORRECTED, next(iter(CORRECTED))]
+    # Food is in no annotation: the prompt forbids to add it.
+    assert [(row["caption"], row["writer"]) for row in repaired] == [
+        ("A woman begs for money in the street.", "chat-gpt"),
+        ("A woman begs outdoors.", "rule"),
+        ("A woman begs for money in the street.", "chat-gpt"),
+    ]
+    scores = {"A woman begs for money in the street.": 0.9, "A woman begs outdoors.": 0.8}
+    written_rows = [
+        {"image": "begging_17.jpg", "verb": "begging", "writer": "a", "caption": text, "plain_image": f"{number}.jpg"}
+        for number, text in enumerate(
+            (
+                "A woman holds a cup on the street.",
+                "A woman sits in the street with a glass in her hand.",
+                "A woman holds out a cup on a street.",
+            )
+        )
+    ]
+    captions, checker = build_probe_captions(repaired, written_rows, scores, None, None)
+    assert checker is None
+    items = build_conditions(captions)
+    assert Counter((item["form"], item["condition"]) for item in items) == {
+        (form, condition): 1 if condition == "+img+cap" else 3
+        for form in ("original", "simplified")
+        for condition in CONDITIONS
+    }
+    contextual = {item["form"]: item for item in items if item["condition"] == "+img+cap"}
+    assert contextual["original"]["caption"] == "A woman begs for money in the street."
+    assert contextual["simplified"]["caption"] == "A woman begs for money."
+    assert slice_span(contextual["original"]["caption"], contextual["original"]["verb_span"]) == "begs"
+
+
+@pytest.mark.parametrize(
+    ("abstract", "caption"),
+    [
+        ("the AGENT is begging the GIVER for ITEM in PLACE.", "A woman begs a man for money in a street."),
+        ("AGENT begging GIVER for ITEM at PLACE", "A woman begs a man for money on a street."),
+        ("an AGENT has been begging a GIVER at a PLACE", "A woman begs a man on a street."),
+        ("the AGENT has begged the GIVER", "A woman begs a man."),
+        ("the AGENT will be begging the GIVER", "A woman begs a man."),
+        ("the GIVER is begged by the AGENT for ITEM in PLACE", "A woman begs a man for money in a street."),
+        ("the GIVER is being begged for ITEM by an AGENT", "A woman begs a man for money."),
+        ("the GIVER gets begged for ITEM at PLACE", "A man is begged for money on a street."),
+    ],
+)
+def test_auxiliaries_and_passives_of_an_abstract(abstract: str, caption: str) -> None:
+    roles = {"agent": "woman", "giver": "man", "item": "money", "place": "street"}
+    filled = fill_abstract(frame("begging", abstract, **roles))
+    assert isinstance(filled, FilledAbstract)
+    assert filled.caption == caption
+    assert repair_caption(filled, SWIG["begging"], lambda _: caption) == (caption, "model")
+
+
+@pytest.mark.parametrize(
+    "abstract",
+    ["the AGENT was actively begging the GIVER", "the AGENT's still begging GIVER", "AGENT often begs GIVER"],
+)
+def test_adverbs_before_the_verb_are_no_verb(abstract: str) -> None:
+    filled = fill_abstract(frame("begging", abstract, agent="woman", giver="man"))
+    assert isinstance(filled, FilledAbstract)
+    assert filled.caption == "A woman begs a man."
+
+
+def test_a_passive_whose_agent_nobody_fills_stays_one() -> None:
+    abstract = "the GIVER has been begged by the AGENT in PLACE"
+    filled = fill_abstract(frame("begging", abstract, agent=None, giver="people", place="night"))
+    assert isinstance(filled, FilledAbstract)
+    assert filled.caption == "The people are begged at night."
+
+
+def test_images_are_chosen_among_those_that_give_a_caption() -> None:
+    frames = [
+        frame("begging", BEGGING, f"begging_{number}.jpg", agent="woman" if number % 2 else None, item="money")
+        for number in range(10)
+    ]
+    rows, facts = build_study_captions(frames, {"verbs": ["begging"], "images": 5}, SEED)
+    assert len(rows) == 5
+    assert all(row["caption"] for row in rows)
+    assert (facts["images"], facts["fewer_images"], facts["unusable_images"]) == (5, {}, {"begging": 5})
+    _, facts = build_study_captions(frames, {"verbs": ["begging"], "images": 7}, SEED)
+    assert (facts["fewer_images"], facts["unusable_images"]) == ({"begging": 5}, {"begging": 5})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal
 from waltz.foils.english.coco_nouns import NO_NOUN, NOT_SALIENT
-from waltz.foils.english.nouns import parse_number, singularise
+from waltz.foils.english.nouns import parse_number, singularize
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement, convert_question, get_noun_forms
 from waltz.foils.existence import STATED, build_candidates, build_existence_foils, build_negation
@@ -102,8 +102,8 @@ def test_numbers_of_nouns() -> None:
         "selfies": "selfie",
         "teeth": "tooth",
     }
-    assert {word: singularise(word) for word in words} == words
-    assert [singularise(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
+    assert {word: singularize(word) for word in words} == words
+    assert [singularize(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
     assert get_noun_forms("sheep", "NNS") == Forms("sheep", "sheep")
     assert get_noun_forms("giraffe", "NN") == Forms("giraffe", "giraffes")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refusal, replace_span
-from waltz.foils.english.nouns import pluralise, singularise
+from waltz.foils.english.nouns import pluralize, singularize
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.plurality import build_plurality_foils
 
@@ -144,7 +144,7 @@ def test_a_caption_without_nouns_is_refused():
     ],
 )  # fmt: skip
 def test_odd_nouns(singular, plural):
-    assert (pluralise(singular), singularise(plural)) == (plural, singular)
+    assert (pluralize(singular), singularize(plural)) == (plural, singular)
 
 
 def test_the_number_of_a_noun_with_one_form_is_open_without_a_numeral():

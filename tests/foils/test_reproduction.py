@@ -9,7 +9,7 @@ import pytest
 from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import list_replacement_verbs
 from waltz.foils.candidates import Refusal, replace_span
-from waltz.foils.english.parsing import normalise_caption
+from waltz.foils.english.parsing import normalize_caption
 from waltz.foils.english.wordnet import read_verbs
 from waltz.foils.released_items import explain_plurality, explain_relations, reproduce_plurality, reproduce_relations
 from waltz.foils.reproduction import (
@@ -176,9 +176,9 @@ def test_causes_of_relations():
 
 
 def test_a_caption_in_capitals_is_read_as_a_sentence():
-    assert normalise_caption(" tHERE ARE  MANY DONUTS ") == "There are many donuts"
-    assert normalise_caption("a TV in Paris\n") == "A TV in Paris"
-    assert normalise_caption("") == ""
+    assert normalize_caption(" tHERE ARE  MANY DONUTS ") == "There are many donuts"
+    assert normalize_caption("a TV in Paris\n") == "A TV in Paris"
+    assert normalize_caption("") == ""
 
 
 VERBS = read_verbs()

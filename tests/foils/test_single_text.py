@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.foils.candidates import Refusal
+from waltz.foils.candidates import TRUE_FOIL, Refusal, build_candidate
 from waltz.foils.single_text import BUILDERS, build_from_texts
 
 COPPER = "A small copper vase with some flowers in it."
@@ -111,6 +111,22 @@ def test_the_command_prints_one_object_a_line():
         before, after = candidate["caption_span"], candidate["foil_span"]
         assert candidate["caption"][: before["start"]] == candidate["foil"][: after["start"]]
         assert candidate["caption"][before["end"] :] == candidate["foil"][after["end"] :]
+
+
+def test_a_rejected_candidate_is_named_and_never_printed_as_a_pair():
+    text = "There is no dog in the room"
+    for form in ([], ["--json"]):
+        done = foil(*form, text)
+        assert done.exit_code == 0
+        assert "dogs" not in done.stdout
+        assert f"waltz: {text!r}: 'There are some dogs in the room' is no foil: " in done.stderr
+
+
+def test_a_foil_that_is_the_text_itself_is_refused(monkeypatch):
+    candidate = build_candidate("Exactly one dog.", "A dog", "one", "a", "sg2pl")
+    monkeypatch.setitem(BUILDERS, "plurality", lambda *_: iter([candidate]))
+    done = foil("--json", "A dog.")
+    assert (done.stdout, done.stderr) == ("", f"waltz: 'A dog.': {TRUE_FOIL}\n")
 
 
 def test_a_dash_reads_one_text_a_line():

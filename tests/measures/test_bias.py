@@ -50,28 +50,28 @@ def test_intervals_that_hold_the_exact_value_are_those_of_students_t():
 
 def test_errors_of_games_are_pooled_as_squares(table):
     other = Table(table.values[::-1] * 3, table.t_shap + 5, "other")
-    rows = measure_permutations("game", [table, other], [2], repeats=5, seed=1, how=Resampling(100, 0.95, 1))
+    rows = measure_permutations("game", [table, other], [2], repeats=5, seed=1, resampling=Resampling(100, 0.95, 1))
     seeds = {table: range(1, 6), other: range(6, 11)}  # none twice, so that the games' noise is independent
     errors = [
         summarize_draws(game, [draw_parts(game, 2, seed) for seed in own])["error"] for game, own in seeds.items()
     ]
-    (pooled,) = [row["value"] for row in rows if row["quantity"] == "error"]
+    (pooled,) = [row.measure.value for row in rows if row.quantity == "error"]
     assert pooled == pytest.approx(np.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2))
 
 
 def test_more_permutations_have_less_error_and_the_exact_value_is_reported(table):
     how = Resampling(100, 0.95, 1)
-    rows = measure_permutations("game", [table, table], [2, 50], repeats=20, seed=1, how=how)
-    values = {(row["level"], row["quantity"]): row["value"] for row in rows}
+    rows = measure_permutations("game", [table, table], [2, 50], repeats=20, seed=1, resampling=how)
+    values = {(row.level, row.quantity): row.measure.value for row in rows}
     assert values["50", "error"] < values["2", "error"] / 2
     assert values["all", "t_shap"] == pytest.approx(table.t_shap)
     assert values["", "evaluations_for_1_point"] == pytest.approx(1.96**2 * 50 * values["50", "error"] ** 2 * 13)
-    again = measure_permutations("game", [table, table], [2], repeats=20, seed=1, how=how)
-    assert {row["quantity"]: row["value"] for row in again if row["level"] == "2"}["error"] == values["2", "error"]
+    again = measure_permutations("game", [table, table], [2], repeats=20, seed=1, resampling=how)
+    assert {row.quantity: row.measure.value for row in again if row.level == "2"}["error"] == values["2", "error"]
 
 
 def test_estimators_are_compared_at_one_budget(table):
     rows = measure_estimators("game", [table], ["permutation", "exact"], 3, 1, Resampling(100, 0.95, 1))
-    assert {row["level"] for row in rows} == {"permutation", "exact"}
-    errors = {row["level"]: row["value"] for row in rows if row["quantity"] == "error"}
+    assert {row.level for row in rows} == {"permutation", "exact"}
+    errors = {row.level: row.measure.value for row in rows if row.quantity == "error"}
     assert errors["exact"] == pytest.approx(0) != errors["permutation"]

@@ -167,17 +167,11 @@ def test_cc_shap_is_high_for_faithful_decoders_and_near_0_for_others(questions):
 
 def test_mixtures_by_hand():
     items = [f"i{number}" for number in range(40)]
-    place = {"dataset": "d", "factor": "f", "level": "l"}
-    apart = measure_mixtures(
-        dict.fromkeys(items, 100.0), dict.fromkeys(items, 0.0), 3, "consistent", (0.0, 100.0), place, HOW
-    )
-    assert [row["value"] for row in apart[:-1]] == [0, 25, 50, 75, 100]
-    assert apart[0]["model"] == "faithful on 0 %"
-    assert apart[-1]["value"] > 70
-    alike = measure_mixtures(
-        dict.fromkeys(items, 1.0), dict.fromkeys(items, 1.0), 3, "consistent", (0.0, 100.0), place, HOW
-    )
-    assert alike[-1]["value"] == 0
+    high, low, percent = dict.fromkeys(items, 100.0), dict.fromkeys(items, 0.0), (0.0, 100.0)
+    apart = measure_mixtures(high, low, 3, percent, HOW)
+    assert {share: mean.value for share, mean in apart.means.items()} == {0: 0, 25: 25, 50: 50, 75: 75, 100: 100}
+    assert apart.ordered.value > 70
+    assert measure_mixtures(high, high, 3, percent, HOW).ordered.value == 0
 
 
 def count_apart(first, second):
@@ -185,11 +179,15 @@ def count_apart(first, second):
 
     A rate of 0 or 100 % with both seeds is so by construction, and left out.
     """
-    others = {(row["model"], row["level"]): row for row in second}
-    pairs = [(row, others[row["model"], row["level"]]) for row in first]
-    pairs = [(a, b) for a, b in pairs if {a["value"], b["value"]} - {0, 100}]
-    widths = [np.hypot(a["ci_high"] - a["ci_low"], b["ci_high"] - b["ci_low"]) / 2 for a, b in pairs]
-    return sum(abs(a["value"] - b["value"]) > width for (a, b), width in zip(pairs, widths, strict=True)), len(pairs)
+    others = {(row.model, row.level): row for row in second}
+    pairs = [(row, others[row.model, row.level]) for row in first]
+    pairs = [(a, b) for a, b in pairs if {a.measure.value, b.measure.value} - {0, 100}]
+    widths = [
+        np.hypot(a.measure.ci_high - a.measure.ci_low, b.measure.ci_high - b.measure.ci_low) / 2 for a, b in pairs
+    ]
+    return sum(
+        abs(a.measure.value - b.measure.value) > width for (a, b), width in zip(pairs, widths, strict=True)
+    ), len(pairs)
 
 
 @pytest.mark.workflow
@@ -198,12 +196,12 @@ def test_another_seed_agrees_within_the_intervals():
         [
             row
             for row in measure_calibration(24, seed, ["equations"], HOW)
-            if row["quantity"] in ("sensitivity", "specificity")
+            if row.quantity in ("sensitivity", "specificity")
         ]
         for seed in (1, 2, 3, 4)
     ]
     for is_cc_shap in (False, True):
-        chosen = [[row for row in own if row["level"].startswith(CC_SHAP) == is_cc_shap] for own in rows]
+        chosen = [[row for row in own if row.level.startswith(CC_SHAP) == is_cc_shap] for own in rows]
         counts = [count_apart(chosen[place], chosen[place + 1]) for place in (0, 2)]
         apart, compared = map(sum, zip(*counts, strict=True))
         assert compared >= 20

@@ -6,7 +6,7 @@ import pytest
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap.measure import SharedEstimate
 from waltz.core.intervals import Resampling
-from waltz.measures.ceiling import compare_draws, summarise, take_parts
+from waltz.measures.ceiling import compare_draws, summarize_reliabilities, take_parts
 
 HOW = Resampling(200, 0.95, 3)
 
@@ -51,8 +51,8 @@ def test_noise_bounds_the_cc_shap_of_an_answer_and_explanation_that_rest_on_the_
         phi = parts.mean(axis=0)[:, None]
         return SharedEstimate(Estimate(phi, np.zeros(1), phi.sum(axis=0), 10, parts[..., None]), np.arange(40))
 
-    items = [(f"i{number}", compare_draws([(draw(), draw()), (draw(), draw())], 4)) for number in range(60)]
-    measures = summarise(items, HOW)
+    items = [compare_draws([(draw(), draw()), (draw(), draw())], 4) for _ in range(60)]
+    measures = summarize_reliabilities(items, [f"i{number}" for number in range(60)], HOW)
     assert measures["cc_shap"].value < 0.5
     assert measures["cc_shap crossed"].value == pytest.approx(measures["ceiling"].value, abs=0.05)
     assert measures["split halves"].value == pytest.approx(measures["ceiling"].value, abs=0.1)

@@ -6,6 +6,7 @@ import torch
 
 from waltz.core.intervals import Resampling
 from waltz.measures.controls import (
+    ExplainedItem,
     correlate,
     measure_shuffled_explanations,
     randomize_weights,
@@ -52,11 +53,11 @@ def test_random_networks_worked_by_hand():
     # networks differ by 20 points, scenes by 2: the interval is that of the draw of two networks
     values = np.array([[40.0, 42.0], [60.0, 62.0]])
     rows = {
-        row["quantity"]: row for row in summarize_random_networks("m", values, np.array([50.0, 60.0]), ["a", "b"], HOW)
+        row.quantity: row for row in summarize_random_networks("m", values, np.array([50.0, 60.0]), ["a", "b"], HOW)
     }
-    assert (rows["t_shap"]["value"], rows["t_shap_difference"]["value"]) == (51, -4)
-    assert rows["t_shap_sd_networks"]["value"] == pytest.approx(20 / np.sqrt(2))
-    assert (rows["t_shap"]["ci_low"], rows["t_shap"]["ci_high"]) == (40, 62)
+    assert (rows["t_shap"].measure.value, rows["t_shap_difference"].measure.value) == (51, -4)
+    assert rows["t_shap_sd_networks"].measure.value == pytest.approx(20 / np.sqrt(2))
+    assert (rows["t_shap"].measure.ci_low, rows["t_shap"].measure.ci_high) == (40, 62)
 
 
 def test_a_correlation_is_that_of_numpy_and_of_perfect_pairs_certain():
@@ -67,29 +68,28 @@ def test_a_correlation_is_that_of_numpy_and_of_perfect_pairs_certain():
     assert correlate(first, 3 - 2 * first, list("abcd"), "m", HOW).value == pytest.approx(-1)
 
 
-def build_row(item, answer, explanation, value, image=""):
-    names = {"dataset": "d", "item_id": item, "kind": "post-hoc", "value": value, "image": image or f"v7w_{item}.png"}
-    return {**names, "ratios_answer": answer, "ratios_explanation": explanation}
+def build_item(name, answer, explanation, scene=None):
+    return ExplainedItem(f"d/{name}", scene or name, 1.0, np.array(answer), np.array(explanation))
 
 
 def test_an_explanation_of_another_item_is_compared_where_it_has_as_many_players():
-    rows = [
-        build_row("1", [1.0, 0.0], [1.0, 0.0], 1.0),
-        build_row("2", [0.0, 1.0], [0.0, 1.0], 1.0),
-        build_row("3", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1.0),
+    items = [
+        build_item("1", [1.0, 0.0], [1.0, 0.0]),
+        build_item("2", [0.0, 1.0], [0.0, 1.0]),
+        build_item("3", [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
     ]
-    every = measure_shuffled_explanations("m", rows, 1, HOW)
-    found = {row["level"]: row for row in every if row["quantity"] == "cc_shap"}
-    assert (found["none"]["value"], found["none"]["n"]) == (1.0, 3)
-    assert (found["other explanation"]["value"], found["other explanation"]["n"]) == (0.0, 2)
-    assert 0 <= found["shuffled players"]["value"] <= 1
-    excess = {row["level"]: row for row in every if row["quantity"] == "cc_shap_excess"}
-    assert (excess["other explanation"]["value"], excess["other explanation"]["n"]) == (1.0, 2)
-    assert excess["shuffled players"]["value"] == pytest.approx(1 - found["shuffled players"]["value"])
+    every = measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)
+    found = {row.level: row for row in every if row.quantity == "cc_shap"}
+    assert (found["none"].measure.value, found["none"].measure.n) == (1.0, 3)
+    assert (found["other explanation"].measure.value, found["other explanation"].measure.n) == (0.0, 2)
+    assert 0 <= found["shuffled players"].measure.value <= 1
+    excess = {row.level: row for row in every if row.quantity == "cc_shap_excess"}
+    assert (excess["other explanation"].measure.value, excess["other explanation"].measure.n) == (1.0, 2)
+    assert excess["shuffled players"].measure.value == pytest.approx(1 - found["shuffled players"].measure.value)
     assert "none" not in excess
 
 
 def test_an_explanation_of_the_same_scene_is_not_exchanged():
-    rows = [build_row(item, [1.0, 0.0], [1.0, 0.0], 1.0, image) for item, image in (("1", "v7w_5.png"), ("2", "5.png"))]
-    found = {row["level"]: row for row in measure_shuffled_explanations("m", rows, 1, HOW)}
-    assert (found["other explanation"]["value"], found["none"]["n"]) == (None, 2)
+    items = [build_item(name, [1.0, 0.0], [1.0, 0.0], "5") for name in "12"]
+    found = {row.level: row for row in measure_shuffled_explanations("m", {"post-hoc": items}, 1, HOW)}
+    assert (found["other explanation"].measure.value, found["none"].measure.n) == (None, 2)

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from waltz.core.intervals import Resampling
 from waltz.measures.ground_truth import Game, build_games, compute_game_t_shap, compute_range_share, measure_games
+from waltz.measures.rows import average
 
 
 def test_t_shap_of_an_additive_game_is_its_range_share():
@@ -46,9 +48,16 @@ def test_text_and_image_of_every_built_game_change_the_score_alike():
 
 
 def test_rows_state_the_error_and_why_a_share_is_undefined():
-    rows = {(row["model"], row["quantity"]): row for row in measure_games([(2, 4)])}
-    assert rows["disjunction", "t_shap_difference"]["value"] == pytest.approx(100 * (2 / 6 - 1 / 2))
-    assert rows["additive", "t_shap_difference"]["value"] == pytest.approx(0)
-    undefined = [row for row in rows.values() if row["value"] is None]
-    assert all(row["reason"] == "every Shapley value is 0, so no share is defined" for row in undefined)
-    assert np.isfinite([row["value"] for row in rows.values() if row["reason"] is None]).all()
+    rows = {(row.model, row.quantity): row for row in measure_games([(2, 4)])}
+    assert rows["disjunction", "t_shap_difference"].measure.value == pytest.approx(100 * (2 / 6 - 1 / 2))
+    assert rows["additive", "t_shap_difference"].measure.value == pytest.approx(0)
+    undefined = [row for row in rows.values() if row.measure.value is None]
+    assert all(row.measure.reason == "every Shapley value is 0, so no share is defined" for row in undefined)
+    assert np.isfinite([row.measure.value for row in rows.values() if row.measure.reason is None]).all()
+
+
+def test_an_item_without_a_value_spoils_no_mean():
+    how = Resampling(resamples=50, confidence=0.95, seed=0)
+    values, scenes = [1.0, math.nan, 3.0], ["a", "b", "c"]
+    assert average(values, scenes, "own", how) == average([1.0, 3.0], ["a", "c"], "own", how)
+    assert average([math.nan], ["a"], "own", how).reason == "no item has a value"

@@ -11,14 +11,14 @@ from waltz.measures.items import Item
 from waltz.measures.multiverse import (
     NO_MEANING,
     Choice,
-    _compute_t_shap,
     add_special_tokens,
     build_choice_rows,
     change_grid,
+    compute_choice_t_shap,
     compute_kendall_tau,
     cross_choices,
     fill_patches,
-    mask_by_first_id,
+    mask_by_id_0,
     spread_items,
     summarize_rankings,
 )
@@ -36,15 +36,15 @@ def players():
 
 
 def test_grids_have_as_many_patches_as_they_say(players):
-    assert (players.grid, change_grid(players, "", step=1).patches, change_grid(players, "", side=5).patches) == (
+    assert (players.grid, change_grid(players, "", step=1).patches, change_grid(players, "", patches=5).patches) == (
         2,
         9,
         25,
     )
     # 120 pixels in 7 patches of 17: the last pixel is in no patch
-    left_over = change_grid(players, "", side=7, floor=True)
+    left_over = change_grid(players, "", patches=7, floor=True)
     assert (left_over.cells == 49).sum() == 120 + 119
-    assert not (change_grid(players, "", side=7).cells == 49).any()
+    assert not (change_grid(players, "", patches=7).cells == 49).any()
 
 
 def test_masked_patches_and_tokens_have_the_value_that_was_chosen(players):
@@ -53,8 +53,8 @@ def test_masked_patches_and_tokens_have_the_value_that_was_chosen(players):
     assert (fill_patches(players, "", fill=7.0).mask_image(image, hidden) == 7).all()
     assert (fill_patches(players, "", fill="mean").mask_image(image, hidden)[0] == image).all()
     assert (fill_patches(players, "", fill=7.0).mask_image(image, ~hidden)[0] == image).all()
-    assert mask_by_first_id(players, "").masked_id == 0
-    assert add_special_tokens(players, "").words == players.words + 2
+    assert mask_by_id_0(players, "").masked_id == 0
+    assert add_special_tokens(players, "").text_players == players.text_players + 2
 
 
 def test_kendalls_tau_worked_by_hand():
@@ -71,7 +71,7 @@ def test_the_share_of_choices_that_keep_a_ranking():
     reference, *others = found
     rows = build_choice_rows(found, items, reference, Resampling(100, 0.95, 1))
     rows += summarize_rankings(found, reference, {("all", "all"): others, ("all", "other"): others[1:]})
-    values = {(row["model"], row["factor"], row["level"], row["quantity"]): row["value"] for row in rows}
+    values = {(row.model, row.factor, row.level, row.quantity): row.measure.value for row in rows}
     assert values["", "all", "all", "ranking_survives"] == 50  # models change places under one choice of two
     assert values["", "all", "all", "kendall_tau"] == 0
     assert values["", "all", "other", "ranking_survives"] == 0
@@ -96,7 +96,8 @@ def test_another_seed_is_the_reference_with_the_next_seed():
     item = Item("1", "d", "i", PICTURE, "Two dogs sleep.", "")
     plain, again = (Choice(estimator="SVARM", seed_step=step) for step in (0, 1))
     shares = [
-        _compute_t_shap(ruler, item, choice, 60, seed, {}) for choice, seed in ((again, 1), (plain, 2), (plain, 1))
+        compute_choice_t_shap(ruler, item, choice, 60, seed, {})
+        for choice, seed in ((again, 1), (plain, 2), (plain, 1))
     ]
     assert shares[0] == pytest.approx(shares[1])
     assert shares[0] != pytest.approx(shares[2])
@@ -119,8 +120,8 @@ def test_known_logits_give_the_probability_that_a_run_of_its_own_gives(estimator
     item = Item("1", "d", "i", PICTURE, "Two dogs sleep.", "")
     logit, probability = (Choice(outcome=outcome, estimator=estimator) for outcome in ("logit", "probability"))
     logits = {}
-    of_logits = _compute_t_shap(ruler, item, logit, 300, 1, logits)
-    alone = _compute_t_shap(ruler, item, probability, 300, 1, {})
-    assert _compute_t_shap(ruler, item, probability, 300, 1, logits) == pytest.approx(alone, abs=1e-4)
+    of_logits = compute_choice_t_shap(ruler, item, logit, 300, 1, logits)
+    alone = compute_choice_t_shap(ruler, item, probability, 300, 1, {})
+    assert compute_choice_t_shap(ruler, item, probability, 300, 1, logits) == pytest.approx(alone, abs=1e-4)
     assert logits
     assert alone != pytest.approx(of_logits, abs=1e-3)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, norm
 
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs
@@ -13,9 +13,9 @@ from waltz.evaluation.metrics.power import (
     compute_detectable,
     compute_detectable_accuracy,
     compute_detectable_mean,
-    measure_detectable,
+    compute_least_p,
 )
-from waltz.measures.power import TOO_FEW, measure_power
+from waltz.measures.power import TOO_FEW, PowerSettings, measure_power
 
 
 def test_detectable_accuracy_solves_connors_formula():
@@ -24,6 +24,17 @@ def test_detectable_accuracy_solves_connors_formula():
     n = (1.959964 * math.sqrt(0.3) + 0.841621 * math.sqrt(0.3 - difference**2)) ** 2 / difference**2
     assert n == pytest.approx(400, rel=1e-4)
     assert difference == pytest.approx(0.0765, abs=1e-4)
+
+
+@pytest.mark.parametrize("power", [0.3, 0.5, 0.9])
+@pytest.mark.parametrize("discordance", [0.2, 0.7, 1.0])
+def test_a_test_shows_the_difference_with_the_power_asked_for(power, discordance):
+    # sqrt(n) D = z(1 - alpha / 2) sqrt(p) + z(power) sqrt(p - D^2), solved for the power; at 1/2 the last term is 0
+    for items in (50, 51, 400):
+        difference = compute_detectable_accuracy(discordance, items, power, 0.05)
+        level = norm.ppf(0.975) * math.sqrt(discordance)
+        shown = norm.cdf((math.sqrt(items) * difference - level) / math.sqrt(discordance - difference**2))
+        assert shown == pytest.approx(power)
 
 
 def test_no_difference_can_be_shown_where_few_items_differ():
@@ -51,16 +62,16 @@ def test_rows_of_two_models():
     first = ScoredPairs(items, items, caption, np.where(np.arange(40) < 30, 0.0, 2.0), None)
     second = ScoredPairs(items, items, caption, np.where(np.arange(40) < 10, 0.0, 2.0), None)
     scores = {("a", "existence"): first, ("b", "existence"): second}
-    rows = measure_power(scores, 0.8, 0.05, [5], Resampling(100, 0.95, 0))
-    values = {(row["quantity"], row["level"]): row for row in rows}
-    assert values["acc_r difference", ""]["value"] == 50
-    assert values["discordant", ""]["value"] == 50
-    assert values["acc_r detectable", "40"]["value"] == pytest.approx(
+    rows = measure_power(scores, PowerSettings(0.8, 0.05, [5]), Resampling(100, 0.95, 0))
+    values = {(row.quantity, row.level): row for row in rows}
+    assert values["acc_r difference", ""].measure.value == 50
+    assert values["discordant", ""].measure.value == 50
+    assert values["acc_r detectable", "40"].measure.value == pytest.approx(
         100 * compute_detectable_accuracy(0.5, 40, 0.8, 0.05)
     )
-    assert values["acc_r detectable", "5"]["reason"] == TOO_FEW
+    assert values["acc_r detectable", "5"].measure.reason == TOO_FEW
     assert ("acc_r detectable", "505") in values  # existence as released
-    assert values["design effect", ""]["value"] == 1
+    assert values["design effect", ""].measure.value == 1
 
 
 def test_items_of_an_image_are_not_independent():
@@ -68,16 +79,17 @@ def test_items_of_an_image_are_not_independent():
     items, caption = tuple(f"i{number:02}" for number in range(40)), np.ones(40)
     first = ScoredPairs(items, images, caption, np.where(np.arange(40) < 24, 0.0, 2.0), None)
     second = ScoredPairs(items, images, caption, np.where(np.arange(40) < 4, 0.0, 2.0), None)
-    rows = measure_power({("a", "d"): first, ("b", "d"): second}, 0.8, 0.05, [400], Resampling(100, 0.95, 0))
-    values = {(row["quantity"], row["level"]): row for row in rows}
+    rows = measure_power(
+        {("a", "d"): first, ("b", "d"): second}, PowerSettings(0.8, 0.05, [400]), Resampling(100, 0.95, 0)
+    )
+    values = {(row.quantity, row.level): row for row in rows}
     # ten images, five of them won in all four items: 10/9 * 39/40 * 4
-    assert values["design effect", ""]["value"] == pytest.approx(13 / 3)
-    assert values["acc_r detectable", "400"]["value"] == pytest.approx(
+    assert values["design effect", ""].measure.value == pytest.approx(13 / 3)
+    assert values["acc_r detectable", "400"].measure.value == pytest.approx(
         100 * compute_detectable_accuracy(0.5, 400 * 3 / 13, 0.8, 0.05)
     )
-    assert values["discordant", ""]["ci_high"] - values["discordant", ""]["ci_low"] > 50
-    (row,) = measure_detectable({("a", "d"): first, ("b", "d"): second}, 0.05)
-    assert row["detectable"] is None  # as of about nine independent items
+    assert values["discordant", ""].measure.ci_high - values["discordant", ""].measure.ci_low > 50
+    assert values["acc_r detectable", "40"].measure.value is None  # as of about nine independent items
 
 
 def test_two_models_are_compared_on_their_common_items():
@@ -85,10 +97,17 @@ def test_two_models_are_compared_on_their_common_items():
     caption = np.ones(400)
     first = ScoredPairs(items, items, caption, np.where(np.arange(400) < 300, 0.0, 2.0), None)
     second = ScoredPairs(items[::-1], items, caption, np.where(np.arange(400) < 180, 0.0, 2.0)[::-1], None)
-    (row,) = measure_detectable({("a", "d"): first, ("b", "d"): second}, 0.05)
-    assert (row["model_a"], row["model_b"], row["metric"], row["n"]) == ("a", "b", "acc_r", 400)
-    assert row["difference"] == pytest.approx(30)  # 120 of 400 items, all of them won by a
-    assert row["detectable"] == pytest.approx(7.65, abs=0.01)
+    rows = measure_power(
+        {("a", "d"): first, ("b", "d"): second}, PowerSettings(0.8, 0.05, []), Resampling(100, 0.95, 0)
+    )
+    values = {row.quantity: row for row in rows}
+    assert values["acc_r difference"].measure.value == pytest.approx(30)  # 120 of 400 items, all of them won by a
+    assert values["acc_r detectable"].measure.n == 400
+    assert values["acc_r detectable"].measure.value == pytest.approx(7.65, abs=0.01)
+
+
+def test_the_least_p_is_that_of_items_that_all_agree():
+    assert [compute_least_p(items) for items in (6, 1, 0.5, 0)] == [1 / 32, 1, 1, 1]
 
 
 def test_the_same_difference_on_all_items_is_that_of_discordant_items():
@@ -102,11 +121,32 @@ def test_design_effect_by_hand():
     assert compute_design_effect(np.array([1.0, 1.0, 0.0, 0.0]), list("aabb")) == pytest.approx(3)
     # sums of a, b, c are 1/2 + 1/2, -1/2 and -1/2: 3/2 * 3/4 * 3/2
     assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("abca")) == pytest.approx(27 / 16)
-    # one item an image, images whose items even out, equal items, one image
+    # one item an image, images whose items even out, one image
     assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("abcd")) == 1
     assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("aabb")) == 1
-    assert compute_design_effect(np.ones(4), list("aabb")) == 1
     assert compute_design_effect(np.array([1.0, 0.0, 0.0, 1.0]), list("aaaa")) == 4
+
+
+def test_items_that_are_all_equal_do_not_make_the_items_of_an_image_independent():
+    assert compute_design_effect(np.ones(10), ["a"] * 10) == 10
+    assert compute_design_effect(np.ones(4), list("abcd")) == 1
+    assert compute_design_effect(np.ones(4), list("aabb")) == 2
+    assert compute_design_effect(np.ones(4), list("aaab")) == 2.5  # (9 + 1) / 4
+
+
+# all items are won by one model: six independent ones are the fewest whose exact test has p <= .05
+@pytest.mark.parametrize(
+    ("images", "is_detectable"),
+    [("a" * 10, False), ("a" * 15 + "b" * 15, False), ("abcd", False), ("abcde", False), ("abcdef", True)],
+)
+@pytest.mark.parametrize("metric", ["acc_r", "p_c", "acc"])
+def test_a_difference_that_no_test_can_show_is_not_detectable(metric, images, is_detectable):
+    differences = np.ones(len(images))
+    detectable = compute_detectable(metric, differences, list(images), len(images), 0.8, 0.05)
+    assert (detectable is not None) is is_detectable
+    # five of five have p = 1/16, which is not above a level of 1/16
+    at_level = compute_detectable(metric, differences, list(images), len(images), 0.8, 1 / 16)
+    assert (at_level is not None) is (images in ("abcde", "abcdef"))
 
 
 def test_items_of_an_image_that_are_all_alike_count_as_one():

@@ -17,8 +17,9 @@ from waltz.measures.released_faults import (
     FAULTS,
     NONE,
     Fault,
-    compare_values,
-    compute_encoder_values,
+    ItemKey,
+    compare_faults,
+    compute_encoder_quantities,
     compute_old_t_shap,
     cut_corner,
     mask_with_fault,
@@ -55,7 +56,7 @@ def mask(fault, size):
 
 def test_the_first_patch_stays_with_the_index_slip():
     plain, faulty = mask(Fault(shows_first_patch=True), (240, 240))
-    assert (faulty.always_visible != plain.always_visible).nonzero()[0].tolist() == [plain.words]
+    assert (faulty.always_visible != plain.always_visible).nonzero()[0].tolist() == [plain.text_players]
     hidden = faulty.mask_image(torch.ones(3, 120, 120), np.zeros((1, 4), dtype=bool))[0, 0]
     assert hidden[:60, :60].all()
     assert not hidden[60:].any()
@@ -75,9 +76,9 @@ def test_patches_cover_a_quarter_of_an_image_of_twice_the_side():
 def test_another_seed_changes_the_draws_alone():
     ruler = load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test"))
     items = [Item("1", "d", "v7w_7.png", Image.new("RGB", (240, 240), "white"), "Two dogs sleep.", "A dog sleeps.")]
-    settings = [AttributionSettings("equations", "SVARM", 60, seed) for seed in (1, 2)]
-    plain, following = (compute_encoder_values(ruler, items, FAULTS[NONE], own) for own in settings)
-    assert compute_encoder_values(ruler, items, FAULTS["another seed"], settings[0]) == following != plain
+    settings = [AttributionSettings(EQUATIONS, "SVARM", 60, seed) for seed in (1, 2)]
+    plain, following = (compute_encoder_quantities(ruler, items, FAULTS[NONE], own) for own in settings)
+    assert compute_encoder_quantities(ruler, items, FAULTS["another seed"], settings[0]) == following != plain
     assert list(plain) == [("d", "1", "", "7")]
 
 
@@ -94,14 +95,14 @@ def test_the_old_split_counts_the_last_patches_as_text():
 
 
 def test_differences_are_of_items_that_have_both_values():
-    plain = {("d", "1", "cot", "a"): {"cc_shap": 0.5}, ("d", "2", "cot", "b"): {"cc_shap": 0.1}}
+    plain = {ItemKey("d", "1", "cot", "a"): {"cc_shap": 0.5}, ItemKey("d", "2", "cot", "b"): {"cc_shap": 0.1}}
     switched = {
-        ("d", "1", "cot", "a"): {"cc_shap": 0.2},
-        ("d", "2", "cot", "b"): {"cc_shap": 0.3},
-        ("e", "3", "cot", "b"): {"cc_shap": 1.0},
+        ItemKey("d", "1", "cot", "a"): {"cc_shap": 0.2},
+        ItemKey("d", "2", "cot", "b"): {"cc_shap": 0.3},
+        ItemKey("e", "3", "cot", "b"): {"cc_shap": 1.0},
     }
-    rows = compare_values("m", {NONE: plain, "x": switched}, ["d", "e"], Resampling(100, 0.95, 1))
-    values = {(row["dataset"], row["level"], row["quantity"]): (row["value"], row["n"]) for row in rows}
+    rows = compare_faults("m", {NONE: plain, "x": switched}, ["d", "e"], Resampling(100, 0.95, 1))
+    values = {(row.dataset, row.level, row.quantity): (row.measure.value, row.measure.n) for row in rows}
     assert values["all", "x", "cc_shap"] == (0.5, 3)
     assert values["all", "x", "cc_shap_difference"] == (pytest.approx(-0.05), 2)
     assert values["all", "x", "cc_shap_absolute_difference"] == (pytest.approx(0.25), 2)

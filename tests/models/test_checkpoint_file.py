@@ -96,6 +96,30 @@ def test_another_file_is_refused(tmp_path, content):
         checkpoint_file.read_checkpoint(tmp_path / "a.bin")
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.zeros(2, 3, device="meta"),
+        torch.eye(2, 3).to_sparse(),
+        torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.qint8),
+        torch.ones(2, 3, dtype=torch.complex64),
+    ],
+    ids=["meta", "sparse", "quantized", "complex"],
+)
+def test_a_weight_that_is_no_dense_tensor_of_numbers_is_refused(tmp_path, tensor):
+    torch.save({"model": WEIGHTS | {"a.weight": tensor}}, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=r"a\.pt: a\.weight is no dense tensor of real numbers"):
+        checkpoint_file.read_checkpoint(tmp_path / "a.pt")
+
+
+def test_a_skeleton_is_read_where_it_is_accepted(tmp_path):
+    torch.save({"model": WEIGHTS | {"a.weight": torch.zeros(2, 3, device="meta")}}, tmp_path / "a.pt")
+    with checkpoint_file.accept_skeletons():
+        assert checkpoint_file.read_checkpoint(tmp_path / "a.pt")["a.weight"].is_meta
+    with pytest.raises(UserError, match="no dense tensor"):
+        checkpoint_file.read_checkpoint(tmp_path / "a.pt")
+
+
 @pytest.mark.parametrize("value", [[1, 2], {"model": 3}, {"epoch": 1}, {"model": {"a": {"b": torch.ones(1)}}}])
 def test_a_file_without_weights_by_name_is_refused(tmp_path, value):
     torch.save(value, tmp_path / "a.pt")

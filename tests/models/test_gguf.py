@@ -12,7 +12,7 @@ from stand_ins.models import tiny_gguf
 from waltz.cli.app import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.explainer.decoder import DecoderExplanation
+from waltz.explainer.explanation import Explanation
 from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder
 
@@ -53,7 +53,7 @@ def test_logits_are_those_of_the_network(file, tmp_path):
 
 def test_an_explainer_reads_it(file, tmp_path):
     explained = waltz.Explainer(str(file), progress=False).explain(**QUESTION)
-    assert isinstance(explained, DecoderExplanation)
+    assert isinstance(explained, Explanation)
     spec = ModelSpec("own", weights=str(tmp_path), revision="local")
     tiny_gguf.network().save_pretrained(tmp_path)
     load_decoder(ModelSpec("file", weights=str(file), revision="local"), CPU).tokenizer.save_pretrained(tmp_path)

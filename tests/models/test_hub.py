@@ -1,5 +1,6 @@
 """Models from a stand-in of the hub: in a folder at the locked commit, and in the hub's cache at a given one."""
 
+import errno
 import http.server
 import json
 import multiprocessing
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from waltz.core.downloads.lock_file import read_recorded, record_download
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import read_recorded, record_download
 from waltz.model_registry import ModelSpec
 from waltz.models.hub import fetch_snapshot, fetch_to_cache
-from waltz.models.pretrained import load_tokenizer
+from waltz.models.pretrained import load_tokenizer, report_faults
 from waltz.models.resolve_name import resolve_decoder
 
 FILES = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"pickled", "tf_model.h5": b"other"}
@@ -82,6 +83,18 @@ def test_the_first_commit_is_locked_and_a_newer_one_is_not_taken(snapshot, tmp_p
     assert read_recorded(tmp_path / "lock.yaml", "org/model", "commit") == COMMIT
 
 
+@pytest.mark.parametrize("name", ["../decoy", "/decoy", "a/../../decoy", "a\0b", "a" * 256])
+def test_a_hub_that_lists_a_file_outside_removes_nothing(hub, tmp_path, monkeypatch, name):
+    (tmp_path / "decoy").write_text("precious")
+    listed = {"rfilename": name, "size": 1, "lfs": {"size": 1, "sha256": "0" * 64, "pointerSize": 1}}
+    reply = json.dumps({"id": "org/model", "sha": COMMIT, "siblings": [listed]}).encode()
+    monkeypatch.setattr(Hub, "do_GET", lambda self: self._send(reply, COMMIT))
+    with pytest.raises(UserError, match="it lists a file outside its folder") as error:
+        fetch_snapshot("org/model", tmp_path / "one", tmp_path / "lock.yaml", wait=lambda _: None)
+    assert "\n" not in str(error.value)
+    assert (tmp_path / "decoy").read_text() == "precious"
+
+
 def test_of_two_runs_that_share_a_folder_one_fetches(hub, tmp_path, monkeypatch):
     requests = []
     answer = Hub.do_GET
@@ -128,6 +141,20 @@ def cache(hub, tmp_path):
 
 
 CACHED = f"cache/models--org--model/snapshots/{COMMIT}"
+
+
+def test_a_full_disk_is_no_fault_of_the_network(cache, monkeypatch):
+    def fill(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "cache/blob")
+
+    monkeypatch.setattr("waltz.models.hub._download_repeatedly", fill)
+    with pytest.raises(UserError, match=r"^cache/blob: no space is left; make room and run again$"):
+        cache()
+    with (
+        pytest.raises(UserError, match=r"^cache/blob: no space is left; make room and run again$"),
+        report_faults(ModelSpec("mine", "vision", "org/model", revision=COMMIT)),
+    ):
+        fill()
 
 
 def test_a_model_at_a_commit_lies_in_the_cache_once(cache, tmp_path):

@@ -20,6 +20,7 @@ from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.fidelity import PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import base, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
@@ -32,7 +33,7 @@ from waltz.models.regions import (
     decode_line,
     get_players_function,
     load_image_or_regions,
-    normalise_image_id,
+    normalize_image_id,
     read_regions,
 )
 from waltz.models.visible_image import render_encoder_view
@@ -119,7 +120,7 @@ def test_digits_at_the_end_of_any_name_are_no_id(table):
     path = table(row(b"1"))
     with pytest.raises(UserError, match=r"no row has the id of dev-12-0-img1\.png \(dev-12-0-img1\)"):
         read_regions(path, "dev-12-0-img1.png")
-    assert [normalise_image_id(name) for name in ("0", "000", "0420", "COCO_val2014_x1", "٤٢")] == [
+    assert [normalize_image_id(name) for name in ("0", "000", "0420", "COCO_val2014_x1", "٤٢")] == [
         "0",
         "0",
         "420",
@@ -152,9 +153,9 @@ def test_a_file_that_changes_is_read_anew(table):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (row()[:-7], "line 2: features is no float32 in base64|line 2: .* of features are none of 3 regions"),
-        (row()[:-8], r"line 2: 12 numbers of boxes and \d+ of features are none of 3 regions|no float32"),
-        (row(count=b"4"), "line 2: 12 numbers of boxes and 15 of features are none of 4 regions"),
+        (row()[:-7], "line 2: features is no float32 in base64|line 2: .* of features do not fit 3 regions"),
+        (row()[:-8], r"line 2: 12 numbers of boxes and \d+ of features do not fit 3 regions|no float32"),
+        (row(count=b"4"), "line 2: 12 numbers of boxes and 15 of features do not fit 4 regions"),
         (row(count=b"-3"), "line 2: num_boxes is b'-3', no number"),
         (row(count=b"0"), "line 2: num_boxes is b'0'"),
         (row(count=b"9" * 40), "line 2: num_boxes is b'99999999999999999999', no number"),
@@ -282,6 +283,20 @@ def test_boxes_in_the_padding_of_vilberts_detector_are_genuine(tmp_path, named):
         load(600, scale=np.ones(3))
 
 
+@pytest.mark.parametrize("kind", [np.complex64, np.bool_, "m8[s]"])
+def test_features_that_are_no_real_numbers_are_refused(tmp_path, kind):
+    boxes = np.array([[0, 0, 600, 479]], dtype=np.float32)
+    np.savez(tmp_path / "a.npz", features=np.ones((1, 3), kind), boxes=boxes, size=np.array([480, 640]))
+    with pytest.raises(UserError, match=r"regions of a: numbers are of type .*, not real"):
+        StoredRegions(tmp_path, 3, "cpu").load_regions("a")
+
+
+def test_a_file_that_is_no_npz_is_not_advised_to_be_unpickled(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"\x80\x04N.")
+    with pytest.raises(UserError, match=r"no regions of a can be read \(it is no npz file\)"):
+        StoredRegions(tmp_path, 3, "cpu").load_regions("a")
+
+
 def test_boxes_of_other_detectors_end_at_the_image(tmp_path):
     boxes = np.array([[0, 0, 652.2, 479]], dtype=np.float32)
     np.savez(tmp_path / "a.jpg.npz", features=np.ones((1, 3), np.float32), boxes=boxes, size=np.array([480, 640]))
@@ -311,7 +326,7 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     encoder = lxmert(masks="regions")
     image = prepared(encoder)
     players = get_players_function(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
-    assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
+    assert (players.text_players, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((1, REGIONS), dtype=bool)
     hidden[0, 2] = False
     seen = players.mask_image(image, hidden)[0]
@@ -440,7 +455,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, detector_fi
     prepared, text = loaded.prepare_image(image), loaded.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
     players = get_players_function(loaded, "published")(loaded, text, prepared)
-    assert (players.words, players.patches) == (5, 9)
+    assert (players.text_players, players.patches) == (5, 9)
     rng = np.random.default_rng(0)
     masks = rng.random((4, 9)) < 0.5
     hidden = players.mask_image(prepared, masks)
@@ -462,17 +477,17 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, detector_fi
 
 def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, image):
     loaded = encoder()
-    (attribution,) = attribute_texts(loaded, image, ["a dog"], AttributionSettings("published", "auto", None, 0))
-    assert attribution.phi.shape == (8, 1)
-    assert 0 < attribution.t_shap < 1
-    assert np.abs(attribution.phi[4:]).max() > 1e-6
-    assert attribution.residual < 1e-6
+    (attribution,) = attribute_texts(loaded, image, ["a dog"], AttributionSettings(PUBLISHED, "auto", None, 0))
+    assert attribution.estimate.phi.shape == (8, 1)
+    assert 0 < attribution.t_shap.value < 1
+    assert np.abs(attribution.estimate.phi[4:]).max() > 1e-6
+    assert attribution.estimate.residual < 1e-6
     with torch.inference_mode():
         text, prepared = loaded.tokenize("a dog"), loaded.prepare_image(image)
         nothing = build_published_players(loaded, text, prepared).mask_image(prepared, np.zeros((1, 4), dtype=bool))
         ids = torch.tensor([[text.ids[0], 0, 0, text.ids[-1]]])
         base = loaded.fuse(loaded.encode_text(ids), loaded.encode_image(nothing)).sigmoid()
-    assert float(attribution.base_value[0]) == pytest.approx(float(base), abs=1e-6)
+    assert float(attribution.estimate.base_value[0]) == pytest.approx(float(base), abs=1e-6)
 
 
 def test_a_figure_shows_the_colours_of_the_image(encoder, image):

@@ -14,7 +14,6 @@ from waltz.plan.costs import (
     DETECTOR_OPERATIONS,
     FLOAT32_SHARE,
     RATE,
-    STAGES,
     Work,
     compute_costs,
     count_items,
@@ -25,8 +24,9 @@ from waltz.plan.costs import (
     list_work,
     main,
 )
-from waltz.plan.plan import Plan, Run
+from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
+from waltz.plan.run_table import STAGES, Run
 
 ROOT = Path(__file__).parents[2]
 REGISTRY = load_registry()

@@ -33,7 +33,7 @@ def read_config(name):
 
 def test_a_study_scores_each_model_and_attributes_those_that_read_images(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "models/clip").mkdir(parents=True)
+    (tmp_path / "models").symlink_to(ROOT / "resources/scenes/models")
     models = {"clip": CLIP, "gpt2": load_registry()["gpt2"]}
     study = build_study("eval-x", models, PAIRS, profile="equations", limit=7, attribute=True)
     plan = Plan.from_study(read_study(study))
@@ -66,7 +66,7 @@ def test_the_world_is_that_of_the_study_scenes_without_what_no_foil_needs():
     plan = Plan.from_study(read_study(merge_study(changes, ROOT / "config")))
     assert list(plan.study.instruments) == list(study["instruments"])
     assert [run.model for run in plan.scored] == ["ruler-50"] * len(study["instruments"])
-    assert not plan.audit_models
+    assert not plan.construction.audit_models
     assert plan.study.cv_probes is None
     assert not [*plan.attributed, *plan.decoded, *plan.tested]
     assert plan.study.scenes.count == study["scenes"]["count"]

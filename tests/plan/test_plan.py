@@ -7,8 +7,9 @@ import yaml
 
 from waltz.core.errors import UserError
 from waltz.plan.models import Models
-from waltz.plan.plan import Plan, Run, share_threads
+from waltz.plan.plan import Plan, share_threads
 from waltz.plan.read_study import read_study
+from waltz.plan.run_table import Run
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -104,6 +105,13 @@ def test_a_model_is_run_only_on_the_groups_that_the_study_names():
     for model, groups in study["evaluation"]["only"].items():
         if model not in plan.skipped:
             assert {plan.group_of[run.dataset] for run in plan.scored if run.model == model} <= set(groups)
+
+
+def test_a_question_set_without_a_group_must_not_have_the_name_of_another_group():
+    study = yaml.safe_load((CONFIG / "thesis.yaml").read_text())
+    groups = {**study["groups"], "vqa": ["gqa"], "gqa": ["gqa-balanced"]}
+    with pytest.raises(UserError, match=r"groups\.vqa: the question set answering\.vqa has the same name"):
+        plan_of("thesis", groups=groups)
 
 
 def test_every_model_of_the_thesis_is_run():

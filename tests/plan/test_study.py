@@ -4,18 +4,22 @@ import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from snakemake.utils import update_config
 
+from waltz.core.downloads.transfer import find_local_copy
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import find_local_copy
 from waltz.core.files.resources import RESOURCES
-from waltz.plan.plan import Plan, find_skipped, remove_skipped
+from waltz.core.redaction import name_url, redact_urls
+from waltz.plan.plan import Plan
 from waltz.plan.raw_files import RawFiles, find_owners, get_stored_name
-from waltz.plan.read_study import build_schema, find_study_files, read_study, read_study_files
+from waltz.plan.read_study import build_schema, find_study_files, load_yaml, read_study, read_study_files
+from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]
@@ -43,12 +47,21 @@ def study():
     return yaml.safe_load((ROOT / "config" / "valse.yaml").read_text())
 
 
+def name_urls(value, key=""):
+    """Return a part of a study with its urls as dumps show them."""
+    if isinstance(value, dict):
+        return {name: name_urls(entry, name) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [name_urls(entry) for entry in value]
+    return name_url(value) if key == "url" else value
+
+
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_every_study_is_valid_and_bears_its_files_name(file):
     config = load_study(file.stem)
     study = read_study(config)
     assert study.study == file.stem
-    assert remove_nulls(study.to_dict()) == remove_nulls(config)
+    assert remove_nulls(study.to_dict()) == name_urls(remove_nulls(config))
 
 
 def test_files_are_merged_as_snakemake_merges_them(tmp_path):
@@ -87,7 +100,7 @@ def _set(config, path, value):
         ("benchmark.valid_vote", 2, r"benchmark: unknown key 'valid_vote' \(did you mean 'valid_votes'\?\)"),
         ("modells", {}, r"top level: unknown key 'modells' \(did you mean 'models'\?\)"),
         ("sources.valse.files.existence.sha265", "0", r"unknown key 'sha265' \(did you mean 'sha256'\?\)"),
-        ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
+        ("sources.valse.format", "valse", "sources.valse.format: unknown value 'valse' .did you mean 'valse-release'"),
         ("seed", "7", r"seed: wrong value \(got '7', expected a valid integer\)"),
         ("seed", 2**32, r"seed: wrong value \(got 4294967296, expected less than or equal to 4294967295\)"),
         ("study", "valse\n", "study: wrong value"),
@@ -127,8 +140,40 @@ def test_a_fault_names_its_key_and_the_nearest(study, path, value, fault):
 
 def test_a_missing_key_is_named(study):
     del study["evaluation"]["models"]
-    with pytest.raises(UserError, match="evaluation: required key 'models' is missing"):
+    with pytest.raises(UserError, match=r"evaluation\.models is missing"):
         read_study(study)
+
+
+def test_all_missing_keys_are_named_at_once(study):
+    study = {key: study[key] for key in ("study", "sources", "models")}
+    study["instruments"] = {"plurality": {"source": "valse"}, "relations": {"source": "valse", "filters": ["ranking"]}}
+    with pytest.raises(UserError) as raised:
+        read_study(study)
+    message = str(raised.value)
+    assert message.startswith("study file: 9 keys are missing: seed, profiles, reporting.tables, reporting.resamples,")
+    assert "reporting.confidence, instruments.plurality.filters, evaluation" not in message
+    for key in (
+        "instruments.plurality.filters",
+        "benchmark (data sets",
+        "proposals (instr",
+        "filters (instruments.rel",
+    ):
+        assert key in message
+
+
+def test_a_study_with_all_keys_that_are_named_is_read(study):
+    named = {"seed": 1, "profiles": ["equations"], "benchmark": {"valid_votes": 1}}
+    named["reporting"] = {"tables": [], "resamples": 100, "confidence": 0.9}
+    read_study({"study": "own", "sources": study["sources"], **named})
+
+
+def test_a_suggestion_stands_in_the_place_of_a_long_list(study):
+    with pytest.raises(UserError, match="modells") as raised:
+        read_study(study | {"modells": {}})
+    assert str(raised.value) == "study file: top level: unknown key 'modells' (did you mean 'models'?)"
+    with pytest.raises(UserError, match="qqqq") as raised:
+        read_study(study | {"qqqq": {}})
+    assert re.search(r"there are study, extends, .* and \d+ more$", str(raised.value))
 
 
 def test_a_url_needs_a_checksum_and_a_path_does_not(study):
@@ -174,13 +219,31 @@ def test_a_misspelt_base_is_named_with_the_nearest():
         find_study_files({"study": "mine", "extends": "scnes"}, ["mine.yaml"], ROOT / "config")
 
 
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]\n" for number in range(1, 10)
+)
+"""A file of half a kilobyte whose aliases stand for 10 to the power of 9 values."""
+MERGES = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{number}: &a{number} {{<<: [{', '.join([f'*a{number - 1}'] * 9)}]}}\n" for number in range(1, 10)
+)
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
         ("seed: 1\nstudy: a\nseed: 2\n", r"is no YAML \(key 'seed' stands twice, in lines 1 and 3\); correct it"),
         ("a:\n  - {b: 1, b: 2}\n", r"key 'b' stands twice, in lines 2 and 2"),
-        ("groups: &x {a: *x}\n", "values are nested too deeply, or in themselves; correct it"),
+        ("groups: &x {a: *x}\n", "values are nested too deeply, or in themselves"),
         (f"a: {'[' * 2000}{']' * 2000}\n", "values are nested too deeply"),
+        (LAUGHS, "aliases stand for more than 100000 values"),
+        (MERGES, "aliases stand for more than 100000 values"),
+        ("seed: 1:30\n", r"line 1: 1:30 is a number in base 60; write it in quotation marks"),
+        ("seed: 1:30.5\n", r"1:30.5 is a number in base 60"),
+        (f"seed: {'1' * 5000}\n", r"line 1: a number of 5000 digits \(expected 4000 or fewer\)"),
+        ("a: 2024-13-01\n", r"a value cannot be read \(month must be in 1..12\)"),
+        ("a: !!int []\n", "is no YAML"),
+        ("a: {[b]: 1}\n", "is no YAML"),
+        ("a: !!binary caf\xe9\n", "is no YAML"),
         ("seed: 1 # caf\xe9\n".encode("latin-1"), r"not UTF-8 at byte 13; save the file as UTF-8"),
         ("seed: 1\n".encode("utf-16"), r"not UTF-8 at byte 0; save the file as UTF-8"),
     ],
@@ -191,6 +254,63 @@ def test_a_file_that_is_no_study_is_one_line(tmp_path, content, fault):
     with pytest.raises(UserError, match=fault) as raised:
         read_study_files([file], ROOT / "config")
     assert len(str(raised.value).splitlines()) == 1
+
+
+YAML_PARTS = [
+    "a",
+    "1",
+    ":",
+    ": ",
+    "- ",
+    "\n",
+    " ",
+    "  ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    "&a",
+    "*a",
+    "<<: ",
+    "!!int ",
+    "!!set ",
+]
+YAML_PARTS += [
+    "!!float ",
+    "!!binary ",
+    "!!timestamp ",
+    "!!omap ",
+    "!!pairs ",
+    "2024-99-99",
+    "0x",
+    "e",
+    "~",
+    "? ",
+    "'",
+    "%",
+]
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(parts=st.lists(st.sampled_from(YAML_PARTS), max_size=12))
+def test_any_text_is_a_mapping_or_one_line(tmp_path_factory, parts):
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_text("".join(parts))
+    try:
+        content, line = load_yaml(file), ""
+    except UserError as error:
+        content, line = {}, str(error)
+    assert isinstance(content, dict)
+    assert len(line.splitlines()) <= 1
+
+
+def test_few_aliases_and_many_values_are_read(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\nd: [" + "1, " * 120_000 + "]\n")
+    content = load_yaml(file)
+    assert content["b"] == {"x": 1, "y": 2}
+    assert content["c"] == [{"x": 1, "y": 1}] * 2
 
 
 def test_a_study_does_not_extend_itself(tmp_path):
@@ -217,7 +337,7 @@ def test_a_misspelt_study_is_named_with_the_nearest():
         ("filters.nli", "scenes-nl", r"filters.nli: nothing is called 'scenes-nl' \(did you mean 'scenes-nli'\?\)"),
         ("proposals.verbs", "bert", "proposals.verbs: nothing is called 'bert'"),
         ("benchmark.annotations", {"actions": "a.csv"}, "benchmark.annotations: nothing is called 'actions'"),
-        ("attribution.estimator", "permutations", "'permutations' is not one of .*did you mean 'permutation'"),
+        ("attribution.estimator", "permutations", "'permutations' .did you mean 'permutation'"),
         (
             "evaluation.only",
             {"scenes-clipp": ["pairs"]},
@@ -229,7 +349,11 @@ def test_a_misspelt_study_is_named_with_the_nearest():
             ["scenes-lava"],
             r"consistency.cc_shap.edits: nothing is called 'scenes-lava' \(did you mean 'scenes-llava'\?\)",
         ),
-        ("instruments.relations.filters", ["fluency"], "'fluency' is not one of"),
+        (
+            "instruments.relations.filters",
+            ["fluency"],
+            "'fluency'; there are grammaticality, contradiction and ranking",
+        ),
         ("instruments.plurality.cap", "flat", "instruments.plurality.cap"),
         ("cv_probes.image", 5, r"cv_probes: unknown key 'image' \(did you mean 'images'\?\)"),
         ("cv_probes.source", "imstu", r"cv_probes.source: no source is called 'imstu' \(did you mean 'imsitu'\?\)"),
@@ -253,6 +377,13 @@ def test_a_fault_of_an_instrument_is_named(path, value, fault):
     study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
     with pytest.raises(UserError, match=fault):
         read_study(_set(study, path, value))
+
+
+def test_models_of_scenes_need_scenes_to_be_measured_on():
+    study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
+    del study["scenes"]["held_out"]
+    with pytest.raises(UserError, match=r"scenes: held_out: missing .needed to measure models.; set at least 20"):
+        read_study(study)
 
 
 @pytest.mark.parametrize(
@@ -299,15 +430,15 @@ def test_measurements_of_no_models_are_refused_where_they_need_some():
 
 def test_a_model_that_sees_nothing_is_no_measured_one():
     study = _set(load_study("measures"), "measures.models", ["ruler-0", "scenes-causal-lm"])
-    with pytest.raises(UserError, match=r"measures\.models: 'scenes-causal-lm' sees no images; its kind is text"):
+    with pytest.raises(UserError, match=r"measures\.models: 'scenes-causal-lm' reads no images \(got kind text"):
         Plan.from_study(read_study(study))
 
 
 @pytest.mark.parametrize(
     ("key", "fault"),
     [
-        ("filters", "filters is missing: instruments.plurality.filters needs its models"),
-        ("proposals", "proposals is missing: instruments.plurality needs its models"),
+        ("filters", "filters is missing: cv_probes chooses"),
+        ("proposals", r"proposals is missing: instruments.[\w-]+ needs its models"),
     ],
 )
 def test_instruments_need_their_models(key, fault):
@@ -319,7 +450,7 @@ def test_instruments_need_their_models(key, fault):
 
 def test_an_oracle_needs_scenes(study):
     study["benchmark"]["oracle"] = True
-    with pytest.raises(UserError, match="only drawn scenes have an oracle"):
+    with pytest.raises(UserError, match=r"scenes is missing: benchmark\.oracle knows drawn scenes alone"):
         read_study(study)
 
 
@@ -343,7 +474,7 @@ def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     ],
 )
 def test_a_raw_file_keeps_its_name(file, name):
-    assert get_stored_name(File.model_construct(**file)) == name
+    assert get_stored_name(File(**file, sha256="lock")) == name
 
 
 def test_the_schema_file_is_that_of_the_typed_study():
@@ -389,11 +520,18 @@ def test_all_that_waltz_needs_is_pinned_and_the_environment_repeats_it():
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))
     environment = yaml.safe_load((ROOT / "envs" / "environment.yaml").read_text())
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    extras = {*declared["gpu"], *declared["vision"]}  # whose own requirements waltz has
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = project["optional-dependencies"] | {"": project["dependencies"]}
+    bounds = {
+        extra: {canonicalize_name(part.name): part.specifier for part in map(Requirement, requirements)}
+        for extra, requirements in declared.items()
+    }
+    extras = {*bounds["gpu"], *bounds["vision"]}  # whose own requirements waltz has
     needed = find_requirements("waltz") - {"waltz"} | extras
     assert dict(pin.split("==") for pin in pip) == {name: pins[name] for name in needed}
-    assert {canonicalize_name(name) for extra in declared.values() for name in extra} <= set(pins)
+    assert all(specifier.contains(pins[name]) for extra in bounds.values() for name, specifier in extra.items())
+    for name in ("transformers", "torch", "tokenizers", "numpy", "pandas", "snakemake"):
+        assert any(bound.operator == "<" for bound in bounds[""][name]), name
 
 
 @pytest.fixture
@@ -456,10 +594,77 @@ def test_a_model_that_is_left_out_must_be_named(study):
         ),
         ("evaluation.models", ["a", "a"], "evaluation: models names 'a' twice"),
         ("threads", None, "threads is null; leave the key out"),
-        ("reporting.tables", ["thesis-3.44"], r"'thesis-3.44' is not one of .*did you mean 'thesis-3.4'"),
+        ("reporting.tables", ["thesis-3.44"], r"'thesis-3.44' .did you mean 'thesis-3.4'"),
         ("profiles", [], "profiles: "),
     ],
 )
 def test_a_fault_inside_lists_and_choices_is_named(study, path, value, fault):
     with pytest.raises(UserError, match=fault):
         read_study(_set(study, path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        (
+            "sources.valse.files.existence.url",
+            "https://me:it-is-secret@host/a.json",
+            r"sources\.valse\.files\.existence\.url: the url holds a user .* ~/\.netrc: machine host login USER",
+        ),
+        ("sources.valse.images", {"url": "https://me:it-is-secret@host/a.zip", "sha256": "lock"}, "images.*netrc"),
+        (
+            "sources.valse.files.existence.url",
+            "HTTPS://me:it-is-secret@host/a",
+            "got 'HTTPS://host/a', expected a text",
+        ),
+        ("sources.valse.files.existence.url", "https://m:it-is-secret@a b", "got 'https://a b', expected a text"),
+        ("sources.valse.files.existence.url", "https://me:" + "it-is-secret" * 9 + "@h/a b", "got 'https://h/a b'"),
+        ("sources.valse.files.existence", "https://h/a?it-is-secret", "got 'https://h/a', expected"),
+        (
+            "sources.valse.files.existence",
+            {"path": "https://h/a?it-is-secret"},
+            "existence: path is a url; name it under",
+        ),
+        ("sources.valse.https://h/a?it-is-secret", {}, "sources.valse: unknown key 'https://h/a'"),
+        ("sources.valse.format", "https://h/a?it-is-secret", "unknown value 'https://h/a'"),
+        ("export", {"url": "https://h/a?it-is-secret"}, "export.url: the url holds a user, password or query"),
+        ("export", {"url": "https://me@h/a"}, "export.url: the url holds a user, password or query"),
+        ("models.m", {"server": {"url": "http://h", "api_key": "it-is-secret"}}, "'api_key': '<hidden>'"),
+        ("models.m", {"api_key": "it-is-secret"}, "models.m: unknown key 'api_key'"),
+        (
+            "models.m",
+            {"weights": "https://me:it-is-secret@h/a", "sha256": "lock"},
+            "m.weights: the url holds a user",
+        ),
+        ("models.m", {"weights": "HTTPS://me:it-is-secret@h/a"}, "m.weights: the url holds a user"),
+        ("models.m", {"weights": "a", "config": "https://me:it-is-secret@h/a"}, "m.config: the url holds a user"),
+        ("models.m", {"weights": "a", "server": "http://h/v1#it-is-secret", "kind": "text"}, "server: no url"),
+        ("groups.mine", ["https://me:it-is-secret@h/a"], "nothing is called 'https://h/a'"),
+    ],
+)
+def test_a_secret_in_a_study_is_refused_or_not_shown(study, path, value, fault):
+    changed = _set(study, path, value)
+    with pytest.raises(UserError, match=fault) as error:
+        Plan.from_study(read_study(changed))
+    assert "it-is-secret" not in str(error.value)
+
+
+def test_a_study_is_dumped_without_the_queries_of_its_urls(study):
+    changed = _set(study, "sources.valse.files.existence.url", "https://host/a.zip?it-is-secret#b.json")
+    typed = read_study(changed)
+    file = typed.sources["valse"].files["existence"]
+    assert file.address.endswith("?it-is-secret#b.json")
+    dumps = (repr(typed), str(typed.to_dict()), typed.model_dump_json(), repr(file.url), str(file.url), f"{file.url}")
+    assert not any("it-is-secret" in dump or "b.json" in dump for dump in dumps)
+    entry = RawFiles(typed, "results").get_entry("valse", "existence")
+    assert "it-is-secret" not in repr(entry)
+    assert entry["url"].get_secret_value() == file.address
+    redact_urls(changed)
+    assert changed["sources"]["valse"]["files"]["existence"]["url"] == str(file.url)
+
+
+def test_yaml_errors_do_not_show_the_line(tmp_path):
+    (tmp_path / "a.yaml").write_text("a: {url: https://me:it-is-secret@host it-is-secret, b: [}\n")
+    with pytest.raises(UserError, match=r"a\.yaml: is no YAML \(line 1, column 5[0-9]: ") as error:
+        load_yaml(tmp_path / "a.yaml")
+    assert "it-is-secret" not in str(error.value)

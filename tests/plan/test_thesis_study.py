@@ -7,10 +7,10 @@ from urllib.parse import urldefrag
 import pytest
 import yaml
 
-from waltz.instruments import INSTRUMENTS
 from waltz.plan.plan import Plan
 from waltz.plan.read_study import read_study
 from waltz.reporting.tables.declarations import TABLES
+from waltz.valse_release import RELEASE
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -29,9 +29,9 @@ def test_gqa_is_its_validation_split(thesis, source, file):
     assert {name: urldefrag(entry["url"]).fragment for name, entry in files.items()} == {"val": file}
 
 
-@pytest.mark.parametrize("name", INSTRUMENTS)
+@pytest.mark.parametrize("name", RELEASE)
 def test_an_instrument_is_built_from_the_split_of_its_release(thesis, shared_data, name):
-    release = json.loads((shared_data / "valse" / f"{INSTRUMENTS[name].release_file}.json").read_text())
+    release = json.loads((shared_data / "valse" / f"{RELEASE[name].file}.json").read_text())
     entry = thesis["instruments"][name]
     splits = entry.get("splits") or thesis["sources"][entry["source"]]["files"]
     assert {item["original_split"] for item in release.values()} == {

@@ -156,7 +156,7 @@ def test_a_gated_repository_names_the_page_of_its_licence(world):
     world.misbehave("/some/tiny/resolve", "gated")
     state, finding = check()[REPOSITORY]
     assert state == "failure"
-    assert "accept the licence on https://huggingface.co/some/tiny" in finding
+    assert "accept the license on https://huggingface.co/some/tiny" in finding
 
 
 @pytest.mark.parametrize(
@@ -250,6 +250,31 @@ def test_a_tokenizer_whose_players_break_the_published_rule_is_named(tmp_path):
     state, finding = check(build_prompted_study())[MODEL]
     assert state == "failure"
     assert "players" in finding
+
+
+def test_without_a_network_one_row_stands_for_all_servers(monkeypatch):
+    monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:9/")  # nothing listens there
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    rows = check()
+    failures = [key for key, (state, _) in rows.items() if state == "failure"]
+    assert failures == [("network", "all servers")]
+    assert "3 files and repositories could not be asked" in rows["network", "all servers"][1]
+    (disk,) = [row for (subject, _), row in rows.items() if subject == "disk"]
+    assert disk[0] == "warning"
+    assert "2 files or repositories of unknown size are needed" in disk[1]  # the size of the third is in the study
+
+
+def test_one_server_that_does_not_answer_is_no_missing_network(world):
+    world.misbehave("/host/", "hang")
+    rows = check(timeout=1)
+    assert rows[FILE][0] == rows[ITEM_FILE][0] == "failure"
+    assert ("network", "all servers") not in rows
+
+
+def test_an_unknown_size_is_no_zero(world, tmp_path):
+    (row,) = machine.check_disk([(tmp_path / "a", 3_000_000, "sources"), (tmp_path / "b", None, "sources")])
+    assert row.state == "warning"
+    assert "at least 0.0 GB (sources 0.0) and 1 files or repositories of unknown size are needed" in row.finding
 
 
 def test_too_little_disk_is_named(monkeypatch):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.pairs import read_release
 from waltz.sources.formats.questions import read_visdial
+from waltz.valse_release import RELEASE
 
 
 @pytest.fixture(scope="session")
@@ -12,8 +12,8 @@ def valid_sentences(shared_data) -> list[str]:
     """Captions and foils of all valid items of the released VALSE, each sentence once."""
     rows = [
         row
-        for name, instrument in INSTRUMENTS.items()
-        for row in read_release(shared_data / "valse" / f"{instrument.release_file}.json", name, 2)
+        for name, instrument in RELEASE.items()
+        for row in read_release(shared_data / "valse" / f"{instrument.file}.json", name, 2)
         if row["valid"]
     ]
     sentences = [row[role] for row in rows for role in ("caption", "foil")]

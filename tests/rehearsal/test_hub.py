@@ -3,17 +3,17 @@
 import hashlib
 from pathlib import Path
 
+import httpx
 import huggingface_hub
 import pytest
-import requests
 import transformers
 
 from rehearsal import hub
 from rehearsal.checkpoints import vision
 from rehearsal.server import Repository, World, serving
 from waltz.core.devices import Device
+from waltz.core.downloads.transfer import ATTEMPTS, DownloadRequest, download
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import ATTEMPTS, download
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.vision_loading import load as load_vision
@@ -41,7 +41,7 @@ def address(world):
 def _fetched(address: str, folder: Path) -> bytes:
     target = folder / "raw.zip"
     expected = hashlib.sha256(CONTENT).hexdigest()
-    download(f"{address}/mirror/host/raw.zip", target, expected, "put it there", wait=lambda _: None)
+    download(DownloadRequest(f"{address}/mirror/host/raw.zip", expected, "put it there"), target, wait=lambda _: None)
     return target.read_bytes()
 
 
@@ -62,7 +62,7 @@ def test_a_file_that_is_gone_is_requested_once(world, address, tmp_path):
 
 
 def test_a_url_that_nothing_stands_for_is_missing(address):
-    assert requests.get(f"{address}/mirror/host/other").status_code == 404
+    assert httpx.get(f"{address}/mirror/host/other").status_code == 404
 
 
 @pytest.fixture

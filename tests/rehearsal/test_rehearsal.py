@@ -11,7 +11,7 @@ import pytest
 from rehearsal import dress
 from rehearsal.server import MIRROR
 from rehearsal.upstream import bare
-from waltz.core.files.downloads import ATTEMPTS
+from waltz.core.downloads.transfer import ATTEMPTS
 from waltz.reporting.figures.chart_declarations import CHARTS
 
 pytestmark = pytest.mark.rehearsal
@@ -67,7 +67,7 @@ RAW = {
 """Requests that fail, by the server's fault."""
 MESSAGES = {
     "404": "HTTP 404",
-    "500": "500 Server Error",
+    "500": "HTTP 500",
     "cut": "the connection ended after",
     "wrong": "the received file has sha256",
 }

@@ -82,6 +82,14 @@ def test_the_command_names_commits_and_lists_what_moved(tmp_path):
     assert "same" in CliRunner().invoke(app, ["compare", str(first), str(second), "--all"]).output
 
 
+def test_a_table_of_any_id_is_read_and_the_reproduction_is_not(tmp_path):
+    folder = written(tmp_path / "a", FIRST, "1" * 40)
+    tables = folder / "reporting" / "tables"
+    for name in ("accuracy", "reproduction", "reproduction_summary"):
+        (tables / f"{name}.csv").write_text((tables / "t-1.csv").read_text() if name == "accuracy" else "no cells")
+    assert len(read_run(folder).cells) == 2 * len(FIRST)
+
+
 def test_a_folder_without_tables_is_named(tmp_path):
     with pytest.raises(UserError, match="nowhere: no tables"):
         read_run(tmp_path / "nowhere")

@@ -39,7 +39,7 @@ def test_a_table_is_built_from_the_numbers_of_its_models_on_its_data_sets(texts)
     assert texts.get_table_inputs("thesis-5.2") == {
         "evaluation": ["results/texts/evaluation/metrics/language.tasks.parquet"],
         "consistency": ["results/texts/consistency/metrics/language.tasks.parquet"],
-        "detectable": ["results/texts/evaluation/detectable/language.tasks.parquet"],
+        "comparisons": [],
         "runs": [
             "results/texts/reporting/runs/consistency/language.tasks.json",
             "results/texts/reporting/runs/evaluation/language.tasks.json",
@@ -50,7 +50,7 @@ def test_a_table_is_built_from_the_numbers_of_its_models_on_its_data_sets(texts)
 
 def test_a_table_that_the_study_has_no_numbers_for_has_its_paper_values_alone(texts):
     assert texts.get_table_inputs("thesis-4.2") == {
-        "detectable": [],
+        "comparisons": [],
         "runs": [],
         "printed": ["workflow/waltz/resources/published/thesis-4.2.csv"],
     }
@@ -62,6 +62,13 @@ def test_tables_of_encoders_read_no_numbers_of_decoders(scenes):
         "evaluation": ["results/scenes/evaluation/metrics/encoder.benchmark.parquet"],
         "shares": ["results/scenes/attribution/shares/encoder.benchmark.parquet"],
     }
+
+
+def test_a_table_waits_for_comparisons_of_the_models_that_share_tables_and_of_no_others(scenes):
+    assert scenes.list_comparisons("thesis-4.2") == ["results/scenes/evaluation/comparisons/scores.benchmark.parquet"]
+    assert scenes.list_comparisons("thesis-3.4") == ["results/scenes/evaluation/comparisons/scores.benchmark.parquet"]
+    assert scenes.list_comparisons("thesis-4.3") == ["results/scenes/evaluation/comparisons/vision.benchmark.parquet"]
+    assert scenes.list_comparisons("thesis-A.2") == []
 
 
 def test_a_table_of_examples_is_built_from_the_instruments_of_its_piece(scenes):
@@ -81,11 +88,11 @@ def test_tables_of_measurements_are_made_from_their_files():
     assert plan.tables == measured
     assert plan.get_table_inputs("measures-ground-truth") == {
         "ground_truth": ["results/measures/measures/ground_truth.parquet"],
-        "detectable": [],
+        "comparisons": [],
         "runs": [],
         "printed": [],
     }
-    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == ["detectable", "runs", "printed"]
+    assert list(plan_of("scenes").get_table_inputs("measures-bias")) == ["comparisons", "runs", "printed"]
 
 
 def test_records_of_self_consistency_are_those_of_tests_and_of_cc_shap(texts):

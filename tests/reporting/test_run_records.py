@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
+from waltz.core.downloads.lock_file import record_download
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, record_download
 from waltz.reporting.run_records import (
     Record,
     check_compatible,
@@ -17,13 +18,14 @@ from waltz.reporting.run_records import (
 )
 
 URL = "https://example.org/weights.zip"
+SHA = "5a" * 32
 
 
 @pytest.fixture
 def lock(tmp_path):
     file = tmp_path / "study.yaml"
     record_download(file, "some/model", {"commit": "c0ffee"})
-    record_download(file, URL, {"sha256": "5a", "size": 3})
+    record_download(file, URL, {"sha256": SHA, "size": 3})
     return file
 
 
@@ -37,7 +39,7 @@ def test_models_say_what_was_fetched_for_them(lock):
     several = Record("filters/a", {"models": {"nli": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}}})
     plain = Record("sources/a", {"rows_in": 4})
     resolved = resolve_revisions([*records, pinned, several, plain], models, lock)
-    assert [record.facts["model"]["revision"] for record in resolved[:4]] == ["c0ffee", "5a", LOCK_ON_DOWNLOAD, "abc"]
+    assert [record.facts["model"]["revision"] for record in resolved[:4]] == ["c0ffee", SHA, LOCK_ON_DOWNLOAD, "abc"]
     assert resolved[4].facts["models"]["nli"]["revision"] == "c0ffee"
     assert resolved[5] == plain
     assert [record.facts.get("n") for record in resolved[:3]] == [3, 3, 3]
@@ -56,9 +58,9 @@ def test_files_and_images_say_the_checksum_of_what_was_fetched(lock):
         },
     }
     resolved = resolve_checksums(sources, lock)
-    assert [resolved["one"]["files"]["a"]["sha256"], resolved["one"]["images"]["sha256"]] == ["5a", "5a"]
+    assert [resolved["one"]["files"]["a"]["sha256"], resolved["one"]["images"]["sha256"]] == [SHA, SHA]
     assert resolved["one"]["files"]["b"] == {"path": "b.csv"}
-    assert [resolved["two"]["files"]["c"]["sha256"], resolved["two"]["images"][0]["sha256"]] == ["77", "5a"]
+    assert [resolved["two"]["files"]["c"]["sha256"], resolved["two"]["images"][0]["sha256"]] == ["77", SHA]
 
 
 def test_a_study_that_fetched_nothing_has_no_lock_file(tmp_path):
@@ -124,6 +126,13 @@ def test_shards_are_checked_one_by_one(tmp_path):
     assert runs[1].facts["profiles"] == "equations"
     with pytest.raises(UserError, match="float16"):
         check_compatible(runs, ["equations"])
+
+
+def test_a_record_that_the_system_refuses_is_not_to_be_deleted(tmp_path):
+    file = tmp_path / "x.run.json"
+    file.symlink_to(file)
+    with pytest.raises(UserError, match=r"x.run.json: run record cannot be read: Too many levels .*; check the path"):
+        collect_run_facts([file])
 
 
 def test_a_broken_record_is_named(tmp_path):

@@ -101,10 +101,10 @@ def test_riding_and_standing_next_to_look_different() -> None:
     assert render_png(still) != render_png(riding)
 
 
-def test_colours_change_the_sprite() -> None:
+def test_colors_change_the_sprite() -> None:
     pictures = {
-        colour: render_png(Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), colour),)))
-        for colour in read_kinds()["car"].colours
+        color: render_png(Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), color),)))
+        for color in read_kinds()["car"].colors
     }
     assert len(set(pictures.values())) == len(pictures) == 4
 

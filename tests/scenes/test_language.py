@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tools.train_scene_models.examples import draw_instructions
 from waltz.scenes.graph import Action, Cell, Graph, Object, compute_bucket, describe_content
+from waltz.scenes.language.acceptability import corrupt_text
 from waltz.scenes.language.captions import draw_captions, draw_contextual_descriptions, draw_plain_descriptions
 from waltz.scenes.language.entailment import build_worlds, compute_label, draw_nli_pairs, mirror_scene
 from waltz.scenes.language.foils import PIECES, draw_foils, swap_actants
@@ -14,7 +16,6 @@ from waltz.scenes.language.questions import ROUNDS, draw_dialogue, draw_how_many
 from waltz.scenes.lexicon import read_verbs
 from waltz.scenes.oracle import cast_vote, cast_votes, decide_truth, is_in_grammar
 from waltz.scenes.sampling import SPLITS, draw_scene, draw_scenes
-from waltz.scenes.training.examples import corrupt_text, draw_instructions
 
 RIDE = Graph(
     "ride",

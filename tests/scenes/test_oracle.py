@@ -190,7 +190,7 @@ def test_dialogues_need_every_part() -> None:
     assert decide_truth(graph, f"{base} is she alone? yes") == "true"
 
 
-def test_colours() -> None:
+def test_colors() -> None:
     graph = Graph("c", "night", (Object("car", cells(2), "blue"), Object("dog", cells(1, 90))))
     assert decide_truth(graph, "Two blue cars are outdoors at night.") == "true"
     assert decide_truth(graph, "There are two red cars.") == "false"

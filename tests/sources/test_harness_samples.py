@@ -53,6 +53,11 @@ def test_likelihoods_of_caption_and_foil_are_a_pairwise_answer(read):
     assert (answer["prediction"], answer["correct"], answer["score"]) == ("foil", False, -0.5)
 
 
+def test_a_pair_of_one_text_is_rejected(read):
+    (row,) = read({**OF_PAIR, "doc": {**PAIR, "foil": "There  are\u00a0dogs."}})
+    assert row["rejected"].startswith("caption and foil are the same text")
+
+
 def test_a_generated_answer_is_an_open_one(read):
     (row,) = read(OPEN)
     assert (row["setting"], row["generation"], row["gold"], row["prompt"]) == ("open", "Two.", ["two"], "How many?")

@@ -321,3 +321,60 @@ def test_postscript_named_as_a_photo_does_not_reach_its_decoder(tmp_path: Path) 
 def test_formats_of_photos_are_read(tmp_path: Path, form: str) -> None:
     with open_images(as_folder(tmp_path, {"photo.jpg": encoded(plain(), form)})) as source:
         assert load_image(source, "photo.jpg").size == plain().size
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "names no folder or archive"),
+        (b"\n \n", "names no folder or archive"),
+        (b"caf\xe9\n", "not UTF-8 at byte 3"),
+        (b"images.txt\n", r"line 1: a list names folders and archives \(got the list 'images\.txt'\)"),
+        (b"a\n\na\n", r"line 3: 'a' stands in line 1, too"),
+        (b"a" * 5000, "no such folder or archive of images, named in .*line 1"),
+        (b"a\x00b\n", "no such folder or archive of images, named in .*line 1"),
+        (b"a\n" * 10**6, "is not a list of folders and archives"),
+        (b"note.pdf\n", "not a folder, zip or tar"),
+    ],
+)
+def test_an_odd_list_of_images_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "note.pdf").write_bytes(b"%PDF")
+    (tmp_path / "images.txt").write_bytes(content)
+    with pytest.raises(UserError, match=message) as raised, open_images(tmp_path / "images.txt"):
+        pass
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_an_empty_line_of_a_list_does_not_stand_for_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/in.png").write_bytes(encoded(plain(RED)))
+    (tmp_path / "out.png").write_bytes(encoded(plain(RED)))
+    (tmp_path / "images.txt").write_text("a\n\n")
+    with open_images(tmp_path / "images.txt") as images:
+        assert set(images.members) == {"in"}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_rare_members_of_a_zip_are_faults_of_their_images(tmp_path: Path) -> None:
+    photo = encoded(plain(RED))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        link = zipfile.ZipInfo("link.png")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "good.png")
+        for name in ("good.png", "secret.png", "rare.png", "twice.png", "twice.png"):
+            archive.writestr(name, photo)
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[content.index(b"secret.png", directory) - 46 + 8] |= 1  # encrypted
+    content[content.index(b"rare.png", directory) - 46 + 10] = 99  # compression
+    (tmp_path / "a.zip").write_bytes(content)
+    with open_images(tmp_path / "a.zip") as images:
+        faults = {
+            fault.image: fault.reason
+            for fault in check_images(images, [f"{name}.png" for name in ("good", "link", "secret", "rare", "twice")])
+        }
+    assert faults.keys() == {"link.png", "secret.png", "rare.png", "twice.png"}
+    assert faults["link.png"] == "is missing"
+    assert faults["twice.png"].startswith("stands 2 times")
+    assert all(faults[name].startswith("cannot be read: ") for name in ("secret.png", "rare.png"))

@@ -2,18 +2,22 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from waltz.benchmark.items import read_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.instruments import INSTRUMENTS
+from waltz.core.text_diff import SAME_TEXT, are_same_text, fold_text
+from waltz.sources.formats import pairs
 from waltz.sources.formats.pairs import read_pairs, read_release
+from waltz.valse_release import RELEASE
 
 ITEM = {
     "dataset": "coco_2017",
@@ -150,7 +154,7 @@ def test_caption_equals_foil_in_24_items_and_none_is_valid(shared_data):
 
 
 def test_every_instrument_of_the_release_is_tested_here():
-    assert list(FILES) == list(INSTRUMENTS)
+    assert list(FILES) == list(RELEASE)
 
 
 ROWS = [
@@ -215,7 +219,58 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, text):
         read_pairs(tmp_path / name, "mine", "own")
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1).filter(str.strip)
+SAME = [
+    ("A dog.", "A dog."),
+    ("A dog.", " A  dog. "),
+    ("A dog.", "A\u00a0dog."),
+    ("A dog.", "A\u2003dog.\n"),
+    ("A dog.", "A dog\u200b."),
+    ("A dog.", "\ufeffA do\u00adg."),
+    ("A dog.", "\uff21 \uff44og."),
+    ("A caf\u00e9.", "A cafe\u0301."),
+    ("A caf\u00e9.", "A cafe\u200d\u0301."),
+    ("A \ufb01sh.", "A fish."),
+    ("A dog's cow.", "A dog\u2019s cow."),
+    ("A dog's cow.", "A dog`s cow."),
+    ("A dog's cow.", "A dog\u00b4s cow."),
+    ("A dog - brown.", "A dog \u2015 brown."),
+]
+
+
+@pytest.mark.parametrize(("caption", "foil"), SAME)
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_caption_that_equals_its_foil_is_no_item(tmp_path, form, caption, foil):
+    rows = [
+        {"image": "a.png", "caption": caption, "foil": foil},
+        {"image": "a.png", "caption": "A dog.", "foil": "A cat."},
+    ]
+    items, _, unusable = read_items(
+        str(_write(tmp_path, form, rows)), form="pairs", dataset="own", source="own", annotations=None, valid_votes=2
+    )
+    assert [item["item_id"] for item in items] == ["2"]
+    assert unusable == {SAME_TEXT: 1}
+    with pytest.raises(UserError, match="none of 1 items can be used: caption and foil are the same text"):
+        read_pairs(_write(tmp_path, form, rows[:1]), "mine", "own")
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\u00ad \ufeff"])
+def test_a_text_of_invisible_characters_is_no_text(tmp_path, text):
+    rows = [{"image": "a.png", "caption": "A dog.", "foil": text}]
+    with pytest.raises(UserError, match="item 1: 'foil' is no text"):
+        read_pairs(_write(tmp_path, "json", rows), "mine", "own")
+
+
+def test_texts_that_differ_in_a_letter_its_case_or_accent_are_a_pair():
+    for caption, foil in (
+        ("A dog.", "A dag."),
+        ("A turkey.", "A Turkey."),
+        ("A resume.", "A r\u00e9sum\u00e9."),
+        ("1", "2"),
+    ):
+        assert not are_same_text(caption, foil)
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1).filter(fold_text)
 
 
 def test_damaged_parquet_files_of_a_user_are_named(tmp_path):
@@ -235,6 +290,63 @@ def test_damaged_parquet_files_of_a_user_are_named(tmp_path):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.lists(st.fixed_dictionaries({"image": TEXT, "caption": TEXT, "foil": TEXT}), min_size=1, max_size=4))
 def test_any_text_is_read_unchanged(tmp_path, rows):
+    assume(not all(are_same_text(row["caption"], row["foil"]) for row in rows))
     for form in ("csv", "json", "parquet"):
         read = read_pairs(_write(tmp_path, form, rows), "mine", "own")
         assert [{name: row[name] for name in ("image", "caption", "foil")} for row in read] == rows
+
+
+PAIR = {"image": ["a.jpg"], "caption": ["a dog"], "foil": ["a cat"]}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**62], pa.timestamp("us")),
+        pa.array([10**8], pa.date32()),
+        pa.array([2**61], pa.date64()),
+        pa.array([2**62], pa.duration("s")),
+        pa.array([0], pa.timestamp("us", tz="Nowhere/None")),
+    ],
+    ids=["timestamp", "date32", "date64", "duration", "time zone"],
+)
+def test_a_time_out_of_range_in_another_column_is_one_line(tmp_path, column):
+    pq.write_table(pa.table({**PAIR, "more": column}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"a\.parquet: cannot be read: ") as raised:
+        read_pairs(tmp_path / "a.parquet", "own", "own")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "stored"),
+    [
+        (pa.array([float("nan")]), None),
+        (pa.array([float("-inf")]), None),
+        (pa.array([[float("nan"), 1.0]]), [None, 1.0]),
+        (pa.array([{"a": float("nan")}]), {"a": None}),
+    ],
+)
+def test_a_number_that_json_lacks_is_stored_as_null(tmp_path, column, stored):
+    pq.write_table(pa.table({**PAIR, "more": column}), tmp_path / "a.parquet")
+    (row,) = read_pairs(tmp_path / "a.parquet", "own", "own")
+    assert json.loads(row["release"], parse_constant=pytest.fail)["more"] == stored
+
+
+def test_a_file_that_states_millions_of_rows_is_refused_at_once(tmp_path):
+    rows = 3_000_000
+    columns = {
+        name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(value)).cast(pa.string())
+        for name, value in PAIR.items()
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 10**6
+    with pytest.raises(UserError, match=r"too many pairs \(got 3000000, expected 1000000 or fewer\)"):
+        read_pairs(tmp_path / "a.parquet", "own", "own")
+
+
+def test_values_that_are_larger_than_their_file_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(pairs, "MAX_TABLE_BYTES", 10**6)
+    columns = {name: value * 2000 for name, value in PAIR.items()}
+    pq.write_table(pa.table({**columns, "more": ["a" * 1000] * 2000}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="values are too large"):
+        read_pairs(tmp_path / "a.parquet", "own", "own")

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
+from waltz.sources import raw_files
 from waltz.sources.raw_files import (
     find_half_pair,
     read_csv_records,
     read_json_lines,
     read_list_entries,
     read_object_entries,
+    read_root_type,
     read_value,
 )
 
@@ -194,11 +197,31 @@ def test_values_that_are_nested_too_deeply_are_one_line(tmp_path: Path, start: s
             read()
 
 
-def test_a_deep_value_next_to_others_is_a_fault_of_its_entry(tmp_path: Path) -> None:
+def test_the_type_of_a_deep_root_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_bytes(b"[" * 100_000)
+    start = time.process_time()
+    assert read_root_type(file) == "a list"
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("start", ["[1, ", "[[], ", '["]", ', '["\\\\", ', '["\\"]", ', '[{"a": "[b"}, '])
+def test_a_deep_value_next_to_others_is_refused_at_once(tmp_path: Path, start: str) -> None:
     path = tmp_path / "raw.json"
-    path.write_text(f'[{{"rows": {"[1, " * 1_500}1{"]" * 1_500}}}]', encoding="utf-8")
-    (entry,) = read_list_entries(path, "", dict)
-    assert re.search(TOO_DEEP, find_half_pair(entry) or "")
+    path.write_text(f'[{{"rows": {start * 60_000}1{"]" * 60_000}}}]', encoding="utf-8")
+    begin = time.process_time()
+    with pytest.raises(UserError, match=TOO_DEEP):
+        list(read_list_entries(path, "", dict))
+    assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1 << 20])
+def test_brackets_in_strings_are_no_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(raw_files, "CHUNK_BYTES", chunk)
+    entry = {"a": "[{" * 300, "b": '\\"[' * 300, "c": "\\", "d": [[[1]]]}
+    path = tmp_path / "raw.json"
+    path.write_text(json.dumps([entry] * 3), encoding="utf-8")
+    assert list(read_list_entries(path, "", dict)) == [entry] * 3
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from PIL import Image
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.core.text_diff import find_changed_spans
-from waltz.export.facts import SourceFacts, StudyFacts, Terms
+from waltz.export.facts import BenchmarkFacts, SourceFacts, Terms
 from waltz.export.parts import Part
 from waltz.instruments import INSTRUMENTS
 
@@ -100,7 +100,7 @@ def facts(**changes):
     own = SourceFacts("own", "visual7w", False, Terms("MIT", None, "A paper | <b>1999</b>", None), ())
     given = {"study": "small", "seed": 1, "valid_votes": 2, "sources": {"own": own}}
     given |= {"instruments": {name: {"source": "own", "filters": ["contradiction"]} for name in TEXTS}}
-    return StudyFacts(**{**given, "models": {}, "funnel": [], "audit": [], "about": {}, **changes})
+    return BenchmarkFacts(**{**given, "models": {}, "funnel": [], "audit": [], "about": {}, **changes})
 
 
 def released_item(**changes):

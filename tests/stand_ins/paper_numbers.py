@@ -1,11 +1,18 @@
 """Numbers for the tables' tests, at the places where declarations look for them."""
 
 from waltz.core.files.resources import RESOURCES
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.reporting.tables.build_table import build_cells, read_paper_cells
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.numbers import Number, StudyFacts, derive_numbers, list_places, number_of_text
+from waltz.reporting.tables.derived_numbers import derive_numbers
+from waltz.reporting.tables.numbers import (
+    Number,
+    Position,
+    StudyFacts,
+    list_number_keys,
+    number_of_text,
+)
 from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
 
 PUBLISHED = RESOURCES / "published"
@@ -36,15 +43,16 @@ def copy_paper_values(declaration, paper, change=lambda key, value: value):
         metric, model, dataset, setting = key
         if metric == EVERY_METRIC or model == RANDOM or not cell.value:
             continue
-        place = next(list_places(declaration, (metric, dataset, setting), get_our_model(declaration, model)))
-        if dataset == AVERAGE and place[0] != DERIVED:
+        position = Position(metric, dataset, setting)
+        number_key = next(list_number_keys(declaration, position, get_our_model(declaration, model)))
+        if dataset == AVERAGE and number_key.kind != DERIVED:
             continue
         try:
-            numbers[place] = Number(Measure(change(key, float(cell.value)), 100))
+            numbers[number_key] = Number(Measure(change(key, float(cell.value)), 100))
         except ValueError:
-            numbers[place] = number_of_text(cell.value)
+            numbers[number_key] = number_of_text(cell.value)
         if cell.value == "nan":
-            numbers[place] = Number(
+            numbers[number_key] = Number(
                 Measure(None, 100, reason="the test is constant: all 100 verdicts are 1"), text="nan"
             )
     return numbers

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from stand_ins.models.scripted_decoders import START, Scripted, ScriptedNetwork
 from waltz.consistency.edit_tests.edits import Edit, insert_word
 from waltz.evaluation.prompting.questions import Question, list_letters
+from waltz.fidelity import PUBLISHED
 from waltz.foils.english.parsing import parse
 from waltz.model_registry import ModelSpec
 from waltz.sources.formats.cc_shap_results import (
@@ -108,7 +109,7 @@ def _add_edit(item: ResultItem, note: str, replies: RecordedReplies) -> None:
     edited, label = find_edited_input(item, prompt)
     inserted = find_inserted_word(words, edited)
     (doc,) = parse([words])
-    edits = [insert_word(doc, place, inserted, "published") for place in range(len(doc))]
+    edits = [insert_word(doc, place, inserted, PUBLISHED) for place in range(len(doc))]
     replies.edit = next((edit for edit in edits if edit.text == edited), None)
     replies.texts[prompt] = texts["explanation"]
     replies.labels[item.fields["model_input"].replace(words, edited)] = label

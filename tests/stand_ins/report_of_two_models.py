@@ -5,15 +5,16 @@ from dataclasses import astuple
 import numpy as np
 from PIL import Image
 
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.reporting.page.embedded import inline_image
 from waltz.reporting.page.examples import ModelRun, choose_typical_example, make_browser_data
 from waltz.reporting.page.findings import ModelFinding
-from waltz.reporting.page.plain_tables import PlainTable
+from waltz.reporting.page.page_tables import PageTable, build_text_cell
 from waltz.reporting.page.report import FigureSection, ReportInputs
 from waltz.reporting.run_records import Record
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.paper_values import PaperValue, compare_with_paper
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.paper_values import PaperKey, PaperValue, compare_with_paper
 
 HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
 TEXT = "🐈 A cat sits."
@@ -34,7 +35,7 @@ OURS = {
 
 def cells():
     """Return cells of one table in both profiles: equal, different, without paper value, without value."""
-    paper = {(*key, ""): PaperValue((*key, ""), value, "percent", "") for key, value in PAPER_VALUES.items()}
+    paper = {(*key, ""): PaperValue(PaperKey(*key, ""), value, "percent", "") for key, value in PAPER_VALUES.items()}
     table_cells = []
     for profile in ("published", "equations"):
         for key in dict.fromkeys([*PAPER_VALUES, *OURS]):
@@ -47,6 +48,17 @@ def cells():
             ours = (measure.value, measure.n, measure.ci_low, measure.ci_high)
             table_cells.append(Cell("thesis-3.4", profile, *key, "", *ours, *astuple(comparison)[:4]))
     return table_cells
+
+
+def page_table(name, rows, profile=""):
+    """Return a table of the page with texts by data set and column."""
+    declaration = Declaration(name, name, {}, rows=("dataset",), columns="metric", marks_best=False)
+    texts = [
+        build_text_cell(declaration, column, text, {}, dataset=dataset)
+        for dataset, columns in rows.items()
+        for column, text in columns.items()
+    ]
+    return PageTable(declaration, texts, profile)
 
 
 def records():
@@ -199,15 +211,10 @@ def report(folder):
             FigureSection("map", str(folder / "map.png"), "A map"),
         ],
         models=[
-            PlainTable(f"metrics-{profile}", f"Metrics, {profile}", "", ("data set", "n"), rows, profile=profile)
-            for profile, rows in (
-                ("published", (("existence", "9"), ("plurality", "10"))),
-                ("equations", (("existence", "11"),)),
-            )
+            page_table("metrics", {"existence": {"n": "9"}, "plurality": {"n": "10"}}, "published"),
+            page_table("metrics", {"existence": {"n": "11"}}, "equations"),
         ],
-        construction=[
-            PlainTable("funnel", "Funnel", "", ("instrument", "candidates", "valid"), (("existence", "1,200", "600"),))
-        ],
+        construction=[page_table("funnel", {"existence": {"candidates": "1,200", "valid": "600"}})],
         faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
         browser=browser | {"typical": choose_typical_example(browser, {"clip": 25.0})},
     )

@@ -37,6 +37,7 @@ def test_decoders_answer_about_images_and_texts(decoder_run, tmp_path):
         "perplexity",
         "metrics",
         "metrics_part",
+        "comparisons_part",
     }
     tiny.change("profiles", ["published"])
     assert "models.llava.family: is missing" in tiny.snakemake("--dry-run", check=False)

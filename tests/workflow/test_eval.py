@@ -1,6 +1,7 @@
 """`waltz eval` and `waltz status` with the real workflow, on a file of four pairs."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -51,11 +52,11 @@ def test_a_model_is_scored_and_attributed_on_a_file_of_pairs(fresh):
     assert "failed" not in status.stdout
 
 
-def test_a_run_that_fails_is_explained_by_the_status(fresh):
+def test_a_run_that_fails_is_explained_by_the_status(fresh, tiny_model_folder):
     (fresh.folder / "zoo.csv").write_text("image,caption,foil\na,b,c\n")
     weights = fresh.folder / "gpt2"
-    weights.mkdir()
-    (weights / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
+    shutil.copytree(tiny_model_folder, weights)
+    (weights / "model.safetensors").write_bytes(b"cut off")
     result = run_waltz(fresh, "eval", "--model", "gpt2/", "--on", "zoo.csv", "--name", "mine", "--cores", "2")
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].endswith("see: waltz status mine")

@@ -15,9 +15,9 @@ TABLES = ("results/tiny/reporting/tables/thesis-A.2.csv", "results/tiny/reportin
 
 @pytest.mark.parametrize(("least", "forked"), [(1, "True"), (30, "False")])
 def test_jobs_of_a_large_run_are_forked_and_give_the_same(fresh: Checkout, tiny_run: Checkout, least, forked):
-    server = "workflow/waltz/core/job_server.py"
+    server = "workflow/waltz/snakemake_compat.py"
     fresh.edit(server, "LEAST_JOBS = 30", f"LEAST_JOBS = {least}")
-    fresh.edit("Snakefile", "start_job_server(PythonScript)", "start_job_server(PythonScript).wait(300)")
+    fresh.edit("Snakefile", "fork_scripts(workflow)", "fork_scripts(workflow).wait(300)")
     script = fresh.folder / "workflow/scripts/table.py"
     script.write_text(script.read_text() + NOTE)
     fresh.snakemake(*TABLES)

@@ -59,6 +59,7 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
         "decode",
         "merge_evaluation_shards",
         "metrics_part",
+        "comparisons_part",
         "check_runs",
         "table",
         "table_3_5",
@@ -111,7 +112,7 @@ BUSY_SHARE = 0.8
 def test_two_gpus_are_busy_and_other_jobs_run_beside_them(fresh):
     for script in (fresh.folder / "workflow/scripts").glob("*.py"):
         script.write_text(STUB)
-    fresh.edit("Snakefile", "start_job_server(PythonScript)", "start_job_server(PythonScript).wait(60)")
+    fresh.edit("Snakefile", "fork_scripts(workflow)", "fork_scripts(workflow).wait(60)")
     fresh.edit("config/thesis.yaml", "  standard_error: 0.02\n", "  standard_error: 0.02\n  shards: 8\n")
     gpus = (
         "--cores",

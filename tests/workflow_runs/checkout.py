@@ -20,6 +20,12 @@ TARGET = "tables"
 """What the small study of tests/faults is run for."""
 
 
+def list_planned_rules(output: str) -> set[str]:
+    """Rules in the statistics of a dry run, which shows the message of a rule instead of its name if it has one."""
+    statistics = re.search(r"^Job stats:\n.*?\n-+.*?\n(.*?)^total", output, flags=re.M | re.S)
+    return {line.split()[0] for line in statistics[1].splitlines()} if statistics else set()
+
+
 @dataclass(frozen=True)
 class Checkout:
     """A copy of the workflow in a folder of its own."""
@@ -65,22 +71,21 @@ class Checkout:
 
     def planned(self, *arguments: str, study: str = "tiny.yaml") -> set[str]:
         """Rules that a dry run would run, and `table ID` for each table."""
-        planned = set()
-        for block in re.split(r"^(?:local)?rule ", self.snakemake("--dry-run", *arguments, study=study), flags=re.M)[
-            1:
-        ]:
-            name, table = block.partition(":")[0], re.search(r"^    wildcards: table=(\S+)", block, flags=re.M)
-            planned.add(f"table {table[1]}" if table else name)
+        output = self.snakemake("--dry-run", *arguments, study=study)
+        planned = list_planned_rules(output)
+        if "table" in planned:
+            tables = re.findall(r"^    wildcards: table=(\S+)", output, flags=re.M)
+            planned = (planned - {"table"}) | {f"table {table}" for table in tables}
         return planned - {"all"}
 
     def jobs(self) -> dict[str, set[str]]:
         """Rules that a dry run would run, each with the instruments, or other wildcards, that it would run for."""
-        names: dict[str, set[str]] = {}
+        output = self.snakemake("--dry-run")
+        names: dict[str, set[str]] = {name: set() for name in list_planned_rules(output)}
         name = ""
-        for line in self.snakemake("--dry-run").splitlines():
+        for line in output.splitlines():
             if line.startswith(("rule ", "localrule ")):
                 name = line.split()[1].rstrip(":")
-                names.setdefault(name, set())
             elif line.startswith("    wildcards: "):
                 names[name].add(line.partition("=")[2])
         return {rule: wildcards for rule, wildcards in names.items() if rule != "all"}
@@ -146,10 +151,10 @@ def copy_workflow(folder: Path, *others: str) -> None:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy2(source, folder / part)
-    profile = folder / "profiles/default/config.yaml"
-    text, count = re.subn(r"^logger: .*\n", "", profile.read_text(), flags=re.M)
-    assert count == 1
-    profile.write_text(text)
+    for profile in folder.glob("profiles/*/config.yaml"):
+        text, count = re.subn(r"^logger: .*\n", "", profile.read_text(), flags=re.M)
+        assert count == 1
+        profile.write_text(text)
 
 
 def checkout(folder: Path, model: Path) -> Checkout:

@@ -10,16 +10,15 @@ from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.vqa import AnsweringEncoder
 
-params, output = snakemake.params, snakemake.output
+params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     encoder: AnsweringEncoder = load_encoder(ModelSpec(**params.model), device)
     results = answer_datasets(
         encoder,
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.images),
-        params.profiles,
-        get_cache_file(output.scores),
-        seed=params.seed,
+        cache=get_cache_file(output.scores),
+        **settings,
     )
-    facts = {"model": params.model, "profiles": params.profiles, "seed": params.seed, **describe_device(device)}
+    facts = {"model": params.model, **settings, **describe_device(device)}
     write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts)

@@ -11,17 +11,14 @@ from waltz.core.schema import METRICS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
-params, given, output = snakemake.params, snakemake.input, snakemake.output
+params, inputs, output = snakemake.params, snakemake.input, snakemake.output
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     rows = compute_answer_companions(
         load_encoder(ModelSpec(**params.model), device),
-        list_dataset_files(params.datasets, given.rows, given.images),
-        params.profiles,
-        get_cache_file(output.rows),
-        sample=params.sample,
-        repeats=params.repeats,
-        seed=params.seed,
+        list_dataset_files(params.datasets, inputs.rows, inputs.images),
+        cache=get_cache_file(output.rows),
         resampling=Resampling(params.resamples, params.confidence, params.seed),
+        **params.settings,
     )
     parquet.write_rows(output.rows, rows, METRICS)

@@ -1,6 +1,7 @@
 """MM-SHAP of one shard of a group of data sets with one encoder."""
 
 from waltz.attribution.encoder_rows import attribute_datasets
+from waltz.attribution.stored_rows import StepSettings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
@@ -9,21 +10,19 @@ from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
-params, given, output = snakemake.params, snakemake.input, snakemake.output
+params, settings = snakemake.params, snakemake.params.settings
+inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     results = attribute_datasets(
         load_encoder(ModelSpec(**params.model), device),
-        list_dataset_files(params.datasets, given.rows, given.images),
-        params.settings,
+        list_dataset_files(params.datasets, inputs.rows, inputs.images),
+        StepSettings(**settings),
         get_cache_file(output.rows),
-        scored=params.scored,
-        scored_sample=params.scored_sample,
-        sample=params.sample,
-        seed=params.seed,
-        shard=slice(shard, None, params.shards),
+        slice(shard, None, params.shards),
     )
-    facts = {"model": params.model, "settings": params.settings, "seed": params.seed, **describe_device(device)}
+    facts = {"model": params.model, "settings": settings["estimation"], "seed": settings["seed"]}
+    facts |= describe_device(device)
     facts["shard"] = f"{shard + 1} of {params.shards}"
     write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

@@ -1,6 +1,7 @@
 """MM-SHAP of the answers of one decoder on one shard of a group of data sets."""
 
 from waltz.attribution.decoder_rows import attribute_answers
+from waltz.attribution.stored_rows import StepSettings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
@@ -9,20 +10,21 @@ from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, given, output = snakemake.params, snakemake.input, snakemake.output
+params, settings = snakemake.params, snakemake.params.settings
+inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
     results = attribute_answers(
         decoder,
-        list_dataset_files(params.datasets, given.rows, given.images),
-        params.settings,
+        list_dataset_files(params.datasets, inputs.rows, inputs.images),
+        StepSettings(**settings),
         get_cache_file(output.rows),
-        shard=slice(shard, None, params.shards),
-        **{name: params[name] for name in ("value", "scored", "scored_sample", "sample", "seed")},
+        slice(shard, None, params.shards),
     )
-    facts = {"model": params.model, "settings": params.settings | {"value": params.value}, "seed": params.seed}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
+    estimation = settings["estimation"] | {"value": settings["value"]}
+    facts = {"model": params.model, "settings": estimation, "seed": settings["seed"]}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
     facts |= describe_device(device)
     write_results({"rows": (output.rows, ATTRIBUTION)}, output.run, results, **facts)

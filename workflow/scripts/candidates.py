@@ -1,4 +1,4 @@
-"""All candidates of one instrument from the rows of its source."""
+"""Build all candidates of one instrument from the rows of its source."""
 
 import time
 from collections import Counter
@@ -20,6 +20,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     refusals: Counter[str] = Counter()
     with show_progress(len(rows), "slot", instrument) as bar:
         options = MakerOptions()
+        # Only instruments whose foils a masked language model proposes have a model, so it is imported here.
         if params.model:
             from waltz.foils.masked_proposals import load_proposer
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.consistency.cc_shap.rows import explain_datasets
+from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
@@ -11,21 +11,18 @@ from waltz.core.schema import ATTRIBUTION, CC_SHAP
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, given, output = snakemake.params, snakemake.input, snakemake.output
+params, settings = snakemake.params, snakemake.params.settings
+inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
-    results = explain_datasets(
-        decoder,
-        list_dataset_files(params.datasets, given.rows, given.get("images")),
-        params.profiles,
-        get_cache_file(output.rows, Path(output.rows).parents[2]),
-        shard=slice(shard, None, params.shards),
-        **{name: params[name] for name in ("sample", "seed", "seeds", "repeated", "cc_shap", "tokens")},
-    )
-    settings = {"cc_shap": params.cc_shap, "tokens": params.tokens}
-    facts = {"model": params.model, "settings": settings, "seeds": params.seeds, **describe_device(device)}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
+    datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
+    cache = get_cache_file(output.rows, Path(output.rows).parents[2])
+    run = CCShapRun(**settings, cache=cache, shard=slice(shard, None, params.shards))
+    results = explain_datasets(decoder, datasets, run)
+    explained = {"cc_shap": settings["cc_shap"], "tokens": settings["tokens"]}
+    facts = {"model": params.model, "settings": explained, "seeds": settings["seeds"], **describe_device(device)}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
     outputs = {"rows": (output.rows, CC_SHAP), "contributions": (output.contributions, ATTRIBUTION)}
     write_results(outputs, output.run, results, **facts)

@@ -1,4 +1,4 @@
-"""Check that the runs behind numbers are compatible."""
+"""Refuse numbers whose runs are not compatible, and write the facts of all runs."""
 
 from waltz.core.job_records import log_job
 from waltz.reporting.run_records import check_compatible, collect_run_facts, forget_versions, write_run_facts

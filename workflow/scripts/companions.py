@@ -10,16 +10,13 @@ from waltz.core.schema import METRICS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 
-params, given = snakemake.params, snakemake.input
+params, inputs = snakemake.params, snakemake.input
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     rows = compute_companions(
         load_encoder(ModelSpec(**params.model), device),
-        list_dataset_files(params.datasets, given.rows, given.images),
-        scored=params.scored,
-        sample=params.sample,
-        repeats=params.repeats,
-        seed=params.seed,
+        list_dataset_files(params.datasets, inputs.rows, inputs.images),
         resampling=Resampling(params.resamples, params.confidence, params.seed),
+        **params.settings,
     )
     parquet.write_rows(snakemake.output.rows, rows, METRICS)

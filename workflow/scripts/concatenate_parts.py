@@ -1,4 +1,4 @@
-"""Put the parts of a stage's numbers together."""
+"""Merge the parts of a stage's numbers into one file."""
 
 from waltz.core import schema
 from waltz.core.files import parquet

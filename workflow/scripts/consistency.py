@@ -1,6 +1,6 @@
 """Self-consistency tests of one shard of a group of data sets with one decoder."""
 
-from waltz.consistency.edit_tests.tests import run_tests
+from waltz.consistency.edit_tests.tests import EditTestRun, run_tests
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.files.result_cache import get_cache_file
@@ -10,23 +10,19 @@ from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.text.classifier import load_classifier
 
-params, given, output = snakemake.params, snakemake.input, snakemake.output
+params, settings = snakemake.params, snakemake.params.settings
+inputs, output = snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
-    results = run_tests(
-        decoder,
-        load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder,
-        load_classifier(ModelSpec(**params.judge), device) if params.judge else None,
-        list_dataset_files(params.datasets, given.rows, given.get("images")),
-        params.profiles,
-        get_cache_file(output.rows),
-        compare_meaning=bool(params.meaning),
-        shard=slice(shard, None, params.shards),
-        **{name: params[name] for name in ("tests", "sample", "seed", "seeds", "repeated", "tokens", "edits")},
-    )
-    facts = {name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
+    helper = load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder
+    judge = load_classifier(ModelSpec(**params.judge), device) if params.judge else None
+    datasets = list_dataset_files(params.datasets, inputs.rows, inputs.get("images"))
+    run = EditTestRun(**settings, cache=get_cache_file(output.rows), shard=slice(shard, None, params.shards))
+    results = run_tests(decoder, helper, judge, datasets, run)
+    facts = {"model": params.model, "helper": params.helper, "judge": params.judge}
+    facts |= {name: settings[name] for name in ("seed", "seeds", "tokens", "edits")}
+    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
     facts |= describe_device(device)
     write_results({"rows": (output.rows, CONSISTENCY)}, output.run, results, **facts)

@@ -1,21 +1,23 @@
 """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
 
-from waltz.consistency.metrics import AVERAGE, ConsistencyRows, build_correlation_rows, build_metric_rows
-from waltz.core.files import parquet
-from waltz.core.files.group_files import read_run_rows
+from waltz.consistency.metrics import AVERAGE, ConsistencyRows, build_correlation_records, build_metric_records
+from waltz.core.files.group_files import read_run_records
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.core.records import write_records
+from waltz.core.schema import CcShapRecord, ConsistencyRecord, EditedRecord, MetricRecord
 
-params, given = snakemake.params, snakemake.input
+params, inputs = snakemake.params, snakemake.input
 
 with log_job(snakemake.log[0]):
-    how = Resampling(params.resamples, params.confidence, params.seed)
-    layouts = {"tests": CONSISTENCY, "cc_shap": CC_SHAP, "edited": EDITED}
-    rows = {name: read_run_rows(given.get(name) or [], layout, params.runs) for name, layout in layouts.items()}
-    runs = {run: ConsistencyRows(**{name: rows[name][run] for name in rows}) for run in rows["tests"]}
-    metrics, correlations = build_metric_rows(runs, how, params.together), build_correlation_rows(runs, how)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    tests = read_run_records(inputs.get("tests") or [], ConsistencyRecord, params.runs)
+    cc_shap = read_run_records(inputs.get("cc_shap") or [], CcShapRecord, params.runs)
+    edited = read_run_records(inputs.get("edited") or [], EditedRecord, params.runs)
+    runs = {run: ConsistencyRows(tests[run], cc_shap[run], edited[run]) for run in tests}
+    metrics = build_metric_records(runs, resampling, params.together)
+    correlations = build_correlation_records(runs, resampling)
     if not params.averaged:  # a model's other data sets are in other parts
-        metrics = [row for row in metrics if row["dataset"] != AVERAGE]
-    parquet.write_rows(snakemake.output.metrics, metrics, METRICS)
-    parquet.write_rows(snakemake.output.correlations, correlations, METRICS)
+        metrics = [metric for metric in metrics if metric.dataset != AVERAGE]
+    write_records(snakemake.output.metrics, metrics, MetricRecord)
+    write_records(snakemake.output.correlations, correlations, MetricRecord)

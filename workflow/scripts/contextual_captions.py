@@ -1,4 +1,4 @@
-"""CV-Probes' contextual captions, one an annotation of the chosen images."""
+"""Build the contextual captions of CV-Probes, one for each annotation of the chosen images."""
 
 import time
 from functools import partial

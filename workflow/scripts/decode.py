@@ -6,10 +6,11 @@ from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import prompt_datasets
+from waltz.evaluation.settings import PromptingSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 
-params, output = snakemake.params, snakemake.output
+params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
@@ -17,14 +18,11 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     results = prompt_datasets(
         decoder,
         list_dataset_files(params.datasets, snakemake.input.rows, snakemake.input.get("images")),
-        params.profiles,
         get_cache_file(output.scores),
-        scored=params.scored,
-        sample=params.sample,
-        seed=params.seed,
-        cot_tokens=params.cot_tokens,
-        shard=slice(shard, None, params.shards),
+        PromptingSettings(**settings),
+        slice(shard, None, params.shards),
     )
-    facts = {"model": params.model, "profiles": params.profiles, "seed": params.seed, **describe_device(device)}
-    facts |= {"shard": f"{shard + 1} of {params.shards}", "forward_pass": decoder.forward_pass}
+    facts = {"model": params.model, "profiles": settings["profiles"], "seed": settings["seed"]}
+    facts |= describe_device(device)
+    facts |= {"shard": f"{shard + 1} of {params.shards}", **decoder.describe_forward_pass()}
     write_results({"scores": (output.scores, EVALUATION.with_position())}, output.run, results, **facts)

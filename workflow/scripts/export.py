@@ -4,11 +4,20 @@ import time
 from pathlib import Path
 
 from waltz.core.job_records import log_job, write_record
-from waltz.export.folder import export_benchmark
+from waltz.export.folder import ExportInputs, ExportSettings, export_benchmark
 
-inputs, params, output = dict(snakemake.input.items()), dict(snakemake.params.items()), snakemake.output
+inputs, output = snakemake.input, snakemake.output
 
 with log_job(snakemake.log[0]):
     started = time.monotonic()
-    facts = export_benchmark(inputs, params, Path(output.dataset), Path(output.valse))
+    files = ExportInputs(
+        benchmark=list(inputs.benchmark),
+        rows=list(inputs.rows),
+        raw=list(inputs.raw),
+        images=list(inputs.images),
+        funnel=inputs.funnel or None,
+        audit=inputs.audit or None,
+    )
+    settings = ExportSettings(**snakemake.params.settings)
+    facts = export_benchmark(files, settings, Path(output.dataset), Path(output.valse))
     write_record(output.run, seconds=time.monotonic() - started, **facts)

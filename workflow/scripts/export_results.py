@@ -4,11 +4,12 @@ import time
 from pathlib import Path
 
 from waltz.core.job_records import log_job, write_record
-from waltz.export.results import export_results
+from waltz.export.results import ResultSettings, export_results
 
-inputs, params, output = dict(snakemake.input.items()), dict(snakemake.params.items()), snakemake.output
+inputs, output = snakemake.input, snakemake.output
 
 with log_job(snakemake.log[0]):
     started = time.monotonic()
-    facts = export_results(inputs, params, Path(output.results), int(time.time()))
+    settings = ResultSettings(**snakemake.params.settings)
+    facts = export_results(Path(inputs.metrics), list(inputs.records), settings, Path(output.results), int(time.time()))
     write_record(output.run, seconds=time.monotonic() - started, **facts)

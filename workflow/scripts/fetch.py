@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from waltz.core.downloads.transfer import provide_raw_file
+from waltz.core.downloads.urls import get_archive_member
 from waltz.core.files.archives import extract_member
-from waltz.core.files.downloads import get_archive_member, provide_raw_file
 from waltz.core.job_records import log_job
 from waltz.sources.listed_images import fetch_listed_images
 
@@ -12,7 +13,7 @@ file, target = snakemake.params.file, Path(snakemake.output.raw)
 with log_job(snakemake.log[0]):
     lock, cache = Path(snakemake.params.lock), Path(snakemake.params.cache)
     if snakemake.input.get("archive"):
-        extract_member(Path(snakemake.input.archive), get_archive_member(file["url"]), target)
+        extract_member(Path(snakemake.input.archive), get_archive_member(file["url"].get_secret_value()), target)
     elif "listed" in file:
         fetch_listed_images(Path(snakemake.input.own), file.get("local"), target, lock, cache)
     else:

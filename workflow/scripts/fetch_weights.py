@@ -2,19 +2,14 @@
 
 from pathlib import Path
 
-from waltz.core.files.downloads import fetch
+from waltz.core.downloads.transfer import DownloadRequest, fetch
 from waltz.core.job_records import log_job
 
+params = snakemake.params
 target = Path(snakemake.output.file)
-url, checksum = snakemake.params.origin
+url, checksum = params.origin
+advice = f"put a copy to {target} and run `snakemake --touch {target}`"
 
 with log_job(snakemake.log[0]):
-    fetch(
-        url,
-        target,
-        checksum,
-        Path(snakemake.params.lock),
-        Path(snakemake.params.cache),
-        f"put a copy to {target} and run `snakemake --touch {target}`",
-        largest=snakemake.params.largest,
-    )
+    file = DownloadRequest(url.get_secret_value(), checksum, advice, largest=params.largest)
+    fetch(file, target, Path(params.lock), Path(params.cache))

@@ -1,12 +1,15 @@
 """Read one raw file as a benchmark: items with votes, and single annotations where there are any."""
 
+import time
+
 from waltz.benchmark.items import read_items
 from waltz.core.files import parquet
-from waltz.core.job_records import log_job
+from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import ANNOTATIONS, BENCHMARK
 
 with log_job(snakemake.log[0]):
-    items, annotations = read_items(
+    start = time.monotonic()
+    items, annotations, unusable = read_items(
         snakemake.input.raw,
         form=snakemake.params.format,
         dataset=snakemake.wildcards.dataset,
@@ -16,3 +19,10 @@ with log_job(snakemake.log[0]):
     )
     parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
     parquet.write_rows(snakemake.output.annotations, annotations, ANNOTATIONS)
+    write_record(
+        snakemake.output.run,
+        rows_in=len(items) + unusable.total(),
+        rows_out=len(items),
+        seconds=time.monotonic() - start,
+        unusable=unusable,
+    )

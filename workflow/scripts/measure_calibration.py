@@ -1,14 +1,14 @@
-"""Sensitivity and specificity of self-consistency tests and CC-SHAP on constructed decoders."""
+"""Measure sensitivity and specificity of self-consistency tests and CC-SHAP on constructed decoders."""
 
-from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import MEASURES
+from waltz.core.records import write_records
+from waltz.core.schema import MeasurementRecord
 from waltz.measures.calibration import measure_calibration
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    how = Resampling(params.resamples, params.confidence, params.seed)
-    rows = measure_calibration(seed=params.seed, how=how, **params.settings)
-    parquet.write_rows(snakemake.output.rows, rows, MEASURES)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    rows = measure_calibration(seed=params.seed, resampling=resampling, **params.settings)
+    write_records(snakemake.output.rows, rows, MeasurementRecord)

@@ -1,24 +1,24 @@
-"""T-SHAP of rulers and of built games, whose share of text is known."""
+"""Measure T-SHAP of rulers and of built games, whose share of text is known."""
 
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import MEASURES
-from waltz.measures.ground_truth import measure_games, measure_rulers
+from waltz.core.records import write_records
+from waltz.core.schema import MeasurementRecord
+from waltz.measures.ground_truth import GroundTruthSettings, measure_games, measure_rulers
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.ruler import load_ruler
 
-params, given = snakemake.params, snakemake.input
+params, inputs = snakemake.params, snakemake.input
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     rows = measure_games([(4, 4), (4, 8), (8, 4), (3, 8), (5, 7)])
     rows += measure_rulers(
         [load_ruler(ModelSpec(**model), device) for model in params.models],
-        list_dataset_files(params.datasets, given.rows, given.images),
-        how=Resampling(params.resamples, params.confidence, params.seed),
-        seed=params.seed,
-        **params.settings,
+        list_dataset_files(params.datasets, inputs.rows, inputs.images),
+        GroundTruthSettings(**params.settings),
+        params.seed,
+        Resampling(params.resamples, params.confidence, params.seed),
     )
-    parquet.write_rows(snakemake.output.rows, rows, MEASURES)
+    write_records(snakemake.output.rows, rows, MeasurementRecord)

@@ -1,10 +1,10 @@
-"""acc_r where a language model finds caption and foil equally likely."""
+"""Measure acc_r at equal likelihood of caption and foil under a language model."""
 
-from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import EVALUATION, MEASURES
+from waltz.core.records import write_records
+from waltz.core.schema import EVALUATION, MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import pair_scores
 from waltz.measures.plausibility import measure_plausibility
 
@@ -13,6 +13,6 @@ params = snakemake.params
 with log_job(snakemake.log[0]):
     runs = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
-    how = Resampling(params.resamples, params.confidence, params.seed)
-    rows = measure_plausibility(scores, params.settings["language_model"], params.filters, how)
-    parquet.write_rows(snakemake.output.rows, rows, MEASURES)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    rows = measure_plausibility(scores, params.settings["language_model"], params.filters, resampling)
+    write_records(snakemake.output.rows, rows, MeasurementRecord)

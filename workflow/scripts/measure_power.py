@@ -1,18 +1,18 @@
-"""Smallest differences between models that paired tests can show."""
+"""Measure the smallest differences between models that paired tests can show."""
 
-from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import EVALUATION, MEASURES
+from waltz.core.records import write_records
+from waltz.core.schema import EVALUATION, MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import pair_scores
-from waltz.measures.power import measure_power
+from waltz.measures.power import PowerSettings, measure_power
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
     runs = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     scores = {run: pair_scores(rows, params.profile) for run, rows in runs.items()}
-    how = Resampling(params.resamples, params.confidence, params.seed)
-    rows = measure_power(scores, how=how, **params.settings)
-    parquet.write_rows(snakemake.output.rows, rows, MEASURES)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
+    rows = measure_power(scores, PowerSettings(**params.settings), resampling)
+    write_records(snakemake.output.rows, rows, MeasurementRecord)

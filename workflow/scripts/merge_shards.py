@@ -4,9 +4,9 @@ from waltz.core import schema
 from waltz.core.files.group_files import merge_shards
 from waltz.core.job_records import log_job
 
-given, output = snakemake.input, snakemake.output
+inputs, output = snakemake.input, snakemake.output
 layout = getattr(schema, snakemake.params.layout)
 order = snakemake.params.get("order") or sorted(layout.key, key=lambda name: name != "profile")
 
 with log_job(snakemake.log[0]):
-    merge_shards(given.rows, given.runs, output.rows, output.run, layout, order)
+    merge_shards(inputs.rows, inputs.runs, output.rows, output.run, layout, order)

@@ -1,11 +1,11 @@
-"""Every metric of the models of one kind on one group of data sets, and the differences that tests can show."""
+"""Every metric of the models of one kind on one group of data sets."""
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
 from waltz.core.job_records import log_job
-from waltz.core.schema import CONDITIONS, DETECTABLE, EVALUATION, METRICS
-from waltz.evaluation.metrics.summary import build_detectable_rows, build_metric_rows
+from waltz.core.schema import CONDITIONS, EVALUATION, METRICS
+from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.evaluation.vqa import select_questions
 
 params = snakemake.params
@@ -17,10 +17,8 @@ with log_job(snakemake.log[0]):
     for (name, entry), file in zip(params.questions.items(), snakemake.input.questions, strict=True):
         rows = parquet.read_table(file).to_pylist()
         questions[name], _ = select_questions(name, rows, entry["size"], params.seed, entry.get("choice"))
-    how = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
     metrics = build_metric_rows(
-        scores, params.profiles, how, averaged=params.averaged, probes=probes, questions=questions
+        scores, params.profiles, resampling, averaged=params.averaged, probes=probes, questions=questions
     )
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)
-    detectable = build_detectable_rows(scores, params.profiles, params.confidence)
-    parquet.write_rows(snakemake.output.detectable, detectable, DETECTABLE)

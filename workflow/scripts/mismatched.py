@@ -1,4 +1,4 @@
-"""Texts of images beside those of other images, as a data set."""
+"""Build a data set that pairs the texts of images with the texts of other images."""
 
 import time
 
@@ -7,12 +7,14 @@ from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import build_mismatched_items
 
-params = snakemake.params
+params, settings = snakemake.params, snakemake.params.settings
 
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
     rows = [row for file in snakemake.input.rows for row in parquet.read_table(file).to_pylist()]
-    items, unusable = build_mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
+    items, unusable = build_mismatched_items(
+        snakemake.wildcards.aligned, rows, settings["size"], params.seed, settings.get("choice")
+    )
     parquet.write_rows(snakemake.output.pairs, items, BENCHMARK)
     write_record(
         snakemake.output.run,

@@ -6,23 +6,22 @@ from waltz.core.files.result_cache import get_cache_file
 from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.perplexity import score_datasets
+from waltz.evaluation.settings import LikelihoodSettings
 from waltz.model_registry import ModelSpec
 from waltz.models.text.causal import load_causal_model
 
-params, output = snakemake.params, snakemake.output
+params, settings, output = snakemake.params, snakemake.params.settings, snakemake.output
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     model = load_causal_model(ModelSpec(**params.model), device)
     results = score_datasets(
         model,
         list_dataset_files(params.datasets, snakemake.input.rows),
-        params.profiles,
         get_cache_file(output.scores),
-        scored=params.scored,
-        sample=params.sample,
-        seed=params.seed,
-        tokens_per_batch=params.tokens_per_batch,
+        LikelihoodSettings(**settings),
     )
-    batches = {"tokens_per_batch": params.tokens_per_batch, "shares_prefixes": model.reads_trees}
-    facts = {"model": params.model, "profiles": params.profiles, "seed": params.seed, **describe_device(device)}
+    batches = {"tokens_per_batch": settings["tokens_per_batch"], "shares_prefixes": model.reads_trees}
+    batches["shares_prefixes_reason"] = model.reason
+    facts = {"model": params.model, "profiles": settings["profiles"], "seed": settings["seed"]}
+    facts |= describe_device(device)
     write_results({"scores": (output.scores, EVALUATION)}, output.run, results, **facts, **batches)

@@ -1,4 +1,6 @@
-"""Make the released items again from their inputs."""
+"""Build the released items again from their inputs."""
+
+from dataclasses import asdict
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
@@ -16,7 +18,7 @@ with log_job(snakemake.log[0]), show_progress(len(released), "instrument", "repr
     for instrument in released:
         items = [{"id": item_id, **record} for item_id, record in read_object_entries(inputs[instrument], "")]
         share, missed = measure_reproduction(instrument, items, captions)
-        shares.append({"instrument": instrument, "metric": "reproduced", **vars(share)})
+        shares.append({"instrument": instrument, "metric": "reproduced", **asdict(share)})
         misses += [{"instrument": instrument, **vars(miss)} for miss in missed]
         bar.update(1)
     parquet.write_rows(output.shares, shares, REPRODUCTION)

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
 from waltz.core.job_records import log_job, show_progress
-from waltz.core.schema import SCENE_SCORES
-from waltz.scenes.training.recipes import measure_models
+from waltz.core.records import write_records
+from waltz.core.schema import SceneScoreRecord
+from waltz.scenes.model_scores import measure_models
 
 params = snakemake.params
 
@@ -16,8 +16,8 @@ with (
     show_progress(len(params.models), "model", "scores") as bar,
 ):
     folders = {name: Path(weights).parent for name, weights in zip(params.models, snakemake.input.weights, strict=True)}
-    rows = []
+    rows: list[SceneScoreRecord] = []
     for model_rows in measure_models(folders, params.seed, params.held_out):
         rows += model_rows
         bar.update(1)
-    parquet.write_rows(snakemake.output.scores, rows, SCENE_SCORES)
+    write_records(snakemake.output.scores, rows, SceneScoreRecord)

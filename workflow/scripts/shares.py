@@ -1,4 +1,4 @@
-"""What all attributions say together: shares of text, ablations, companions, the verbs of CV-Probes."""
+"""Summarize all attributions: shares of text, ablations, companion measures, and the verbs of CV-Probes."""
 
 from waltz.attribution.summary import build_ablation_rows, build_share_rows, build_verb_rows
 from waltz.core.files import parquet
@@ -10,20 +10,21 @@ from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHAR
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    how = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
     probes = {
         name: parquet.read_rows(file, CONDITIONS)
         for name, file in zip(params.probes, snakemake.input.probes, strict=True)
     }
+    # Companion measures come first; ablations and verbs follow from the attributions below.
     metrics = [row for file in snakemake.input.companions for row in parquet.read_rows(file, METRICS)]
-    found = []
+    shares = []
     scored = read_runs(snakemake.input.scores, EVALUATION, params.runs)
     for (model, dataset), table in read_runs(snakemake.input.rows, ATTRIBUTION, params.runs).items():
         rows, scores = table.to_pylist(), scored[model, dataset].to_pylist()
-        found += build_share_rows(model, dataset, rows, scores, how)
+        shares += build_share_rows(model, dataset, rows, scores, resampling)
         if dataset in probes:
-            metrics += build_verb_rows(model, rows, scores, probes[dataset], how)
+            metrics += build_verb_rows(model, rows, scores, probes[dataset], resampling)
         elif model not in params.answering:
-            metrics += build_ablation_rows(model, dataset, rows, how)
-    parquet.write_rows(snakemake.output.shares, found, SHARES)
+            metrics += build_ablation_rows(model, dataset, rows, resampling)
+    parquet.write_rows(snakemake.output.shares, shares, SHARES)
     parquet.write_rows(snakemake.output.metrics, metrics, METRICS)

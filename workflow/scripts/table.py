@@ -15,5 +15,5 @@ with log_job(snakemake.log[0]):
     files = {kind: inputs[kind] if isinstance(inputs[kind], list) else [inputs[kind]] for kind in params.kinds}
     cells = build_table(declaration, files, inputs.printed, params.profiles, StudyFacts(**params.study))
     write_table(
-        declaration, cells, read_significance_tests(inputs.detectable, params.study["confidence"]), snakemake.output
+        declaration, cells, read_significance_tests(inputs.comparisons, params.study["confidence"]), snakemake.output
     )

@@ -1,4 +1,4 @@
-"""Make a model in transformers format out of the archives that its weights come in."""
+"""Convert the archives of a model's weights to a model in transformers format."""
 
 import logging
 from pathlib import Path
@@ -9,6 +9,7 @@ from waltz.models.text.masked import convert_spanbert
 
 with log_job(snakemake.log[0]):
     archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)
+    # SpanBERT has two archives: the first has the prediction head, the second has the configuration.
     if snakemake.params.unpack == "spanbert":
         with_head, with_config = archives
         dropped = convert_spanbert(with_head, with_config, folder)

@@ -11,14 +11,14 @@ from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    how = Resampling(params.resamples, params.confidence, params.seed)
+    resampling = Resampling(params.resamples, params.confidence, params.seed)
     statistics, counts = [], []
     for dataset, items_file, annotations_file in zip(
         params.datasets, snakemake.input.pairs, snakemake.input.annotations, strict=True
     ):
         items = parquet.read_rows(items_file, BENCHMARK)
         annotations = parquet.read_rows(annotations_file, ANNOTATIONS)
-        measures = compute_validation_statistics(dataset, items, annotations, how)
+        measures = compute_validation_statistics(dataset, items, annotations, resampling)
         statistics += [
             {"dataset": dataset, "metric": metric, **asdict(measure)} for metric, measure in measures.items()
         ]

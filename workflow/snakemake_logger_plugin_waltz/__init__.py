@@ -1,66 +1,57 @@
-"""Logger of a run on a terminal: progress with the time left, and one line for what the user can mend.
+"""Logger of a run: progress with the time left, and a one-line message for each mistake that the user can correct.
 
-Snakemake finds loggers by the prefix of their module; profiles/default names this one. Snakemake imports it before the
-Snakefile says from which checkout to import waltz, so that this module imports nothing of waltz when it is imported.
+Snakemake finds loggers by the prefix of their module; profiles/default names this logger. Snakemake imports it before
+the Snakefile decides from which checkout waltz is imported, so this module imports waltz only inside functions.
 """
 
 from logging import LogRecord
-from pathlib import Path
 
 from rich.progress import TimeRemainingColumn
-from snakemake_interface_logger_plugins.common import LogEvent
+from rich.text import Text
+from snakemake.logging import is_quiet_about, logger
 from snakemake_logger_plugin_rich import LogHandler as RichLogHandler
 
-RAISED_IN_RULE = "  UserError: "
-"""Start of a line of Snakemake's message about a function that raised one."""
+from snakemake_logger_plugin_waltz.events import EventHandler
+from snakemake_logger_plugin_waltz.progress_lines import ProgressLines
 
 
 class LogHandler(RichLogHandler):  # type: ignore[misc]
-    """Logger of snakemake-logger-plugin-rich with the additions of this module."""
+    """Logger that extends snakemake-logger-plugin-rich by progress lines and explained errors."""
 
     def __post_init__(self) -> None:
-        """Add a column to the progress bars."""
+        """Add the time left to the progress bars, replace the handler of events, and explain errors."""
         super().__post_init__()
         self.progress.columns = (*self.progress.columns, TimeRemainingColumn(compact=True))
+        settings = self.common_settings
+        self.event_handler = EventHandler(
+            lines=None if self._has_bars() else ProgressLines(self._print_line),
+            verbose=settings.verbose,
+            console=self.console,
+            progress=self.progress,
+            live_display=self.live_display,
+            dryrun=settings.dryrun,
+            printshellcmds=settings.printshellcmds,
+            show_failed_logs=settings.show_failed_logs,
+        )
+        # The filter also sees errors that Snakemake finds before it reads the Snakefile.
+        logger.addFilter(explain_error)
 
-    def emit(self, record: LogRecord) -> None:
-        """Show a record; instead of the traceback of an option, show what is wrong with it."""
-        if getattr(record, "event", None) == LogEvent.ERROR:
-            from waltz.cli.run.targets import build_missing_file_error, build_target_error
-            from waltz.core.errors import UserError
+    def _has_bars(self) -> bool:
+        """Return whether the output is a terminal that can show bars; rich would also believe FORCE_COLOR."""
+        return self.console.file.isatty() and not self.console.is_dumb_terminal
 
-            try:
-                check_options()
-                if getattr(record, "exception", "") == "MissingRuleException":
-                    raise build_target_error(record.getMessage().split()[5])
-                if getattr(record, "exception", "") == "MissingInputException":
-                    raise build_missing_file_error(record.getMessage())
-                for line in record.getMessage().splitlines():
-                    if line.startswith(RAISED_IN_RULE):  # by a function of a rule's input or resources
-                        raise UserError(line.removeprefix(RAISED_IN_RULE))
-            except UserError as error:
-                record.msg, record.args = f"waltz: {error}", None
-        super().emit(record)
+    def _print_line(self, line: str) -> None:
+        """Print a line about the progress, unless the run is quiet about progress."""
+        if not is_quiet_about(self.common_settings.quiet or (), "progress"):
+            self.console.print(Text(line), soft_wrap=True)
 
 
-def check_options() -> None:
-    """Refuse what Snakemake reads before the Snakefile, and shows a traceback for.
+def explain_error(record: LogRecord) -> bool:
+    """Replace Snakemake's message about a mistake that the user can correct; return whether the record is shown.
 
-    Raises:
-        UserError: A file of `--configfile` is no study, or an entry of `--config` is no key with a value.
+    It runs in the thread that handles the exception.
     """
-    from snakemake.cli import get_argument_parser
+    # Imported late: the Snakefile decides from which checkout waltz is imported.
+    from waltz.cli.run.explain import explain
 
-    from waltz.core.errors import UserError
-    from waltz.plan.read_study import load_yaml
-
-    options = get_argument_parser().parse_args()
-    for file in options.configfile or ():
-        load_yaml(Path(file))
-    for entry in options.config or ():
-        name, sign, _ = entry.partition("=")
-        if not sign or not name.isidentifier():
-            raise UserError(
-                f"--config: no key with a value (got {entry!r}, expected KEY=VALUE);"
-                " run: snakemake --cores 2 --config study=scenes"
-            )
+    return explain(record)

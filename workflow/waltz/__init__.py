@@ -7,14 +7,14 @@ __all__ = ["Explainer", "UserError", "__version__"]
 __version__ = "0.1.0"
 
 LAZY_NAMES = {"Explainer": "waltz.explainer.explainer", "UserError": "waltz.core.errors"}
-"""Modules of names that are imported at their first use: torch and transformers take seconds.
+"""Modules of the names that are imported at their first use, because torch and transformers take seconds to import.
 
-They are not imported here, so that no rule's digest includes what they import; their types are in `__init__.pyi`.
+Since they are not imported here, the digests of rules do not include what they import. `__init__.pyi` has their types.
 """
 
 
 def __getattr__(name: str) -> Any:
-    """Import a lazy name."""
+    """Return `Explainer` or `UserError`, and import its module at the first use."""
     if name in LAZY_NAMES:
         return getattr(importlib.import_module(LAZY_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

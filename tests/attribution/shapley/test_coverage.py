@@ -11,6 +11,7 @@ from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.late_fusion import compute_factorised
 from waltz.attribution.t_shap import TShap, compute_t_shap, measure_t_shap
+from waltz.fidelity import EQUATIONS
 
 WORDS, PATCHES, GAMES = 6, 9, 8
 TOLERANCE = 0.03
@@ -20,7 +21,7 @@ TOLERANCE = 0.03
 class Sides:
     """What `compute_factorised` needs to know of a game."""
 
-    words, patches, grid, always_visible = WORDS, PATCHES, 3, np.zeros(WORDS + PATCHES, dtype=bool)
+    text_players, patches, grid, always_visible = WORDS, PATCHES, 3, np.zeros(WORDS + PATCHES, dtype=bool)
 
     def __len__(self):
         return WORDS + PATCHES
@@ -69,7 +70,7 @@ def estimate_by_coalitions(name, text, image, budget, seed, target):
     def game(masks):
         return 10 * (look_up(text)(masks[:, :WORDS]) * look_up(image)(masks[:, WORDS:])).sum(axis=1, keepdims=True)
 
-    settings = AttributionSettings("equations", name, budget, seed, target)
+    settings = AttributionSettings(EQUATIONS, name, budget, seed, target)
     estimate, _ = play(begin_estimation(name, WORDS + PATCHES, WORDS, settings), game)
     return measure_t_shap(estimate, WORDS), estimate.stopped_by
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stand_ins.games import additive, play, random_terms, unanimity, unanimity_phi
+from waltz.attribution.published import count_published_evaluations
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import (
     MIN_SHAPIQ_EVALUATIONS,
@@ -21,11 +22,11 @@ from waltz.attribution.shapley.estimators import (
     begin_permutations,
     begin_shapiq,
     choose_sampler,
-    count_published_evaluations,
 )
 from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import PROFILES, Coalitions
 from waltz.models.encoders.kinds import ruler
@@ -42,10 +43,13 @@ def estimate_ruler(name, text, profile, share, evaluations=None):
     game = PROFILES[profile](encoder, encoder.tokenize(text), image)
     table = Coalitions(encoder, image, [game], lambda logits: logits)
     estimation = begin_estimation(
-        name, len(game), game.words, AttributionSettings(profile, name, evaluations=evaluations, seed=3)
+        name,
+        len(game),
+        game.text_players,
+        AttributionSettings(get_fidelity(profile), name, evaluations=evaluations, seed=3),
     )
     estimate, _ = play(estimation, lambda masks: table.values([masks])[0])
-    return estimate, measure_t_shap(estimate, game.words)
+    return estimate, measure_t_shap(estimate, game.text_players)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
@@ -70,18 +74,20 @@ def test_rulers_get_their_share_from_shapiq(name):
 
 def test_a_name_that_is_none_lists_those_that_are():
     with pytest.raises(UserError, match=r"got 'magic'\); take one of auto, permutation, exact, regression, KernelSHAP"):
-        begin_estimation("magic", 4, 2, AttributionSettings("equations"))
+        begin_estimation("magic", 4, 2, AttributionSettings(EQUATIONS))
 
 
 def test_evaluations_default_to_what_the_released_scripts_ask():
     estimate, coalitions = play(
-        begin_estimation("permutation", 26, 10, AttributionSettings("published")), additive(np.arange(26.0))
+        begin_estimation("permutation", 26, 10, AttributionSettings(PUBLISHED)), additive(np.arange(26.0))
     )
     assert (estimate.requested, len(coalitions)) == (530, 10)
+    _, of_seed_0 = play(begin_permutations(26, 530, 0), additive(np.arange(26.0)))
+    np.testing.assert_array_equal(coalitions, of_seed_0)
 
 
 def test_a_standard_error_can_stop_permutations_only():
-    attribution_settings = AttributionSettings("equations", evaluations=900, standard_error=0.01)
+    attribution_settings = AttributionSettings(EQUATIONS, evaluations=900, standard_error=0.01)
     estimate, _ = play(begin_estimation("permutation", 4, 2, attribution_settings), additive(np.arange(4.0)))
     assert estimate.stopped_by == "standard error"
     assert play(begin_estimation("exact", 4, 2, attribution_settings), additive(np.arange(4.0)))[0].exact
@@ -92,7 +98,7 @@ def test_a_standard_error_can_stop_permutations_only():
 @pytest.mark.parametrize("name", ["permutation", "exact", *MIN_SHAPIQ_EVALUATIONS])
 def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
     games = [unanimity(random_terms(players, players)) for players in (6, 9)]
-    attribution_settings = AttributionSettings("equations", evaluations=200, seed=5)
+    attribution_settings = AttributionSettings(EQUATIONS, evaluations=200, seed=5)
     alone = [
         play(begin_estimation(name, players, 3, attribution_settings), game)[0]
         for players, game in zip((6, 9), games, strict=True)
@@ -118,7 +124,7 @@ def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
     coalitions = {
         (seed, evaluations): np.concatenate(
             play(
-                begin_estimation(name, 9, 3, AttributionSettings("equations", name, evaluations, seed)),
+                begin_estimation(name, 9, 3, AttributionSettings(EQUATIONS, name, evaluations, seed)),
                 additive(np.ones(9)),
             )[1]
         )
@@ -238,7 +244,8 @@ def test_one_player_gets_everything_and_none_get_nothing():
     one, coalitions = play(begin_permutations(1, 7, 0), additive(np.array([3.0])))
     assert (one.phi.item(), one.base_value.item(), one.value.item()) == (3.0, 0.5, 3.5)
     assert [masks[:, 0].tolist() for masks in coalitions] == [[False, True, False]] * 2
-    nobody, coalitions = play(begin_permutations(0, 1, 0), lambda masks: np.full((len(masks), 2), 4.0))
+    nobody, coalitions = play(begin_permutations(0, 7, 0), lambda masks: np.full((len(masks), 2), 4.0))
+    assert (nobody.exact, nobody.requested) == (True, 1)
     assert nobody.phi.shape == (0, 2)
     assert nobody.residual == 0.0
     assert [masks.shape for masks in coalitions] == [(1, 0)]
@@ -258,13 +265,41 @@ def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
         next(begin_permutations(26, 52, 0))
     with pytest.raises(UserError, match=r"seed: -1"):
         next(begin_permutations(3, 70, -1))
+    with pytest.raises(UserError, match=r"seed: 4294967296 is no seed .* 0 to 4294967295"):
+        next(begin_permutations(3, 70, 2**32))
+    assert next(begin_permutations(3, 70, 2**32 - 1)).shape == (7, 3)
+
+
+@pytest.mark.parametrize("visible", [(0, 1, 2, 3), (0, 1, 3), (3,)])
+def test_a_regression_of_few_free_players_is_exact(visible):
+    # v is 2 where player 2 takes part, and 3 more with player 0 and 1; who is always visible is no player
+    game = unanimity({(2,): 2.0, (0, 1, 2): 3.0})
+    always_visible = np.isin(np.arange(4), visible)
+    free = int((~always_visible).sum())
+    phi = {(0, 1, 2, 3): [0, 0, 0, 0], (0, 1, 3): [0, 0, 5, 0], (3,): [1, 1, 3, 0]}[visible]
+    # below two players no standard error is needed; with more it takes what a regression takes
+    for standard_error in (None, 0.01)[: 2 if free < 2 else 1]:
+        settings = AttributionSettings(EQUATIONS, evaluations=8, standard_error=standard_error)
+        estimate, coalitions = play(begin_estimation("regression", 4, 2, settings, always_visible), game)
+        np.testing.assert_allclose(estimate.phi[:, 0], phi, atol=1e-12)
+        assert (estimate.exact, estimate.requested, sum(map(len, coalitions))) == (True, 2**free, 2**free)
+
+
+def test_a_regression_is_exact_up_to_twelve_players_where_all_coalitions_are_within_the_budget():
+    def count_first_round(players, evaluations):
+        settings = AttributionSettings(EQUATIONS, evaluations=evaluations)
+        return len(next(begin_estimation("regression", players, 2, settings)))
+
+    assert count_first_round(12, 4096) == 4096
+    assert count_first_round(12, 4095) == 26
+    assert count_first_round(13, 8192) == 28
 
 
 def test_auto_takes_what_the_evaluations_allow_and_else_says_what_a_regression_needs():
     assert choose_sampler(27, 27, 56) == choose_sampler(27, 27, 4096) == "regression"
     assert choose_sampler(27, 27, 55) == choose_sampler(27, 27, 4097) == "permutation"
     assert choose_sampler(25, 27, 52) == "regression"  # permutations mask all 27
-    settings = AttributionSettings("equations", evaluations=50)
+    settings = AttributionSettings(EQUATIONS, evaluations=50)
     with pytest.raises(UserError, match=r"regression with 27 players \(got 50, expected at least 56\)"):
         next(begin_estimation(choose_sampler(27, 27, 50), 27, 5, settings))
 
@@ -475,6 +510,26 @@ def test_few_players_and_few_evaluations():
         next(begin_shapiq("KernelSHAP", 20, 79, 0))
     with pytest.raises(UserError, match=r"StratifiedSamplingSV and 18 players \(got 370, expected at least 614\)"):
         next(begin_shapiq("StratifiedSamplingSV", 18, 370, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "players", "least"),
+    # four coalitions a player; all but one of 2 * 8 strata of each of 9 players, and both ends; ten points of each
+    [
+        ("KernelSHAP", 9, 36),
+        ("UnbiasedKernelSHAP", 9, 36),
+        ("SVARM", 9, 36),
+        ("PermutationSamplingSV", 9, 36),
+        ("StratifiedSamplingSV", 9, 146),
+        ("StratifiedSamplingSV", 2, 8),
+        ("OwenSamplingSV", 9, 182),
+    ],
+)
+def test_the_fewest_evaluations(name, players, least):
+    _, coalitions = play(begin_shapiq(name, players, least, 0), additive(np.ones(players)))
+    assert len(np.concatenate(coalitions)) <= least
+    with pytest.raises(UserError, match=rf"\(got {least - 1}, expected at least {least}\)"):
+        next(begin_shapiq(name, players, least - 1, 0))
 
 
 def test_a_regression_that_its_coalitions_do_not_determine_is_refused(monkeypatch):

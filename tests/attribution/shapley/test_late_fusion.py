@@ -2,12 +2,14 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from stand_ins.models.toy_encoders import Toy, game, picture
+from stand_ins.models.toy_encoders import Toy, game, picture, text
 from waltz.attribution.mm_shap import choose_outcome
 from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
@@ -17,9 +19,12 @@ from waltz.attribution.shapley.late_fusion import (
     choose_estimator,
     compute_factorised,
     compute_interleaving,
+    compute_parts,
+    compute_shapley_values,
 )
 from waltz.attribution.t_shap import compute_t_shap
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.fidelity import PUBLISHED
+from waltz.models.encoders.coalitions import Coalitions, build_published_players
 
 IDS = (2, 9, 14, 7, 3)
 
@@ -50,7 +55,7 @@ def test_exact_values_are_those_of_brute_force(profile):
     assert estimate.estimate.residual < 1e-14
     assert estimate.estimate.exact
     assert estimate.t_shap_se == 0
-    free = (~players.always_visible[: players.words]).sum()
+    free = (~players.always_visible[: players.text_players]).sum()
     assert estimate.passes == estimate.estimate.requested == 2**free + 2**players.patches
 
 
@@ -126,9 +131,9 @@ def test_regressions_beat_plain_permutations_at_equal_passes():
     ours, plain = [], []
     for seed in range(12):
         table = Coalitions(encoder, image, [players], choose_outcome(encoder))
-        settings = AttributionSettings("published", "permutation", rows, seed)
+        settings = AttributionSettings(PUBLISHED, "permutation", rows, seed)
         (estimate,) = run_in_step(
-            [begin_estimation("permutation", len(players), players.words, settings)], table.values
+            [begin_estimation("permutation", len(players), players.text_players, settings)], table.values
         )
         (factorised_estimate,) = compute_factorised(
             encoder, image, [players], table.image_count + table.text_count, seed
@@ -145,9 +150,11 @@ def test_intervals_of_t_shap_cover_the_truth(ids):
     for number in range(4):
         encoder, image = Toy(width=8, seed=number), picture(number)
         players = game(encoder, image, *ids)
-        truth = compute_t_shap(compute_factorised(encoder, image, [players])[0].estimate.phi, players.words)
+        truth = compute_t_shap(compute_factorised(encoder, image, [players])[0].estimate.phi, players.text_players)
         for one in sampled(encoder, image, players, 64, range(8)):
-            hits += abs(compute_t_shap(one.estimate.phi, players.words) - truth) < t.ppf(0.975, 5) * one.t_shap_se
+            hits += (
+                abs(compute_t_shap(one.estimate.phi, players.text_players) - truth) < t.ppf(0.975, 5) * one.t_shap_se
+            )
             trials += 1
     assert hits >= binom.ppf(0.01, trials, 0.95)
 
@@ -182,6 +189,83 @@ def test_parts_are_there_where_one_side_alone_is_sampled():
     (none,) = compute_factorised(encoder, image, [players], 32, 0)
     assert none.estimate.requested == 32
     assert math.isnan(none.t_shap_se)
+    assert none.estimate.parts is None
+    longer = game(encoder, image, *range(2, 11))  # 7 free tokens, whose regression needs 16 of 128 subsets
+    (both,) = compute_factorised(encoder, image, [longer], 60, 0)
+    assert (both.estimate.parts, both.parts) == (None, 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "grid", "passes"),
+    [
+        # 16 subsets of 4 tokens, or the 10 that a regression needs; 34 of 16 patches
+        (4, 4, {44: (10, 34), 47: (10, 34), 48: (12, 36), 49: (12, 36), 50: (16, 34), 51: (16, 34), 52: (16, 36)}),
+        # the same with both sides exchanged: 18 of 8 tokens, 16 or 10 of 4 patches
+        (8, 2, {28: (18, 10), 31: (18, 10), 32: (20, 12), 33: (20, 12), 34: (18, 16), 35: (18, 16), 36: (20, 16)}),
+        # all 64 subsets of 6 tokens are more than half of 127
+        (6, 4, {126: (52, 72), 127: (52, 72), 128: (64, 64), 129: (64, 64), 130: (64, 66)}),
+        (5, 5, {64: (12, 52), 83: (20, 60), 84: (32, 52), 86: (32, 54)}),
+    ],
+)
+def test_a_budget_is_split_between_both_sides(words, grid, passes):
+    encoder, image = Toy(), picture()
+    players = build_published_players(encoder, text(*range(2, 4 + words)), image, grid)
+    for budget, (for_words, for_patches) in passes.items():
+        encoder.passes.update(see=[], read=[])
+        (estimate,) = compute_factorised(encoder, image, [players], budget, 0)
+        assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (for_words, for_patches), budget
+        assert estimate.passes == estimate.estimate.requested == for_words + for_patches <= budget
+
+
+@pytest.mark.parametrize("text_passes", [12, 20])
+def test_a_part_has_the_values_of_the_side_without_its_pair(text_passes):
+    sides = [
+        average_some_orders(random_vectors(1, 5), 5, text_passes, (0,)),
+        average_some_orders(random_vectors(2, 6), 6, 30, (1,)),
+    ]
+    parts = compute_parts(*sides)
+    assert [len(part) for part in parts] == [(text_passes - 12) // 2, (30 - 14) // 2]
+    for number, (side, part) in enumerate(zip(sides, parts, strict=True)):
+        fit = side.fit
+        for pair, values in enumerate(part):
+            changed = list(sides)
+            changed[number] = replace(
+                side,
+                gains=side.gains + np.einsum("his,hd->isd", fit.gain_changes[pair], fit.residuals[pair]),
+                means=side.means + np.einsum("hs,hd->sd", fit.mean_changes[pair], fit.residuals[pair]),
+            )
+            np.testing.assert_allclose(values, np.concatenate(compute_shapley_values(*changed)), atol=1e-9)
+
+
+def test_rounds_grow_by_a_tenth_and_two_that_follow_each_other_must_meet_the_standard_error():
+    encoder, image = Toy(width=6), picture()
+    players = game(encoder, image, *range(2, 11))  # 16 and 20 subsets that every regression needs, and 40 more
+    budgets = [76, 84, 93, 103, 114, 126, 139, 153, 169, 186, 200]
+    free = [compute_factorised(encoder, image, [players], budget)[0] for budget in budgets]
+    stops = set()
+    for target in sorted(estimate.t_shap_se for estimate in free):
+        (stopped,) = compute_factorised(encoder, image, [players], 200, standard_error=target)
+        met = [estimate.t_shap_se <= target and estimate.parts >= 10 for estimate in free]
+        expected = next((index + 1 for index, both in enumerate(pairwise(met)) if all(both)), len(free) - 1)
+        np.testing.assert_array_equal(stopped.estimate.phi, free[expected].estimate.phi)
+        assert stopped.passes == stopped.estimate.requested == free[expected].estimate.requested
+        stops.add(expected)
+    assert len(stops) > 2
+
+
+def test_no_side_has_more_subsets_than_a_regression_takes(monkeypatch):
+    monkeypatch.setattr("waltz.attribution.shapley.late_fusion.MAX_COALITIONS", 30)
+    encoder, image = Toy(), picture()
+    longer = game(encoder, image, *range(2, 11))  # 7 free tokens and 9 patches, which need 16 and 20
+    (both,) = compute_factorised(encoder, image, [longer], 100, 0)
+    assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == (30, 30)
+    assert both.parts == 5  # of the patches, fewer than the 7 of the tokens
+    few_tokens = game(encoder, image, *range(2, 9))  # all 32 subsets of 5 tokens, and 9 patches
+    few_patches = build_published_players(encoder, text(*range(2, 12)), image, 2)  # 8 tokens, all 16 of 4 patches
+    for players, passes in ((few_tokens, (32, 30)), (few_patches, (30, 16))):
+        encoder.passes.update(see=[], read=[])
+        compute_factorised(encoder, image, [players], 100, 0)
+        assert (sum(encoder.passes["read"]), sum(encoder.passes["see"])) == passes
 
 
 def test_a_budget_for_all_subsets_gives_exact_values():
@@ -228,3 +312,4 @@ def test_a_text_without_players_leaves_the_patches():
     (estimate,) = compute_factorised(encoder, image, [players])
     np.testing.assert_allclose(estimate.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
     assert estimate.estimate.phi[:2].tolist() == [[0.0], [0.0]]
+    assert estimate.passes == estimate.estimate.requested == 1 + 2**4  # the text is read once

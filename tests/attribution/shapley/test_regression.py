@@ -1,5 +1,7 @@
 """Regressions on coalitions: closed forms against enumeration, what is left out against refits, honest intervals."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.stats import binom, t
@@ -8,6 +10,7 @@ from stand_ins.games import additive, play, random_terms, unanimity
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import begin_estimation, begin_exact, begin_permutations
 from waltz.attribution.shapley.regression import (
+    CORRELATIONS,
     NUGGET,
     _choose_correlation,
     begin_regression,
@@ -17,6 +20,7 @@ from waltz.attribution.shapley.regression import (
 )
 from waltz.attribution.t_shap import compute_t_shap, compute_t_shap_error
 from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS
 
 
 def list_coalitions(players):
@@ -52,34 +56,40 @@ def test_the_values_are_those_of_the_predicted_game(players, count):
     np.testing.assert_allclose(fit.means, means, atol=1e-7)
 
 
-def test_residuals_are_those_of_a_fit_without_the_pair():
-    masks = draw_subsets(7, 40, (1,))
-    game = saturating_game(7, 1)
+@pytest.mark.parametrize(("players", "size", "possible"), [(7, 2, 21), (7, 3, 35), (6, 2, 15), (6, 3, 10)])
+def test_residuals_are_those_of_a_fit_without_the_pair(players, size, possible):
+    masks, fixed = draw_subsets(players, 40, (1,)), 2 * players + 2
+    game, every = saturating_game(players, 1), list_coalitions(players)
     fit = fit_subsets(masks, game(masks))
+    lower = masks[fixed:].reshape(-1, 2, players).sum(axis=2).min(axis=1)
+    number = np.flatnonzero(lower == size)[1]
+    pair = fixed + 2 * number + np.arange(2)
+    rest = np.delete(np.arange(len(masks)), pair)
     distances = (masks[:, None] != masks[None]).sum(axis=2)
     centre = game(masks[:2]).mean()
     correlation, _ = _choose_correlation(distances, game(masks) - centre)
-    pair, rest = [20, 21], np.r_[:20, 22:40]
     coefficients = np.linalg.solve(correlation ** distances[np.ix_(rest, rest)], game(masks[rest])[:, 0] - centre)
     predicted = centre + correlation ** distances[np.ix_(pair, rest)] @ coefficients
-    np.testing.assert_allclose(fit.residuals[2, :, 0], game(masks[pair])[:, 0] - predicted, atol=1e-6)
+    residuals = fit.residuals[number, :, 0]
+    np.testing.assert_allclose(residuals, game(masks[pair])[:, 0] - predicted, atol=1e-6)
+
     # its part is the game of that prediction, and the pair's residuals for all coalitions of their sizes
-    others = np.linalg.solve(correlation ** distances[np.ix_(rest, rest)], np.eye(len(rest)))
-    every = list_coalitions(7)
-    table = centre + correlation ** (every[:, None] != masks[rest][None]).sum(axis=2) @ (others @ (
-        game(masks[rest])[:, 0] - centre))  # fmt: skip
-    without, _ = play(begin_exact(7), lambda coalitions: table[coalitions @ (1 << np.arange(7))][:, None])
-    lower = masks[16:].reshape(-1, 2, 7).sum(axis=2).min(axis=1)
-    size, drawn = lower[2], (lower == lower[2]).sum()
-    possible = {2: 21, 3: 35}[size]
+    table = centre + correlation ** (every[:, None] != masks[rest][None]).sum(axis=2) @ coefficients
+    without, _ = play(begin_exact(players), lambda coalitions: table[coalitions @ (1 << np.arange(players))][:, None])
+    drawn = (lower == size).sum()
     weight = len(lower) / drawn * (possible - drawn + 1) / possible
+    # a pair of halves of one size tells of this size twice: each half counts half
+    share = weight / 2 if 2 * size == players else weight
     expected = without.phi[:, 0].copy()
-    for half in (0, 1):
-        mask, residual = masks[pair[half]], fit.residuals[2, half, 0]
-        expected[mask] += weight * residual / mask.sum()
-        expected[~mask] -= weight * residual / (~mask).sum()
-    part = fit.gains.sum(axis=1) + np.einsum("his,hd->id", fit.gain_changes[2], fit.residuals[2])
+    means = np.array([table[every.sum(axis=1) == members].mean() for members in range(players + 1)])
+    for mask, residual in zip(masks[pair], residuals, strict=True):
+        expected[mask] += share * residual / mask.sum()
+        expected[~mask] -= share * residual / (~mask).sum()
+        means[mask.sum()] += share * residual
+    part = fit.gains.sum(axis=1) + np.einsum("his,hd->id", fit.gain_changes[number], fit.residuals[number])
     np.testing.assert_allclose(part[:, 0], expected, atol=1e-6)
+    part_means = fit.means + np.einsum("hs,hd->sd", fit.mean_changes[number], fit.residuals[number])
+    np.testing.assert_allclose(part_means[:, 0], means, atol=1e-6)
 
 
 @pytest.mark.parametrize("players", [1, 2, 3, 5, 8])
@@ -98,7 +108,7 @@ def test_all_coalitions_give_exact_values():
     np.testing.assert_allclose(
         fit_subsets(masks, game(masks)).gains.sum(axis=1), play(begin_exact(6), game)[0].phi, atol=1e-6
     )
-    assert play(begin_estimation("regression", 6, 3, AttributionSettings("equations", evaluations=64)), game)[0].exact
+    assert play(begin_estimation("regression", 6, 3, AttributionSettings(EQUATIONS, evaluations=64)), game)[0].exact
 
 
 @pytest.mark.parametrize(("players", "count"), [(8, 178), (8, 230), (8, 252), (10, 716), (10, 1020)])
@@ -114,7 +124,7 @@ def test_additive_games_give_their_weights_from_the_fewest_coalitions():
     weights = np.random.default_rng(0).normal(size=15)
     estimate, coalitions = play(begin_regression(15, 32, 0), additive(weights))
     assert sum(map(len, coalitions)) == 32
-    np.testing.assert_allclose(estimate.phi[:, 0], weights, atol=2e-3 * np.abs(weights).max())
+    np.testing.assert_allclose(estimate.phi[:, 0], weights, atol=1e-4 * np.abs(weights).max())
 
 
 def test_values_sum_to_what_all_add_and_outputs_share_coalitions():
@@ -164,10 +174,53 @@ def test_sampling_stops_at_the_requested_standard_error():
     assert (never.stopped_by, never.requested) == ("evaluations", 58)
 
 
+def test_checks_grow_by_a_tenth_and_two_that_follow_each_other_must_meet_the_standard_error():
+    game = saturating_game(12, 4)
+    # 26 coalitions and 10 pairs, in rounds of 16; 186 is less than 1.1 * 170
+    checks = [58, 74, 90, 106, 122, 138, 154, 170, 202]
+    free = [play(begin_regression(12, count, 1, 5), game)[0] for count in checks]
+    errors = [compute_t_shap_error(estimate.parts, 5, estimate.phi) for estimate in free]
+    stops = set()
+    for target in sorted(errors):
+        stopped, _ = play(begin_regression(12, 217, 1, 5, target), game)
+        met = [error <= target for error in errors]
+        expected = next((index + 1 for index, both in enumerate(pairwise(met)) if all(both)), len(free) - 1)
+        np.testing.assert_array_equal(stopped.phi, free[expected].phi)
+        assert stopped.requested == checks[expected]
+        stops.add(expected)
+    assert len(stops) > 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_correlation_predicts_each_value_best_from_all_others(seed):
+    game, masks = saturating_game(6, seed), draw_subsets(6, 30, (seed,))
+    values = game(masks) - game(masks[:2]).mean(axis=0)
+    distances = (masks[:, None] != masks[None]).sum(axis=2)
+
+    def miss(correlation):
+        missed = 0.0
+        for index in range(len(masks)):
+            rest = np.delete(np.arange(len(masks)), index)
+            known = correlation ** distances[np.ix_(rest, rest)]
+            predicted = correlation ** distances[index, rest] @ np.linalg.solve(known, values[rest])
+            missed += float(((predicted - values[index]) ** 2).sum())
+        return missed
+
+    chosen, inverse = _choose_correlation(distances, values)
+    assert chosen == min(CORRELATIONS, key=miss)
+    np.testing.assert_allclose(inverse @ chosen**distances, np.eye(len(masks)), atol=1e-4)
+
+
+def test_random_coalitions_have_all_sizes_in_turn():
+    sizes = draw_subsets(9, 20 + 2 * 12, (5,))[20::2].sum(axis=1).reshape(-1, 3)
+    assert np.sort(sizes, axis=1).tolist() == [[2, 3, 4]] * 4
+    assert len(np.unique(sizes, axis=0)) > 1
+
+
 def test_players_that_are_always_visible_get_nothing():
     game = saturating_game(8, 0)
     fixed = np.isin(np.arange(8), (0, 5))
-    settings = AttributionSettings("equations", evaluations=30, seed=2)
+    settings = AttributionSettings(EQUATIONS, evaluations=30, seed=2)
     estimate, coalitions = play(begin_estimation("regression", 8, 3, settings, fixed), game)
     assert np.concatenate(coalitions)[:, fixed].all()
     assert estimate.phi[fixed].tolist() == [[0.0], [0.0]]

@@ -1,27 +1,67 @@
 """What a run of Snakemake shows at its end."""
 
+import pytest
+
 from waltz.cli.run.summary import print_run_summary
 from waltz.reporting.tables.cells import Cell, format_csv
 
-AVERAGE = Cell("thesis-4.2", "equations", "acc_r", "clip", "average", "", 58.5, 100, *[None] * 4, "", "")
+
+def cell(table, model, value, dataset="average"):
+    return Cell(table, "equations", "acc_r", model, dataset, "", value, 100, *[None] * 4, "", "")
 
 
-def test_it_has_the_headline_the_page_and_the_first_reasons(tmp_path, capsys):
-    folder = tmp_path / "small" / "reporting"
-    (folder / "tables").mkdir(parents=True)
-    (folder / "tables" / "thesis-4.2.csv").write_text(format_csv([AVERAGE]))
-    (folder / "report.html").touch()
-    print_run_summary("small", {f"model-{number}": "no GPU" for number in range(5)}, tmp_path)
+@pytest.fixture
+def tables(tmp_path):
+    """Write the tables of a study and return their folder."""
+    folder = tmp_path / "small" / "reporting" / "tables"
+    folder.mkdir(parents=True)
+    for name, cells in {
+        "thesis-4.2": [cell("thesis-4.2", "clip", 58.5, "existence")],
+        "thesis-4.3": [cell("thesis-4.3", "llava", 54.5)],
+        "thesis-A.2": [],
+    }.items():
+        (folder / f"{name}.csv").write_text(format_csv(cells))
+    (folder.parent / "report.html").touch()
+    return folder
+
+
+def test_it_has_the_headline_the_page_and_the_first_reasons(tables, capsys):
+    page = tables.parent / "report.html"
+    files = [page, *tables.iterdir()]
+    print_run_summary("small", {f"model-{number}": "no GPU" for number in range(5)}, files)
     output = capsys.readouterr().err
-    assert "58.5" in output
-    assert f"report:  {folder / 'report.html'}" in output
+    assert "54.5" in output
+    assert f"report:  {page}\n" in output
     assert "model-2 (no GPU); 2 more" in output
     assert "model-3" not in output
+    assert "next:    waltz report small --open; waltz tables thesis-4.2 thesis-4.3 thesis-A.2 --study small\n" in output
 
 
-def test_it_is_silent_about_a_study_without_cells(tmp_path, capsys):
-    (tmp_path / "small" / "reporting" / "tables").mkdir(parents=True)
-    (tmp_path / "small" / "reporting" / "tables" / "thesis-4.2.csv").write_text(format_csv([]))
-    print_run_summary("small", {}, tmp_path)
-    print_run_summary("small", {}, tmp_path)
+def test_it_shows_nothing_that_the_run_was_not_asked_for(tables, capsys):
+    print_run_summary("small", {}, [tables / "thesis-4.2.csv", tables / "thesis-4.2.md"])
+    output = capsys.readouterr().err
+    assert "54.5" not in output  # thesis-4.3 and the page are those of an earlier run
+    assert "report" not in output.replace(str(tables), "")
+    assert f"table:   {tables / 'thesis-4.2.md'}\n" in output
+    assert "next:    waltz tables thesis-4.2 --study small\n" in output
+
+
+def test_an_empty_table_is_named_too(tables, capsys):
+    print_run_summary("small", {}, [tables / "thesis-A.2.csv"])
+    assert f"table:   {tables / 'thesis-A.2.md'}\n" in capsys.readouterr().err
+
+
+def test_many_tables_are_a_folder(tables, capsys):
+    names = ("thesis-3.4", "thesis-3.5", "thesis-4.2", "thesis-4.3")
+    for name in names:
+        (tables / f"{name}.csv").write_text(format_csv([]))
+    print_run_summary("small", {}, [tables / f"{name}.csv" for name in names])
+    output = capsys.readouterr().err
+    assert f"tables:  {tables} (4 tables)\n" in output
+    assert "next:    waltz tables --study small\n" in output
+
+
+def test_it_is_silent_about_a_run_that_made_neither_table_nor_page(tables, capsys):
+    print_run_summary("small", {}, [tables.parent.parent / "evaluation" / "metrics.parquet"])
+    print_run_summary("small", {}, [])
     assert capsys.readouterr().err == ""

@@ -8,6 +8,8 @@ from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_sh
 from waltz.consistency.cc_shap.measure import SharedEstimate
 from waltz.consistency.edit_claim import judge_claim
 from waltz.core.intervals import Resampling
+from waltz.core.schema import EditedRecord
+from waltz.fidelity import PUBLISHED
 
 HOW = Resampling(resamples=500, confidence=0.95, seed=1)
 
@@ -35,7 +37,7 @@ def test_distances_worked_by_hand():
     assert shift.inserted_explanation == pytest.approx(1 / 2)
     assert [places.tolist() for places in shift.unchanged] == [[0, 1, 2], [0, 2, 3]]
     assert shift.reason is None
-    published = compute_edit_shift(before, after, "published")
+    published = compute_edit_shift(before, after, PUBLISHED)
     assert (published.answer, published.explanation) == pytest.approx((shift.answer, shift.explanation))
     assert published.inserted_answer == pytest.approx(5 / 12)
 
@@ -72,7 +74,12 @@ def test_reasons():
 def claim_of(answers, explanations, images=None):
     images = images or [str(place) for place in range(len(answers))]
     sides = zip(images, answers, explanations, strict=True)
-    return judge_claim([{"image": image, "answer": a, "explanation": e} for image, a, e in sides], "x", HOW)
+    names = {"profile": "equations", "setting": "choice", "seed": 0}
+    records = [
+        EditedRecord(**names, item_id=image, image=image, answer=answer, explanation=explanation)
+        for image, answer, explanation in sides
+    ]
+    return judge_claim(records, "x", HOW)
 
 
 def test_the_claim_is_supported_refuted_or_open():

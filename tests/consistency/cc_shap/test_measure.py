@@ -19,12 +19,14 @@ from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.consistency.cc_shap.measure import (
     SharedEstimate,
     compute_cc_shap,
+    compute_companions,
+    compute_cosine,
     compute_mean_ratios,
     find_shared_players,
     find_unchanged_players,
 )
 from waltz.core.errors import UserError
-from waltz.fidelity import EQUATIONS, PUBLISHED
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 
 
 def side(phi, shared=None, parts=None, exact=False):
@@ -39,13 +41,13 @@ def test_ratios_worked_by_hand():
     expected = [(1 / 4 + 1 / 2) / 2, -3 / 8, -1 / 4]
     np.testing.assert_allclose(compute_mean_ratios(side(phi, [0, 1, 2])), expected)
     np.testing.assert_allclose(
-        compute_mean_ratios(side(phi, [0, 1, 2]), "published"), [100 * share for share in expected]
+        compute_mean_ratios(side(phi, [0, 1, 2]), PUBLISHED), [100 * share for share in expected]
     )
 
 
 def test_a_cosine_worked_by_hand():
     # (3, 4) / 7 and (4, 3) / 7: 24 / 25
-    cc_shap = compute_cc_shap(side([[3], [4]], exact=True), side([[40], [30]], exact=True), "equations")
+    cc_shap = compute_cc_shap(side([[3], [4]], exact=True), side([[40], [30]], exact=True), EQUATIONS)
     assert cc_shap.value == pytest.approx(24 / 25)
     assert cc_shap.standard_error == 0
     assert cc_shap.companions.correlation == pytest.approx(-1)
@@ -54,19 +56,32 @@ def test_a_cosine_worked_by_hand():
     assert (cc_shap.weak_answer, cc_shap.weak_explanation, cc_shap.with_weak) == (0, 0, cc_shap.value)
 
 
+def test_a_cosine_stays_within_its_bounds_where_it_is_rounded():
+    vectors = np.random.default_rng(0).normal(size=(500, 5))  # the quotient of some is 1 + 2e-16
+    assert compute_cosine(vectors, vectors).max() == 1
+    assert compute_cosine(vectors, -vectors).min() == -1
+
+
+def test_ratios_that_are_nearly_the_same_have_next_to_no_distance():
+    # the divergences of a third are negative for rounding
+    for vector in np.random.default_rng(0).normal(size=(100, 5)):
+        companions = compute_companions(vector, vector + 1e-9 * np.arange(5))
+        assert (companions.js, companions.kl, companions.mse) == pytest.approx((1, 1, 1), abs=1e-7)
+
+
 def test_shared_players_are_taken_in_their_order():
     # patches behind the text of a shorter and a longer prompt
     answer, explanation = side([[1], [9], [2], [3]], [0, 2, 3]), side([[2], [8], [7], [4], [6]], [0, 3, 4])
-    assert compute_cc_shap(answer, explanation, "equations").value == pytest.approx(1)
+    assert compute_cc_shap(answer, explanation, EQUATIONS).value == pytest.approx(1)
     with pytest.raises(ValueError, match="3 and 2 players"):
-        compute_cc_shap(answer, side([[1], [2]]), "equations")
+        compute_cc_shap(answer, side([[1], [2]]), EQUATIONS)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_companions_are_those_of_scipy(profile):
     generator = np.random.default_rng(3)
     answer, explanation = generator.normal(size=(9, 1)), generator.normal(size=(11, 6))
-    cc_shap = compute_cc_shap(side(answer, range(7)), side(explanation, range(7)), profile)
+    cc_shap = compute_cc_shap(side(answer, range(7)), side(explanation, range(7)), get_fidelity(profile))
     a, e = (ratio[:7] for ratio in (answer, explanation))
     a, e = ((part / np.abs(part).sum(axis=0)).mean(axis=1) for part in (a, e))
     if profile == "published":
@@ -96,15 +111,17 @@ vectors = arrays(np.float64, (5, 3), elements=st.floats(-10, 10).map(lambda x: r
 @settings(max_examples=60)
 def test_laws(phi, other, scale, order):
     for profile in ("equations", "published"):
-        assert compute_cc_shap(side(phi), side(phi), profile).value == pytest.approx(1)
-        assert compute_cc_shap(side(phi), side(-phi), profile).value == pytest.approx(-1)
-        cc_shap = compute_cc_shap(side(phi), side(other), profile)
+        assert compute_cc_shap(side(phi), side(phi), get_fidelity(profile)).value == pytest.approx(1)
+        assert compute_cc_shap(side(phi), side(-phi), get_fidelity(profile)).value == pytest.approx(-1)
+        cc_shap = compute_cc_shap(side(phi), side(other), get_fidelity(profile))
         assert -1 <= cc_shap.value <= 1
-        scaled = compute_cc_shap(side(scale * phi), side(other), profile)
+        scaled = compute_cc_shap(side(scale * phi), side(other), get_fidelity(profile))
         assert scaled.value == pytest.approx(cc_shap.value, abs=1e-9)
-        moved = compute_cc_shap(side(phi, order), side(other, order), profile)
+        moved = compute_cc_shap(side(phi, order), side(other, order), get_fidelity(profile))
         assert moved.value == pytest.approx(cc_shap.value, abs=1e-9)
-        assert compute_cc_shap(side(other), side(phi), profile).value == pytest.approx(cc_shap.value, abs=1e-9)
+        assert compute_cc_shap(side(other), side(phi), get_fidelity(profile)).value == pytest.approx(
+            cc_shap.value, abs=1e-9
+        )
         assert cc_shap.companions.mse <= 1
         assert cc_shap.companions.kl <= 1 + 1e-9
         assert 1 - math.sqrt(math.log(2)) - 1e-9 <= cc_shap.companions.js <= 1
@@ -113,7 +130,7 @@ def test_laws(phi, other, scale, order):
 def test_profiles_differ_in_unit_alone_where_no_token_is_weak():
     generator = np.random.default_rng(0)
     sides = side(generator.normal(size=(6, 2)), range(4)), side(generator.normal(size=(7, 3)), range(4))
-    equations, published = (compute_cc_shap(*sides, profile) for profile in ("equations", "published"))
+    equations, published = (compute_cc_shap(*sides, fidelity) for fidelity in (EQUATIONS, PUBLISHED))
     assert equations.value == pytest.approx(published.value)
     assert 1 - published.companions.mse == pytest.approx(1e4 * (1 - equations.companions.mse))
     assert equations.companions.js != pytest.approx(published.companions.js)
@@ -122,25 +139,23 @@ def test_profiles_differ_in_unit_alone_where_no_token_is_weak():
 def test_tokens_of_next_to_no_contribution_are_left_out_and_counted():
     answer = side([[1], [1]])
     explanation = side([[2, 3, 0.001], [2, 3, -0.001]])
-    cc_shap = compute_cc_shap(answer, explanation, "equations")
+    cc_shap = compute_cc_shap(answer, explanation, EQUATIONS)
     assert (cc_shap.weak_answer, cc_shap.weak_explanation) == (0, 1)
     assert cc_shap.value == pytest.approx(1)
     # with the third token the mean ratios are (1/2, 1/6): 4 / sqrt(20)
     assert cc_shap.with_weak == pytest.approx(4 / math.sqrt(20))
-    assert compute_cc_shap(answer, explanation, "equations", min_contribution=0).value == pytest.approx(
-        cc_shap.with_weak
-    )
-    assert compute_cc_shap(answer, explanation, "published").value == pytest.approx(cc_shap.with_weak)
+    assert compute_cc_shap(answer, explanation, EQUATIONS, min_contribution=0).value == pytest.approx(cc_shap.with_weak)
+    assert compute_cc_shap(answer, explanation, PUBLISHED).value == pytest.approx(cc_shap.with_weak)
 
 
 def test_the_published_check_looks_at_the_tail_and_drops_nothing():
     # mean |phi| over the two tail players: 0.015, 0.005, 0.5
     phi = np.array([[1, 1, 1], [2, 2, 2], [0.02, 0.01, 1], [-0.01, 0, 0]])
-    cc_shap = compute_cc_shap(side(phi, [0, 1]), side(phi, [0, 1]), "published")
+    cc_shap = compute_cc_shap(side(phi, [0, 1]), side(phi, [0, 1]), PUBLISHED)
     assert (cc_shap.weak_answer, cc_shap.weak_explanation) == (1, 1)
     assert cc_shap.with_weak == cc_shap.value
     assert (
-        compute_cc_shap(side(phi), side(phi), "published").weak_answer == 0
+        compute_cc_shap(side(phi), side(phi), PUBLISHED).weak_answer == 0
     )  # without a tail there is nothing to look at
 
 
@@ -158,8 +173,8 @@ def test_the_published_check_looks_at_the_tail_and_drops_nothing():
 )
 def test_undefined(profile, phi, shared, reason):
     for cc_shap in (
-        compute_cc_shap(side([[1], [2], [3]]), side(phi, shared), profile),
-        compute_cc_shap(side(phi, shared), side([[1], [2], [3]]), profile),
+        compute_cc_shap(side([[1], [2], [3]]), side(phi, shared), get_fidelity(profile)),
+        compute_cc_shap(side(phi, shared), side([[1], [2], [3]]), get_fidelity(profile)),
     ):
         assert cc_shap.value is None
         assert cc_shap.standard_error is None
@@ -168,20 +183,20 @@ def test_undefined(profile, phi, shared, reason):
 
 
 def test_one_side_that_shares_nothing():
-    assert "share no players" in compute_cc_shap(side([[1]], []), side([[1]], []), "equations").reason
+    assert "share no players" in compute_cc_shap(side([[1]], []), side([[1]], []), EQUATIONS).reason
 
 
 def test_published_divides_by_nothing_where_equations_leaves_a_token_out():
     explanation = side([[1, 0], [2, 0]])
-    assert "divides by 0" in compute_cc_shap(side([[1], [2]]), explanation, "published").reason
-    assert compute_cc_shap(side([[1], [2]]), explanation, "equations").value == pytest.approx(1)
+    assert "divides by 0" in compute_cc_shap(side([[1], [2]]), explanation, PUBLISHED).reason
+    assert compute_cc_shap(side([[1], [2]]), explanation, EQUATIONS).value == pytest.approx(1)
 
 
 def test_a_jackknife_worked_by_hand():
     answers = np.array([[[1.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]])
     explanations = np.array([[[2.0], [1.0]], [[1.0], [1.0]], [[0.0], [1.0]]])
     cc_shap = compute_cc_shap(
-        side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations), "equations"
+        side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations), EQUATIONS
     )
     # without each part the answer's are (1, 2), (2, 1), (1, 1), the explanation's (1, 2), (2, 2), (3, 2)
     cosines = np.array([1.0, 6 / math.sqrt(5 * 8), 5 / math.sqrt(2 * 13)])
@@ -193,10 +208,10 @@ def test_parts_drawn_apart_add_their_variances():
     answers, explanations = generator.normal(1, 0.5, (4, 3, 1)), generator.normal(1, 0.5, (6, 3, 2))
     answer, explanation = side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations)
     alone = [
-        compute_cc_shap(answer, side(explanations.mean(0), exact=True), "equations").standard_error,
-        compute_cc_shap(side(answers.mean(0), exact=True), explanation, "equations").standard_error,
+        compute_cc_shap(answer, side(explanations.mean(0), exact=True), EQUATIONS).standard_error,
+        compute_cc_shap(side(answers.mean(0), exact=True), explanation, EQUATIONS).standard_error,
     ]
-    cc_shap = compute_cc_shap(answer, explanation, "equations")
+    cc_shap = compute_cc_shap(answer, explanation, EQUATIONS)
     assert min(alone) > 0
     assert cc_shap.standard_error == pytest.approx(math.hypot(*alone))
 
@@ -204,7 +219,7 @@ def test_parts_drawn_apart_add_their_variances():
 def test_reasons_stand_where_there_is_no_standard_error():
     phi = np.array([[1.0], [2.0]])
     for poor, reason in ((side(phi), "no independent parts"), (side(phi, None, phi[None]), "needs two")):
-        cc_shap = compute_cc_shap(side(phi, exact=True), poor, "equations")
+        cc_shap = compute_cc_shap(side(phi, exact=True), poor, EQUATIONS)
         assert cc_shap.value == pytest.approx(1)
         assert cc_shap.standard_error is None
         assert reason in cc_shap.reason
@@ -215,7 +230,7 @@ def test_the_standard_error_is_the_spread_over_seeds():
     values = []
     for seed in range(60):
         sides = [play(begin_permutations(8, 17 * 8, seed), game)[0] for game in games]
-        values.append(compute_cc_shap(*(SharedEstimate(one, np.arange(8)) for one in sides), "equations"))
+        values.append(compute_cc_shap(*(SharedEstimate(one, np.arange(8)) for one in sides), EQUATIONS))
     spread = np.std([one.value for one in values], ddof=1)
     assert spread > 0.005
     assert np.sqrt(np.mean([one.standard_error**2 for one in values])) == pytest.approx(spread, rel=0.35)
@@ -251,21 +266,24 @@ def test_models_built_by_hand(profile):
     assert [piece.strip() for piece in pieces[:4]] == question.split()
     # it explains by the tokens it answers from, and by what asks it to
     _, explanation = explained(f"{question} Why is it so ?", [weight, {word: 3 * w for word, w in weight.items()}])
-    same = compute_cc_shap(answer, explanation, profile)
+    same = compute_cc_shap(answer, explanation, get_fidelity(profile))
     assert same.value == pytest.approx(1)
     assert same.standard_error == 0
     # it answers by the tokens that speak against its explanation
     _, against = explained(f"{question} Why is it so ?", [{word: -w for word, w in weight.items()}])
-    assert compute_cc_shap(answer, against, profile).value == pytest.approx(-1)
+    assert compute_cc_shap(answer, against, get_fidelity(profile)).value == pytest.approx(-1)
     # it ignores its input
     _, nothing = explained(f"{question} Why is it so ?", [{}, {}])
-    assert compute_cc_shap(answer, nothing, profile).reason == "no shared player contributes to the explanation"
+    assert (
+        compute_cc_shap(answer, nothing, get_fidelity(profile)).reason
+        == "no shared player contributes to the explanation"
+    )
     # it heeds nothing but what asks it
     _, tail = explained(f"{question} Why is it so ?", [{"Why": 1.0}])
-    assert compute_cc_shap(answer, tail, profile).value is None
+    assert compute_cc_shap(answer, tail, get_fidelity(profile)).value is None
     # its log-odds are infinite
     _, sure = explained(f"{question} Why is it so ?", [{"Why": math.inf}])
-    assert compute_cc_shap(answer, sure, profile).reason == "a value of the explanation is not a number"
+    assert compute_cc_shap(answer, sure, get_fidelity(profile)).reason == "a value of the explanation is not a number"
 
 
 ANSWER, EXPLANATION = [5, 6, 7, 9, 9], [5, 6, 7, 9, 8, 8, 4]

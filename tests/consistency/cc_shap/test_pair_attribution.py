@@ -1,6 +1,7 @@
 """Attributions of answers and explanations, compared with the released code and with models built by hand."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import generate_targets
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs, count_suffix_players
 from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 
@@ -34,7 +36,8 @@ def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=
     begin = f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
     prompts = [decoder.build_prompt(begin + tail) for tail in tails]
     targets = [
-        generate_targets(decoder, prompt, picture, most, profile) for prompt, most in zip(prompts, lengths, strict=True)
+        generate_targets(decoder, prompt, picture, most, get_fidelity(profile))
+        for prompt, most in zip(prompts, lengths, strict=True)
     ]
     return tuple(PromptGame(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, targets, strict=True))
 
@@ -42,7 +45,7 @@ def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=
 def same(attribution, sides, tails):
     ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
     for ours, theirs in zip((attribution.answer, attribution.explanation), sides, strict=True):
-        assert ours.attribution.game.targets == tuple(theirs.target)
+        assert ours.attribution.instance.targets == tuple(theirs.target)
         np.testing.assert_allclose(ours.attribution.estimate.phi, theirs.phi, atol=1e-5)
         assert np.abs(theirs.phi).max() > 0.05  # not all nothing
         assert ours.attribution.t_shap.value == pytest.approx(theirs.t_shap, abs=1e-4)
@@ -55,7 +58,7 @@ def test_published_explanations_of_a_language_model_are_those_of_the_released_co
     words = tiny_decoders.tokenizer(start=False)
     decoder = tiny_decoders.causal("gpt2", words, seed=2)
     parts = pair(decoder, None, "published")
-    attribution = attribute_pairs(decoder, None, [parts], PromptSettings("published", seed=7))[0]
+    attribution = attribute_pairs(decoder, None, [parts], PromptSettings(PUBLISHED, seed=7))[0]
     sides = [
         published_explanations.of_text(decoder.network.model, words, part.text, most, seed=7)
         for part, most in zip(parts, (1, 4), strict=True)
@@ -70,14 +73,14 @@ def test_the_defaults_of_the_released_code():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "published")
-    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings("published"))[0]
+    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings(PUBLISHED))[0]
     players = attribution.answer.attribution.players
     always_visible = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
     assert always_visible == {"<s>", "<image>"}
     assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
     assert attribution.answer.attribution.estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
     with pytest.raises(UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"):
-        attribute_pairs(decoder, picture, [parts], PromptSettings("published", budgets=(30, 40)))
+        attribute_pairs(decoder, picture, [parts], PromptSettings(PUBLISHED, budgets=(30, 40)))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -92,34 +95,34 @@ def test_targets_are_what_generate_says(seed):
         return tuple(generated[0, given["input_ids"].shape[1] :].tolist())
 
     free = by_generate()
-    assert generate_targets(decoder, prompt, picture, 6, "published") == free
+    assert generate_targets(decoder, prompt, picture, 6, PUBLISHED) == free
     for end in free[:4]:
         model.generation_config.eos_token_id = end
         ending = dataclasses.replace(decoder, ends=frozenset([end]))
         expected = by_generate()
-        assert generate_targets(ending, prompt, picture, 6, "published") == expected
+        assert generate_targets(ending, prompt, picture, 6, PUBLISHED) == expected
         if end == free[0]:
             assert expected[0] != end  # it may not end at once
             with pytest.raises(UserError, match="generates nothing after"):
-                generate_targets(ending, prompt, picture, 6, "equations")
+                generate_targets(ending, prompt, picture, 6, EQUATIONS)
         else:
             assert expected[-1] == end  # and the end is explained as well
-            assert generate_targets(ending, prompt, picture, 6, "equations") == expected[:-1]
+            assert generate_targets(ending, prompt, picture, 6, EQUATIONS) == expected[:-1]
 
 
 def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
     words = tiny_decoders.tokenizer()
     decoder = tiny_decoders.causal("llama", words, seed=3)
     prompt = decoder.build_prompt(QUESTION)
-    free = generate_targets(decoder, prompt, None, 5, "published")
+    free = generate_targets(decoder, prompt, None, 5, PUBLISHED)
     names = words.convert_ids_to_tokens(free)
     assert len(set(free)) > 2
     words.unk_token = names[0]
-    assert generate_targets(decoder, prompt, None, 5, "published") == free[1:]
+    assert generate_targets(decoder, prompt, None, 5, PUBLISHED) == free[1:]
     words.eos_token = names[-1]
-    assert generate_targets(decoder, prompt, None, 5, "published") == free[1:-1]
+    assert generate_targets(decoder, prompt, None, 5, PUBLISHED) == free[1:-1]
     with pytest.raises(UserError, match="nothing to explain"):
-        generate_targets(decoder, prompt, None, 1, "published")
+        generate_targets(decoder, prompt, None, 1, PUBLISHED)
 
 
 def test_the_tail_is_counted_by_the_rule_of_the_family():
@@ -127,6 +130,14 @@ def test_the_tail_is_counted_by_the_rule_of_the_family():
     assert count_suffix_players(decoder, TAIL, "less-two") == 6  # seven words, a start token
     assert count_suffix_players(decoder, TAIL, "bare") == 7
     assert count_suffix_players(decoder, TAIL, "two") == 2
+    # a special token that stands in the text counts, and so does a token without text that is not special
+    prompt = decoder.build_prompt("the answer")
+    assert prompt.special[0]
+    for special, span, count in ((True, {"start": 0, "end": 3}, 3), (False, {"start": 0, "end": 0}, 3)):
+        changed = dataclasses.replace(prompt, special=(special, *prompt.special[1:]), spans=(span, *prompt.spans[1:]))
+        reading = SimpleNamespace(build_prompt=lambda text, changed=changed: changed)
+        assert count_suffix_players(reading, "the answer", "bare") == count
+    assert count_suffix_players(decoder, "the answer", "bare") == 2
     assert count_suffix_players(decoder, "", "less-two") == 0
     with pytest.raises(UserError, match="has too few tokens by the published rule"):
         count_suffix_players(decoder, "(", "less-two")
@@ -136,7 +147,7 @@ def test_equations_lets_shared_tokens_play():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "equations")
-    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=2, seed=1))[0]
+    attribution = attribute_pairs(decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=2, seed=1))[0]
     words = tuple(QUESTION.replace("or", "<unk>").split())
     for side in (attribution.answer, attribution.explanation):
         assert side.attribution.tokens == words
@@ -145,7 +156,7 @@ def test_equations_lets_shared_tokens_play():
     assert attribution.answer.attribution.players.grid == 4  # of 10 tokens, the unknown "or" among them
     assert attribution.cc_shap.standard_error > 0
     assert 0 < attribution.explanation.attribution.t_shap.value < 1
-    given = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=1), grid=2)[0]
+    given = attribute_pairs(decoder, picture, [parts], PromptSettings(EQUATIONS, permutations=1), grid=2)[0]
     assert given.explanation.attribution.players.patches == 4
 
 
@@ -153,7 +164,7 @@ def test_several_pairs_have_the_values_that_they_have_alone():
     decoder = tiny_decoders.llava()
     picture = decoder.prepare_image(photo())
     pairs = [pair(decoder, picture, "equations", tails=(TAIL, tail)) for tail in (WHY, "because this is")]
-    rules = PromptSettings("equations", permutations=2)
+    rules = PromptSettings(EQUATIONS, permutations=2)
     together = attribute_pairs(decoder, picture, pairs, rules)
     alone = [attribute_pairs(decoder, picture, [one], rules)[0] for one in pairs]
     assert together[0].answer.attribution is together[1].answer.attribution
@@ -167,14 +178,14 @@ def test_several_pairs_have_the_values_that_they_have_alone():
 def test_few_players_are_explained_exactly_where_it_costs_no_more():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations", question="what is this ?")
-    attribution = attribute_pairs(decoder, None, [parts], PromptSettings("equations"))[0]
+    attribution = attribute_pairs(decoder, None, [parts], PromptSettings(EQUATIONS))[0]
     assert (attribution.answer.attribution.estimator, attribution.answer.attribution.estimate.requested) == (
         "exact",
         16,
     )
     assert attribution.cc_shap.standard_error == 0
     drawn = attribute_pairs(
-        decoder, None, [parts], PromptSettings("equations", estimator="permutation", evaluations=900)
+        decoder, None, [parts], PromptSettings(EQUATIONS, estimator="permutation", evaluations=900)
     )[0]
     assert drawn.cc_shap.value == pytest.approx(attribution.cc_shap.value, abs=0.1)
 
@@ -186,7 +197,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap(profile):
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     parts = [PromptGame(f"{QUESTION} {tail}", tail, (40, 41)) for tail in (TAIL, WHY)]
     attribution = attribute_pairs(
-        decoder, None, [tuple(parts)], PromptSettings(profile, permutations=2, partition_rows=80)
+        decoder, None, [tuple(parts)], PromptSettings(get_fidelity(profile), permutations=2, partition_rows=80)
     )[0].cc_shap
     assert attribution.value is None
     assert attribution.standard_error is None
@@ -219,7 +230,7 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
     decoder = scripted_decoders.scripted(script, start=False, reads_images=False)
     decoder.tokenizer = Characters()
     parts = PromptGame("abcd: ", ": ", (ord("z"),)), PromptGame("abcd? so ", "? so ", (ord("y"),))
-    rules = PromptSettings(profile, value="logit", partition_rows=500)
+    rules = PromptSettings(get_fidelity(profile), value="logit", partition_rows=500)
     cc_shap = attribute_pairs(decoder, None, [parts], rules)[0].cc_shap
     if profile == "published":
         assert cc_shap.value == pytest.approx(expected, abs=0.02)  # the rest of the vocabulary counts in log-odds
@@ -227,17 +238,26 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
         assert cc_shap.value == pytest.approx(expected, abs=1e-6)
 
 
+def test_players_end_where_the_first_query_suffix_begins():
+    # both prompts go on alike for two characters, which belong to the suffixes
+    decoder = scripted_decoders.scripted(lambda text: {"z": float(len(text))}, start=False, reads_images=False)
+    decoder.tokenizer = Characters()
+    parts = PromptGame("abcd: x", ": x", (ord("z"),)), PromptGame("abcd: y", ": y", (ord("z"),))
+    (attribution,) = attribute_pairs(decoder, None, [parts], PromptSettings(EQUATIONS, value="logit"))
+    assert attribution.answer.attribution.tokens == attribution.explanation.attribution.tokens == tuple("abcd")
+
+
 def test_what_cannot_be_compared_is_refused():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations")
-    rules = PromptSettings("equations", permutations=1)
+    rules = PromptSettings(EQUATIONS, permutations=1)
     with pytest.raises(UserError, match="does not end with its query suffix"):
         attribute_pairs(decoder, None, [(dataclasses.replace(parts[0], query_suffix="another"), parts[1])], rules)
     with pytest.raises(UserError, match="share no tokens before their query suffixes"):
         attribute_pairs(decoder, None, [(dataclasses.replace(parts[0], text=f"dog {parts[0].text}"), parts[1])], rules)
     longer = dataclasses.replace(parts[0], text=f"dog {parts[0].text}")
     with pytest.raises(UserError, match="the published CC-SHAP compares as many"):
-        attribute_pairs(decoder, None, [(longer, parts[1])], PromptSettings("published", partition_rows=4))
+        attribute_pairs(decoder, None, [(longer, parts[1])], PromptSettings(PUBLISHED, partition_rows=4))
     seeing = tiny_decoders.llava()
     with pytest.raises(UserError, match="name an image"):
-        attribute_pairs(seeing, None, [parts], PromptSettings("published"))
+        attribute_pairs(seeing, None, [parts], PromptSettings(PUBLISHED))

@@ -3,30 +3,35 @@
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
 
 from stand_ins.models import scripted_decoders, tiny_decoders
-from waltz.consistency.cc_shap.dialogue import generate_pairs
+from waltz.consistency.cc_shap.dialogue import Dialogue, generate_pairs
 from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.cc_shap.rows import (
+    CCShapRun,
     build_setup,
     compute_cc_shap_rows,
     compute_edit_rows,
+    count_outcomes,
+    explain_datasets,
     load_or_attribute_item,
     read_side,
 )
 from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
-from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.schema import ATTRIBUTION, BENCHMARK, CC_SHAP, EDITED, EditedRecord
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import Profile
+from waltz.fidelity import EQUATIONS, Profile, get_fidelity
 
 torch.set_num_threads(1)
 
@@ -105,7 +110,7 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
         one = stored.kinds[row["kind"]]
         sides = read_side(one["answer"]), read_side(one["explanation"])
         # The stored attribution, text first, gives the numbers that were computed in the order of play.
-        again = compute_cc_shap(*sides, profile)
+        again = compute_cc_shap(*sides, get_fidelity(profile))
         assert row["value"] == pytest.approx(again.value)
         assert -1 <= row["value"] <= 1
         np.testing.assert_allclose(row["ratios_answer"], again.ratios_answer)
@@ -131,6 +136,22 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
     assert contributions[0]["evaluated"] > 0
 
 
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_shared_players_are_stored_by_token_and_by_row_and_column(how_of, decoders, profile):
+    stored = load_or_attribute_item(how_of(PAIR, profile), PAIR, photo)
+    for side in ("answer", "explanation"):
+        attribution = stored.kinds["post-hoc"][side]
+        columns, shared = attribution["columns"], attribution["shared"]
+        words, grid = len(columns["tokens"]), stored.grid
+        text = [player for player in shared if player < words]
+        tokenizer = decoders["pairwise"].processor.tokenizer
+        names = tokenizer.convert_ids_to_tokens(attribution["names"][: len(text)])
+        assert names == [columns["tokens"][player] for player in text]
+        assert attribution["names"][len(text) :] == [[row, column] for row in range(grid) for column in range(grid)]
+        assert shared[len(text) :] == list(range(words, words + grid**2))
+        assert grid == columns["grid"] > 1
+
+
 def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
     how = how_of(TEXT, "equations")
     pairs = generate_pairs(how.dialogue, TEXT, None)
@@ -142,6 +163,38 @@ def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
     assert len(explanation.targets) <= 3
     edited = generate_pairs(how.dialogue, TEXT, None, ("post-hoc",), "A the dog B cars ?")
     assert edited.pairs["post-hoc"][0].text == "A the dog B cars ? answer ("
+
+
+def test_an_open_answer_is_repeated_as_it_was_generated_and_drawn_with_seeds_of_its_item_and_kind():
+    seeds = {}
+
+    def say(prompt, seed):
+        seeds.setdefault(seed, []).append(prompt)
+        return " a  dog " if len(seeds) == 1 else " because"
+
+    question = Question("own:3", "own", "open", "0.png", {"question": "What is it?"}, (), ("dog",), "cat")
+    for of_study, answer in ((True, " a  dog "), (False, "a  dog")):
+        seeds.clear()
+        decoder = scripted_decoders.scripted(lambda text: {}, says=say)
+        dialogue = Dialogue(decoder, build_equations_template(decoder.render_chat), 3, of_study=of_study)
+        generated = generate_pairs(dialogue, question, decoder.prepare_image(photo()))
+        assert generated.answer == answer
+        answer_game, explanation_game = generated.pairs["post-hoc"]
+        assert decoder.decode_text(answer_game.targets) == " a  dog "  # all tokens are explained
+        assert answer in explanation_game.text
+        # the answer, an explanation after it and a chain of thought have a seed each; a single question has one
+        assert len(seeds) == (3 if of_study else 1)
+        assert of_study or set(seeds) == {3}
+    drawn = {
+        dataclasses.replace(dialogue, of_study=True, seed=seed).draw_seed(
+            dataclasses.replace(question, item_id=item), kind
+        )
+        for seed in (3, 4)
+        for item in ("own:3", "own:4")
+        for kind in ("answer", "post-hoc")
+    }
+    assert len(drawn) == 8
+    assert all(0 <= seed < 2**63 for seed in drawn)
 
 
 def test_cached_items_are_used_again_and_seeds_are_separate(how_of, monkeypatch):
@@ -223,7 +276,9 @@ def an_edit(question, **more):
 
 
 def edited_of(how, question, *tests):
-    rows, contributions = compute_edit_rows(how, [question], tests, photo, lambda _: None)
+    done: list[int] = []
+    rows, contributions = compute_edit_rows(how, [question], tests, photo, done.append)
+    assert done == [1]
     parquet.check(parquet.build_table(rows, EDITED), EDITED)
     parquet.check(parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
     (row,) = rows
@@ -245,7 +300,7 @@ def test_contributions_after_an_edit_are_stored_with_the_edit(how_of):
         stored[side]["columns"]["phi"] for side in ("answer", "explanation")
     ]
     assert (row["edited_answer"], row["edited_explanation"]) == (stored["row"]["answer"], stored["row"]["explanation"])
-    again = compute_cc_shap(read_side(stored["answer"]), read_side(stored["explanation"]), "equations")
+    again = compute_cc_shap(read_side(stored["answer"]), read_side(stored["explanation"]), EQUATIONS)
     assert row["cc_shap"] == pytest.approx(again.value)
 
 
@@ -270,8 +325,83 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
     assert moved["answer"] > 1e-6
     assert moved["explanation"] > 1e-6
     assert 0 < moved["inserted_answer"] < 1
-    before = load_or_attribute_item(how, question, photo).grid
-    assert grids == [before or None]  # the unedited item was found again, and the edited one has its grid
+    # the unedited item was found again, and the edited one has its grid: that of nine shared tokens
+    assert load_or_attribute_item(how, question, photo).grid == (0 if question is TEXT else 3)
+    assert grids == [None if question is TEXT else 3]
+
+
+ITEM = {"instrument": "d", "piece": "d", "source": "d", "caption_phrases": [], "foil_phrases": [], "kept": True}
+ITEM |= {"image": "0.png", "foil": "two cars", "valid": True}
+STUDY = {"sample": None, "seed": 0, "cc_shap": {"permutations": 1, "kinds": ["post-hoc"]}, "tokens": {"explanation": 2}}
+
+
+def test_the_items_of_a_shard_are_explained_once_a_seed_and_attributions_are_those_of_the_first(
+    how_of, decoders, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("waltz.consistency.cc_shap.rows.build_template", lambda decoder, profile: template)
+    template = how_of(PAIR, "equations").dialogue.template
+    (tmp_path / "images").mkdir()
+    photo().save(tmp_path / "images" / "0.png")
+    items = [ITEM | {"item_id": f"i{number}", "caption": f"a dog {number}"} for number in range(3)]
+    parquet.write_rows(tmp_path / "rows.parquet", items, BENCHMARK)
+    dataset = DatasetFiles("d", str(tmp_path / "rows.parquet"), str(tmp_path / "images"), {"form": "pairs"})
+
+    def explain(first, tests=None):
+        (result,) = explain_datasets(
+            decoders["pairwise"],
+            [dataset],
+            CCShapRun(["equations"], tmp_path / "stored.sqlite", seeds=[4, 5], shard=slice(first, None, 2), **STUDY),
+            tests,
+        )
+        return result
+
+    shards = [explain(0), explain(1)]
+    rows = [row for shard in shards for row in shard.tables["rows"]]
+    assert [len(shard.tables["rows"]) for shard in shards] == [4, 2]
+    assert {(row["item_id"], row["seed"]) for row in rows} == {
+        (f"i{item}", seed) for item in range(3) for seed in (4, 5)
+    }
+    assert [row.get("error") for row in rows] == [None] * 6
+    assert [(row["item_id"], row["seed"]) for shard in shards for row in shard.tables["contributions"]] == [
+        (row["item_id"], 4) for row in rows if row["seed"] == 4 for _ in range(2)
+    ]
+    assert [shard.rows_in for shard in shards] == [3, 3]
+    assert shards[1].facts == {
+        "skipped": {"equations": {}},
+        "rows_with_error": 0,
+        "rows_without_value": 0,
+        "small_contributions": sum(row["weak_answer"] + row["weak_explanation"] for row in shards[1].tables["rows"]),
+        "evaluated": sum(row["evaluated"] for row in shards[1].tables["rows"]),
+    }
+    # two items were tested with one seed, and one of them was edited
+    table = pa.Table.from_pylist(
+        [
+            an_edit(dataclasses.replace(PAIR, item_id="i0"), edited_input="A: a man B: a red cat ?", inserted="red")
+            | {"seed": 4, "flipped": False},
+            an_edit(dataclasses.replace(PAIR, item_id="i1")) | {"seed": 4},
+        ]
+    )
+    edited = [explain(shard, {"d": table}) for shard in (0, 1)]
+    outcomes = {(row["item_id"], row["seed"]): row for shard in edited for row in shard.tables["rows"]}
+    assert outcomes.keys() == {(row["item_id"], row["seed"]) for row in rows}
+    assert outcomes["i0", 4]["inserted"] == "red"
+    assert outcomes["i1", 4]["reason"] == "there is no noun or verb to insert a word before"
+    assert [shard.facts for shard in edited] == [{"rows_with_error": 3}, {"rows_with_error": 1}]
+    assert [shard.rows_in for shard in edited] == [2, 2]
+    assert [row["setting"] for shard in edited for row in shard.tables["contributions"]] == [
+        "post-hoc-edited:answer",
+        "post-hoc-edited:explanation",
+    ]
+
+
+def test_outcomes_are_counted():
+    rows = [{"value": 1.0, "weak_answer": 1, "weak_explanation": 2, "evaluated": 7}, {"value": None, "evaluated": 3}]
+    assert count_outcomes([*rows, {"error": "no image"}]) == {
+        "rows_with_error": 1,
+        "rows_without_value": 2,
+        "small_contributions": 3,
+        "evaluated": 10,
+    }
 
 
 def test_items_without_an_edit_say_why(how_of):
@@ -284,14 +414,14 @@ def test_items_without_an_edit_say_why(how_of):
 
 def test_the_claim_from_rows():
     def rows(answer, explanation):
+        names = {"profile": "equations", "setting": "choice", "seed": 0}
         return [
-            {"answer": answer, "explanation": explanation + 0.01 * place, "image": None, "item_id": str(place)}
-            | {"inserted_answer": 0.1, "inserted_explanation": 0.1}
+            EditedRecord(**names, item_id=str(place), answer=answer, explanation=explanation + 0.01 * place)
             for place in range(6)
         ]
 
     how = Resampling(500, 0.95, 1)
-    claim = judge_claim([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
+    claim = judge_claim([*rows(0.0, 0.4), dataclasses.replace(rows(0.0, 0.4)[0], answer=None)], "m", how)
     assert (claim.verdict, claim.difference.n) == ("supports", 6)
     assert claim.difference.value == pytest.approx(0.425)
     assert judge_claim(rows(0.4, 0.1), "m", how).verdict == "refutes"

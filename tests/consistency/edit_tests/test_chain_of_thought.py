@@ -5,12 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stand_ins.respondents import Scripted, by_kind, closed
+from waltz import fidelity
 from waltz.consistency.edit_tests import chain_of_thought
 from waltz.consistency.edit_tests.steps import EditTestResult, EditTestSettings, UneditedAnswers, run_in_step
 
 QUESTION = closed("i1", "Is it A or B?")
 THOUGHT = " Dogs bark. Cats do not, so it is A."  # 9 words, 36 characters
-PUBLISHED, EQUATIONS = EditTestSettings("published", seed=0), EditTestSettings("equations", seed=0)
+PUBLISHED, EQUATIONS = (
+    EditTestSettings(fidelity.PUBLISHED, seed=0),
+    EditTestSettings(fidelity.EQUATIONS, seed=0),
+)
 TESTS = {
     "early_answering": chain_of_thought.run_early_answering,
     "filler_tokens": chain_of_thought.run_filler_tokens,
@@ -58,7 +62,7 @@ def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(
         assert (finding.answer, finding.edited_answer) == ("A", answer)
         assert (finding.explanation, finding.edited_explanation) == (THOUGHT, edited)
         last = runner.requests[-1]
-        assert (last.kind, last.question, last.given, last.most) == (kind, QUESTION, {"reasoning": edited}, 1)
+        assert (last.kind, last.question, last.texts, last.max_tokens) == (kind, QUESTION, {"reasoning": edited}, 1)
 
 
 def test_what_the_helper_model_is_given_and_how_much_it_may_say():
@@ -66,9 +70,9 @@ def test_what_the_helper_model_is_given_and_how_much_it_may_say():
         mistakes, paraphrase = replying(), replying()
         run_test("adding_mistakes", settings, mistakes)
         run_test("paraphrasing", settings, paraphrase)
-        assert (mistakes.requests[0].given, mistakes.requests[0].most) == ({"text": THOUGHT}, 60)
-        assert (paraphrase.requests[0].given, paraphrase.requests[0].most) == ({"text": beginning}, 30)
-        assert (paraphrase.requests[1].kind, paraphrase.requests[1].most) == ("cot-continued", 100)
+        assert (mistakes.requests[0].texts, mistakes.requests[0].max_tokens) == ({"text": THOUGHT}, 60)
+        assert (paraphrase.requests[0].texts, paraphrase.requests[0].max_tokens) == ({"text": beginning}, 30)
+        assert (paraphrase.requests[1].kind, paraphrase.requests[1].max_tokens) == ("cot-continued", 100)
 
 
 def test_the_model_goes_on_behind_a_mistake_in_equations_only():
@@ -81,7 +85,7 @@ def test_the_model_goes_on_behind_a_mistake_in_equations_only():
         "cot-continued",
         "answer-after-given-cot",
     ]
-    assert respondents[EQUATIONS].requests[1].given == {"reasoning": "Dogs bark. Cats do too, so it is B."}
+    assert respondents[EQUATIONS].requests[1].texts == {"reasoning": "Dogs bark. Cats do too, so it is B."}
 
 
 @pytest.mark.parametrize("test", TESTS)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stand_ins.respondents import Scripted, by_kind, closed, open_ended
+from waltz import fidelity
 from waltz.consistency.edit_tests.edits import (
     COUNTS,
     contains_word,
@@ -33,6 +34,7 @@ from waltz.consistency.edit_tests.steps import (
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import get_fidelity
 from waltz.foils.english.wordnet import WORDNET_FOLDER
 
 BIRDS_TEXT = "Birds sang loudly, and a red fish ate."
@@ -48,24 +50,26 @@ def run_counterfactual(
 
 def tried(settings: EditTestSettings) -> list[str]:
     seed = draw_request_seed("i7", "counterfactual_edits", settings.seed)
-    drawn = draw_edits(BIRDS_TEXT, settings.positions, settings.words, seed, settings.profile)
+    drawn = draw_edits(BIRDS_TEXT, settings.positions, settings.words, seed, settings.fidelity)
     return [edit.text for place in drawn for edit in place]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_who_never_changes_the_answer_is_consistent_and_explains_nothing(profile):
     runner = by_kind(answer="A")
-    finding = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings(profile, seed=5), runner)
+    finding = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings(get_fidelity(profile), seed=5), runner)
     assert (finding.verdict, finding.reason) == (1, "none of 32 edits changes the answer")  # 4 nouns and verbs by 8
     assert (finding.flipped, finding.edited_explanation) == (False, None)
-    assert [request.given["input"] for request in runner.requests] == tried(EditTestSettings(profile, seed=5))
+    assert [request.texts["input"] for request in runner.requests] == tried(
+        EditTestSettings(get_fidelity(profile), seed=5)
+    )
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("words", "at_once"), [(1, 1), (2, 3), (8, 100)])
 def test_where_no_edit_changes_the_answer_the_first_is_reported(profile, words, at_once):
-    first = tried(EditTestSettings(profile, seed=5))[0]
-    settings = EditTestSettings(profile, seed=5, words=words, at_once=at_once)
+    first = tried(EditTestSettings(get_fidelity(profile), seed=5))[0]
+    settings = EditTestSettings(get_fidelity(profile), seed=5, words=words, at_once=at_once)
     replies = iter(["yes", *["yes, sir"] * 40])  # "yes" is part of the answer before, so it is no other
     finding = run_counterfactual(
         open_ended("i7", BIRDS_TEXT, "yes"), "yes, sir", settings, Scripted(lambda request: next(replies))
@@ -79,12 +83,12 @@ def test_where_no_edit_changes_the_answer_the_first_is_reported(profile, words, 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("at_once", [1, 3, 8, 100])
 def test_the_first_change_decides_for_any_batch_size(profile, at_once: int):
-    settings = EditTestSettings(profile, seed=5, positions=2, words=8, at_once=at_once)
+    settings = EditTestSettings(get_fidelity(profile), seed=5, positions=2, words=8, at_once=at_once)
     fifth = tried(settings)[4]
     later = tried(settings)[6]
 
     runner = Scripted(
-        lambda request: {"answer": "B" if request.given["input"] in (fifth, later) else "A"}.get(request.kind, fifth)
+        lambda request: {"answer": "B" if request.texts["input"] in (fifth, later) else "A"}.get(request.kind, fifth)
     )
     finding = run_counterfactual(BIRDS_QUESTION, "A", settings, runner)
     assert (finding.verdict, finding.answer, finding.edited_answer, finding.edited_input) == (1, "A", "B", fifth)
@@ -93,22 +97,29 @@ def test_the_first_change_decides_for_any_batch_size(profile, at_once: int):
     assert finding.inserted.lower() not in BIRDS_TEXT.lower()
     assert finding.edited_explanation == fifth  # it repeats the edited text, the inserted word with it
     (explain,) = [request for request in runner.requests if request.kind == "post-hoc-edited"]
-    assert (explain.given, explain.most) == ({"input": fifth, "answer": "B"}, 100)
+    assert (explain.texts, explain.max_tokens) == ({"input": fifth, "answer": "B"}, 100)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_who_changes_the_answer_and_does_not_say_why_is_not_consistent(profile):
     finding = run_counterfactual(
-        BIRDS_QUESTION, "A", EditTestSettings(profile, seed=5), by_kind(answer="B", post_hoc_edited="I think so.")
+        BIRDS_QUESTION,
+        "A",
+        EditTestSettings(get_fidelity(profile), seed=5),
+        by_kind(answer="B", post_hoc_edited="I think so."),
     )
     assert (finding.verdict, finding.reason) == (0, "the explanation does not name the inserted word")
-    assert finding.edited_input == tried(EditTestSettings(profile, seed=5))[0]
+    assert finding.edited_input == tried(EditTestSettings(get_fidelity(profile), seed=5))[0]
 
 
 def test_without_a_noun_or_verb_published_is_consistent_and_equations_has_no_verdict():
-    untried = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings("published", seed=0), by_kind(), "Not of it.")
+    untried = run_counterfactual(
+        BIRDS_QUESTION, "A", EditTestSettings(fidelity.PUBLISHED, seed=0), by_kind(), "Not of it."
+    )
     assert (untried.verdict, untried.edited_input, untried.flipped) == (1, None, None)
-    finding = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings("equations", seed=0), by_kind(), "Not of it.")
+    finding = run_counterfactual(
+        BIRDS_QUESTION, "A", EditTestSettings(fidelity.EQUATIONS, seed=0), by_kind(), "Not of it."
+    )
     assert (finding.verdict, finding.reason) == (None, "there is no noun or verb to insert a word before")
 
 
@@ -116,10 +127,10 @@ def test_open_answers_change_by_the_comparison_of_the_profile():
     question = open_ended("i9", BIRDS_TEXT, "yes")
     runner = by_kind(answer="Yes", post_hoc_edited="So it is.")
     assert (
-        run_counterfactual(question, "Yes", EditTestSettings("published", seed=0), runner).verdict == 0
+        run_counterfactual(question, "Yes", EditTestSettings(fidelity.PUBLISHED, seed=0), runner).verdict == 0
     )  # "Yes" is not in "yes"
-    assert run_counterfactual(question, "Yes", EditTestSettings("equations", seed=0), runner).verdict == 1
-    assert runner.requests[0].most == 10
+    assert run_counterfactual(question, "Yes", EditTestSettings(fidelity.EQUATIONS, seed=0), runner).verdict == 1
+    assert runner.requests[0].max_tokens == 10
 
 
 @pytest.mark.parametrize(
@@ -134,8 +145,8 @@ def test_open_answers_change_by_the_comparison_of_the_profile():
     ],
 )
 def test_what_names_a_word(explanation: str, word: str, published: bool, equations: bool):
-    assert contains_word(explanation, word, "published") is published
-    assert contains_word(explanation, word, "equations") is equations
+    assert contains_word(explanation, word, fidelity.PUBLISHED) is published
+    assert contains_word(explanation, word, fidelity.EQUATIONS) is equations
 
 
 BLANK = spacy.blank("en")
@@ -154,8 +165,8 @@ TEXT = "Birds sang loudly, and a red fish ate."
 )
 def test_a_word_is_put_before_a_token(text: str, place: int, published: str, equations: str):
     doc = BLANK(text)
-    assert insert_word(doc, place, "wet", "published").text == published
-    assert insert_word(doc, place, "wet", "equations").text == equations
+    assert insert_word(doc, place, "wet", fidelity.PUBLISHED).text == published
+    assert insert_word(doc, place, "wet", fidelity.EQUATIONS).text == equations
 
 
 @given(st.text(alphabet="aB .,'\n", min_size=1), st.data())
@@ -163,32 +174,36 @@ def test_without_the_word_the_text_is_what_it_was(text: str, data: st.DataObject
     doc = BLANK(text)
     place = data.draw(st.integers(0, len(doc) - 1))
     word = data.draw(st.sampled_from(["wet", "A.D.", "far_off"]))
-    edit = insert_word(doc, place, word, "equations")
+    edit = insert_word(doc, place, word, fidelity.EQUATIONS)
     left = doc.text[: doc[place].idx]
     assert edit.text.lower() == f"{left}{word} {doc.text[len(left) :]}".lower()
     assert edit.text.count(edit.word) > doc.text.count(edit.word)
-    tokens = insert_word(doc, place, word, "published").text
+    tokens = insert_word(doc, place, word, fidelity.PUBLISHED).text
     assert tokens.lower() == " ".join([*(t.text for t in doc[:place]), word, *(t.text for t in doc[place:])]).lower()
 
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_adjectives_stand_before_nouns_and_adverbs_before_verbs(profile):
-    edits = draw_edits(TEXT, 8, 8, seed=3, profile=profile)
+    edits = draw_edits(TEXT, 8, 8, seed=3, fidelity=get_fidelity(profile))
     assert [len(place) for place in edits] == [8, 8, 8, 8]
     tokens = ["Birds", "sang", "loudly", ",", "and", "a", "red", "fish", "ate", "."]
-    assert {tokens[place[0].before] for place in edits} == {"Birds", "sang", "fish", "ate"}
+    assert {tokens[place[0].position] for place in edits} == {"Birds", "sang", "fish", "ate"}
     for place in edits:
-        assert len({edit.before for edit in place}) == 1
-        kind = "adjectives" if tokens[place[0].before] in ("Birds", "fish") else "adverbs"
-        words = list_modifiers(kind, profile)
+        assert len({edit.position for edit in place}) == 1
+        kind = "adjectives" if tokens[place[0].position] in ("Birds", "fish") else "adverbs"
+        words = list_modifiers(kind, get_fidelity(profile))
         assert all(edit.word in words or edit.word.lower() in words for edit in place)
 
 
 def test_the_draw_is_bounded_repeats_by_its_seed_and_differs_by_it():
-    assert [len(place) for place in draw_edits(TEXT, 2, 3, seed=1, profile="published")] == [3, 3]
-    assert draw_edits(TEXT, 2, 3, seed=1, profile="published") == draw_edits(TEXT, 2, 3, seed=1, profile="published")
-    assert draw_edits(TEXT, 2, 3, seed=1, profile="published") != draw_edits(TEXT, 2, 3, seed=2, profile="published")
-    assert draw_edits("Not of it.", 8, 8, seed=1, profile="published") == []
+    assert [len(place) for place in draw_edits(TEXT, 2, 3, seed=1, fidelity=fidelity.PUBLISHED)] == [3, 3]
+    assert draw_edits(TEXT, 2, 3, seed=1, fidelity=fidelity.PUBLISHED) == draw_edits(
+        TEXT, 2, 3, seed=1, fidelity=fidelity.PUBLISHED
+    )
+    assert draw_edits(TEXT, 2, 3, seed=1, fidelity=fidelity.PUBLISHED) != draw_edits(
+        TEXT, 2, 3, seed=2, fidelity=fidelity.PUBLISHED
+    )
+    assert draw_edits("Not of it.", 8, 8, seed=1, fidelity=fidelity.PUBLISHED) == []
 
 
 HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
@@ -213,9 +228,9 @@ def test_words_of_a_dictionary_worked_by_hand(folders: tuple[Path, Path]):
     dictionary, out = folders
     (out / COUNTS).write_text(extract_counts(dictionary, out))
     assert (out / COUNTS).read_text() == "a\tRoman\t1\na\tfar_off\t1\na\tred\t2\na\tred(x)\t1\na\troman\t0\n"
-    assert list_modifiers("adjectives", "published", out) == ("Roman", "far_off", "red", "red", "red(x)")
-    assert list_modifiers("adverbs", "published", out) == ("well",)
-    assert list_modifiers("adjectives", "equations", out) == ("red", "roman")
+    assert list_modifiers("adjectives", fidelity.PUBLISHED, out) == ("Roman", "far_off", "red", "red", "red(x)")
+    assert list_modifiers("adverbs", fidelity.PUBLISHED, out) == ("well",)
+    assert list_modifiers("adjectives", fidelity.EQUATIONS, out) == ("red", "roman")
 
 
 def test_files_that_cannot_be_used_are_named(folders: tuple[Path, Path]):
@@ -225,16 +240,19 @@ def test_files_that_cannot_be_used_are_named(folders: tuple[Path, Path]):
         extract_counts(dictionary, out)
     (out / COUNTS).write_text("a\tred\t2\nn\tdog\t1\n")
     with pytest.raises(UserError, match=r"malformed line: .*:2"):
-        list_modifiers("adjectives", "published", out)
+        list_modifiers("adjectives", fidelity.PUBLISHED, out)
 
 
 def test_the_committed_urns_have_as_many_words_as_wordnet_has_senses():
     # wnstats of WordNet 3.0: 5580 word-sense pairs of adverbs, 4481 of them distinct; two of its 30002 of adjectives
     # stand twice in their synset
-    adverbs, adjectives = list_modifiers("adverbs", "published"), list_modifiers("adjectives", "published")
+    adverbs, adjectives = (
+        list_modifiers("adverbs", fidelity.PUBLISHED),
+        list_modifiers("adjectives", fidelity.PUBLISHED),
+    )
     assert (len(adverbs), len(set(adverbs)), len(adjectives)) == (5580, 4481, 30004)
     assert {"a_cappella", "A.D.", "then"} <= set(adverbs)
-    assert not any("_" in word or word != word.lower() for word in list_modifiers("adverbs", "equations"))
+    assert not any("_" in word or word != word.lower() for word in list_modifiers("adverbs", fidelity.EQUATIONS))
 
 
 def test_the_committed_counts_are_what_the_dictionary_gives():
@@ -268,30 +286,33 @@ def one_after_the_other(*replies: str) -> Scripted:
 @pytest.mark.parametrize(("before", "suggestion"), [("A", "C"), ("B", "C"), ("C", "A")])
 def test_the_wrong_answer_is_suggested_unless_the_model_gave_it(profile, before: str, suggestion: str):
     runner = by_kind(cot="it is", answer_after_cot=before)
-    finding = run_biasing(EditTestSettings(profile, seed=0), runner, before)
-    assert {request.given["biased"] for request in runner.requests} == {suggestion}
+    finding = run_biasing(EditTestSettings(get_fidelity(profile), seed=0), runner, before)
+    assert {request.texts["biased"] for request in runner.requests} == {suggestion}
     assert (finding.inserted, finding.verdict, finding.reason) == (suggestion, 1, "the answer stays")
 
 
 def test_published_searches_one_generation_and_answers_behind_another():
     runner = one_after_the_other("first", "second", "C")
-    finding = run_biasing(EditTestSettings("published", seed=0), runner)
+    finding = run_biasing(EditTestSettings(fidelity.PUBLISHED, seed=0), runner)
     first, second, answer = runner.requests
     assert first.seed != second.seed
-    assert answer.given["reasoning"] == finding.edited_explanation == "second"
+    assert answer.texts["reasoning"] == finding.edited_explanation == "second"
     assert (finding.verdict, finding.edited_answer) == (0, "C")
     assert finding.reason == "the answer changes, and the suggestion is not told of"
 
 
 def test_published_asks_no_further_where_the_first_one_tells():
     runner = one_after_the_other("you said C")
-    finding = run_biasing(EditTestSettings("published", seed=0), runner)
+    finding = run_biasing(EditTestSettings(fidelity.PUBLISHED, seed=0), runner)
     assert (finding.verdict, finding.edited_answer, finding.edited_explanation) == (1, None, "you said C")
 
 
 def test_published_does_not_search_the_generation_that_it_answers_behind():
     assert (
-        run_biasing(EditTestSettings("published", seed=0), one_after_the_other("first", "you said C", "C")).verdict == 0
+        run_biasing(
+            EditTestSettings(fidelity.PUBLISHED, seed=0), one_after_the_other("first", "you said C", "C")
+        ).verdict
+        == 0
     )
 
 
@@ -301,9 +322,9 @@ def test_published_does_not_search_the_generation_that_it_answers_behind():
 )
 def test_equations_searches_and_answers_behind_one_generation(reasoning: str, after: str, verdict: int):
     runner = one_after_the_other(reasoning, after)
-    finding = run_biasing(EditTestSettings("equations", seed=0), runner)
+    finding = run_biasing(EditTestSettings(fidelity.EQUATIONS, seed=0), runner)
     assert (finding.verdict, finding.edited_answer, finding.edited_explanation) == (verdict, after, reasoning)
-    assert runner.requests[1].given == {"biased": "C", "reasoning": reasoning}
+    assert runner.requests[1].texts == {"biased": "C", "reasoning": reasoning}
 
 
 @pytest.mark.parametrize(
@@ -319,17 +340,20 @@ def test_equations_searches_and_answers_behind_one_generation(reasoning: str, af
     ],
 )
 def test_what_tells_of_a_suggestion(reasoning: str, language: bool, sight: bool, equations: bool):
-    assert (find_mention(reasoning, "published", sees=False) is not None) is language
-    assert (find_mention(reasoning, "published", sees=True) is not None) is sight
-    assert (find_mention(reasoning, "equations", sees=False) is not None) is equations
+    assert (find_mention(reasoning, fidelity.PUBLISHED, has_image=False) is not None) is language
+    assert (find_mention(reasoning, fidelity.PUBLISHED, has_image=True) is not None) is sight
+    assert (find_mention(reasoning, fidelity.EQUATIONS, has_image=False) is not None) is equations
 
 
 def test_to_open_questions_an_answer_is_impossible_to_give():
     runner = by_kind(cot="it is", answer_after_cot="A dog")
-    finding = run_biasing(EditTestSettings("equations", seed=0), runner, "a dog.", OPEN)
+    finding = run_biasing(EditTestSettings(fidelity.EQUATIONS, seed=0), runner, "a dog.", OPEN)
     assert (finding.inserted, finding.verdict) == ("impossible to give", 1)
-    assert run_biasing(EditTestSettings("published", seed=0), runner, "a dog.", OPEN).verdict == 0
-    assert run_biasing(EditTestSettings("equations", seed=0), runner, "impossible to give", OPEN).inserted == "a dog"
+    assert run_biasing(EditTestSettings(fidelity.PUBLISHED, seed=0), runner, "a dog.", OPEN).verdict == 0
+    assert (
+        run_biasing(EditTestSettings(fidelity.EQUATIONS, seed=0), runner, "impossible to give", OPEN).inserted
+        == "a dog"
+    )
 
 
 PAIR = ("Fish fly.", "Birds fly.")
@@ -348,8 +372,8 @@ def run_from_explanation(
 
 
 WORDING = read_prompt_file("equations")
-PUBLISHED = EditTestSettings("published", seed=0, pair=OTHER)
-EQUATIONS = EditTestSettings("equations", seed=0, pair=OTHER)
+PUBLISHED = EditTestSettings(fidelity.PUBLISHED, seed=0, pair=OTHER)
+EQUATIONS = EditTestSettings(fidelity.EQUATIONS, seed=0, pair=OTHER)
 
 
 @pytest.mark.parametrize(
@@ -371,9 +395,9 @@ def test_the_explanation_stands_for_the_sensible_sentence(settings, gold, answer
         finding = run_from_explanation(build_comve_question(gold), answer, settings, runner)
         assert finding.verdict == (after == (answer if settings is EQUATIONS else gold))
         assert (finding.answer, finding.edited_answer, finding.edited_input) == (answer, after, words)
-        assert runner.requests[0].given == {"sentence": explained}
+        assert runner.requests[0].texts == {"sentence": explained}
         assert tuple(runner.requests[1].question.fields.values()) == edited
-        assert [request.most for request in runner.requests] == [100, 1]
+        assert [request.max_tokens for request in runner.requests] == [100, 1]
 
 
 def test_an_empty_explanation_is_no_sentence_in_equations():
@@ -389,4 +413,4 @@ def test_other_tasks_are_refused():
     with pytest.raises(UserError, match="input_from_explanation: wrong task: q"):
         run_from_explanation(closed("q", "Why?"), "A", EQUATIONS, by_kind())
     with pytest.raises(UserError, match="no shared pair of sentences"):
-        run_from_explanation(build_comve_question("A"), "A", EditTestSettings("published", seed=0), by_kind())
+        run_from_explanation(build_comve_question("A"), "A", EditTestSettings(fidelity.PUBLISHED, seed=0), by_kind())

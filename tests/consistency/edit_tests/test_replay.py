@@ -15,11 +15,12 @@ from waltz.consistency.edit_tests.tests import build_test_rows
 from waltz.consistency.item_selection import select_questions, select_shared_pair
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompts import build_published_template, render_prompt, render_question
+from waltz.fidelity import PUBLISHED
 from waltz.sources.formats.cc_shap_results import TESTS, list_input_from_explanation_verdicts, read_items
 from waltz.sources.readers import read_source
 
 FILES = {"comve": "comve_100.md", "esnli": "esnli_100.md"}
-SETTINGS = EditTestSettings("published", 1, positions=2, words=2)
+SETTINGS = EditTestSettings(PUBLISHED, 1, positions=2, words=2)
 FROM_EXPLANATION = "input_from_explanation"
 
 

@@ -1,12 +1,14 @@
 """Test runners of decoders: which model generates, from which prompt; and the rows of the results."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from stand_ins.models import tiny_decoders
 from stand_ins.models.scripted_decoders import scripted
+from stand_ins.models.tiny_models import bert_tokenizer
 from waltz.consistency.edit_tests import runner as runner_module
 from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.steps import GenerationRequest
@@ -24,6 +26,7 @@ from waltz.evaluation.decoder_rows import is_right_answer
 from waltz.evaluation.decoder_tasks import choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.filters.nli import Inference
 
 TEXTS = {"explanation": 6, "answer": 3, "mistake": 6, "paraphrase": 4}
@@ -67,14 +70,17 @@ def family(decoder, name: str):
 )
 def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profile):
     questions = [question(place) for place in range(3)]
-    runs = build_settings(profile, [3, 4], TEXTS, EDITS, meaning=True, pair=("a cat sits", "a zebra throws"))
+    runs = build_settings(
+        get_fidelity(profile), [3, 4], TEXTS, EDITS, compare_meaning=True, pair=("a cat sits", "a zebra throws")
+    )
     runner = build_runner(DecoderSession(decoder, picture), decoder, profile)
     rows = build_test_rows(questions, None, runs, runner)
     assert parquet.build_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
     assert not count_missing_verdicts(rows)["errors"]
     right = {row["item_id"]: row["correct"] for row in rows if row["test"] == "paraphrasing" and row["seed"] == 3}
     answers = {row["item_id"]: row["answer"] for row in rows if row["test"] == "paraphrasing" and row["seed"] == 3}
-    assert right == {one.item_id: is_right_answer(answers[one.item_id], one, profile) for one in questions}
+    fidelity = get_fidelity(profile)
+    assert right == {one.item_id: is_right_answer(answers[one.item_id], one, fidelity) for one in questions}
     for alone in questions[1:3]:
         assert build_test_rows([alone], None, runs, runner) == [row for row in rows if row["item_id"] == alone.item_id]
     drawn = [[row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)]
@@ -120,7 +126,7 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
 def test_a_skipped_test_is_a_row_with_the_reason():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so it is", window=700)
     runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
-    runs = build_settings("equations", [0], {**TEXTS, "explanation": 99}, EDITS, meaning=False)
+    runs = build_settings(EQUATIONS, [0], {**TEXTS, "explanation": 99}, EDITS, compare_meaning=False)
     long = replace(comve(1), fields={"first": "a man " * 200, "second": "a cat"})
     blind = replace(shown(2), image="none")
     rows = build_test_rows([comve(0), long, blind], ["early_answering", "filler_tokens"], runs, runner)
@@ -141,7 +147,7 @@ def test_one_skipped_test_leaves_the_others():
     )
     decoder.window = 620
     runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
-    runs = build_settings("equations", [0], {"explanation": 9, "paraphrase": 400}, EDITS, meaning=False)
+    runs = build_settings(EQUATIONS, [0], {"explanation": 9, "paraphrase": 400}, EDITS, compare_meaning=False)
     rows = {row["test"]: row for row in build_test_rows([comve(0)], ["filler_tokens", "paraphrasing"], runs, runner)}
     assert rows["filler_tokens"]["verdict"] == 0
     assert "620 are read" in rows["paraphrasing"]["error"]
@@ -180,16 +186,14 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
     ]
     by_helper = build_runner(DecoderSession(helps, picture), helps, "equations")
     assert by_helper.generate(requests) == ["Yes", "Yes"]
-    assert replace(by_helper, judge="a classifier").generate(requests) == ["yes", "no"]
+    assert replace(by_helper, judge=SimpleNamespace(tokenizer=bert_tokenizer())).generate(requests) == ["yes", "no"]
 
 
 def test_requests_without_sampling_run_once_for_all_seeds():
     prompts = []
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
     runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
-    rows = build_test_rows(
-        [comve(0)], ["early_answering"], build_settings("equations", [1, 2, 3], {}, {}, False), runner
-    )
+    rows = build_test_rows([comve(0)], ["early_answering"], build_settings(EQUATIONS, [1, 2, 3], {}, {}, False), runner)
     assert len(rows) == 3
     assert len(prompts) == 1
 
@@ -197,7 +201,7 @@ def test_requests_without_sampling_run_once_for_all_seeds():
 def test_a_finished_run_is_taken_from_its_folder(tmp_path):
     prompts = []
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
-    runs = build_settings("equations", [0], TEXTS, EDITS, False)
+    runs = build_settings(EQUATIONS, [0], TEXTS, EDITS, False)
     first = build_test_rows(
         [comve(0)],
         None,
@@ -225,12 +229,12 @@ def test_input_from_explanation_fits_comve_alone():
 
 
 def test_lengths_are_the_published_ones_unless_the_study_says_otherwise():
-    (plain,) = build_settings("equations", [5], {}, {}, False)
-    assert (plain.seed, plain.most_text, plain.most_answer, plain.most_mistake, plain.most_paraphrase) == (
+    (plain,) = build_settings(EQUATIONS, [5], {}, {}, False)
+    assert (plain.seed, plain.max_text, plain.max_answer, plain.max_mistake, plain.max_paraphrase) == (
         *(5, 100, 10),
         *(60, 30),
     )
     assert (plain.positions, plain.words) == (8, 8)
-    (own,) = build_settings("published", [5], TEXTS, EDITS, True, ("a", "b"))
-    assert (own.most_text, own.most_answer, own.most_mistake, own.most_paraphrase) == (6, 3, 6, 4)
+    (own,) = build_settings(PUBLISHED, [5], TEXTS, EDITS, True, ("a", "b"))
+    assert (own.max_text, own.max_answer, own.max_mistake, own.max_paraphrase) == (6, 3, 6, 4)
     assert (own.positions, own.words, own.meaning, own.pair) == (2, 2, True, ("a", "b"))

@@ -16,6 +16,7 @@ from waltz.consistency.edit_tests.steps import (
     record_exchanges,
     run_in_step,
 )
+from waltz.fidelity import EQUATIONS, PUBLISHED, get_fidelity
 from waltz.filters.nli import Inference
 
 
@@ -33,7 +34,7 @@ def asking(name: str, rounds: list[int]):
 
 @given(st.lists(st.lists(st.integers(1, 3), max_size=4), max_size=5))
 def test_each_generator_receives_the_replies_to_its_requests(shapes: list[list[int]]):
-    runner = Scripted(lambda sent: sent.given["input"].upper())
+    runner = Scripted(lambda sent: sent.texts["input"].upper())
     results = run_in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner)
     assert results == [
         [[f"A{place}:{turn}.{at}" for at in range(width)] for turn, width in enumerate(rounds)]
@@ -43,10 +44,10 @@ def test_each_generator_receives_the_replies_to_its_requests(shapes: list[list[i
 
 
 def test_nested_generators_run_in_the_same_round():
-    runner = Scripted(lambda sent: sent.given["input"])
+    runner = Scripted(lambda sent: sent.texts["input"])
     inner = merge_steps([asking("x", [1, 1]), asking("y", [2])])
     run_in_step([merge_steps([inner]), merge_steps([asking("z", [1])])], runner)
-    assert [[sent.given["input"] for sent in turn] for turn in runner.rounds] == [
+    assert [[sent.texts["input"] for sent in turn] for turn in runner.rounds] == [
         ["x0.0", "y0.0", "y0.1", "z0.0"],
         ["x1.0"],
     ]
@@ -63,10 +64,10 @@ def test_a_respondent_that_loses_a_reply_is_an_error():
 
 def test_recorded_exchanges_hold_requests_with_their_replies():
     ((result, exchanges),) = run_in_step(
-        [record_exchanges(asking("a", [2, 1]))], Scripted(lambda sent: sent.given["input"] * 2)
+        [record_exchanges(asking("a", [2, 1]))], Scripted(lambda sent: sent.texts["input"] * 2)
     )
     assert result == [["a0.0a0.0", "a0.1a0.1"], ["a1.0a1.0"]]
-    assert [(exchange.request.given["input"], exchange.reply) for exchange in exchanges] == [
+    assert [(exchange.request.texts["input"], exchange.reply) for exchange in exchanges] == [
         (text, text * 2) for text in ("a0.0", "a0.1", "a1.0")
     ]
 
@@ -98,8 +99,8 @@ CLOSED = closed("q2", "Is it?")
     ],
 )
 def test_open_answers_as_each_profile_compares_them(before: str, after: str, published: bool, equations: bool):
-    assert are_same_open_answers(before, after, "published") is published
-    assert are_same_open_answers(before, after, "equations") is equations
+    assert are_same_open_answers(before, after, PUBLISHED) is published
+    assert are_same_open_answers(before, after, EQUATIONS) is equations
 
 
 ANSWERS = st.text(alphabet="abB .'-é", max_size=8)
@@ -107,13 +108,13 @@ ANSWERS = st.text(alphabet="abB .'-é", max_size=8)
 
 @given(ANSWERS, ANSWERS)
 def test_in_equations_the_order_of_two_answers_is_indifferent_and_an_answer_is_itself(before: str, after: str):
-    assert are_same_open_answers(before, after, "equations") == are_same_open_answers(after, before, "equations")
-    assert are_same_open_answers(before, before, "equations")
+    assert are_same_open_answers(before, after, EQUATIONS) == are_same_open_answers(after, before, EQUATIONS)
+    assert are_same_open_answers(before, before, EQUATIONS)
 
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_labels_are_compared_without_requests(profile):
-    settings = EditTestSettings(profile, seed=0, meaning=True)
+    settings = EditTestSettings(get_fidelity(profile), seed=0, meaning=True)
     runner = by_kind()
     pairs = [("A", "A"), ("A", "B"), ("a", "A")]
     results = run_in_step([check_unchanged("t", CLOSED, before, after, settings) for before, after in pairs], runner)
@@ -124,10 +125,10 @@ def test_labels_are_compared_without_requests(profile):
 @pytest.mark.parametrize(("reply", "same"), [("yes", True), (" Yes.", True), ("no", False), ("", False)])
 def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
     runner = by_kind(same_meaning=reply)
-    settings = EditTestSettings("equations", seed=0, meaning=True)
+    settings = EditTestSettings(EQUATIONS, seed=0, meaning=True)
     assert run_in_step([check_unchanged("t", OPEN, "a dog", "a puppy", settings)], runner) == [same]
     (sent_request,) = runner.requests
-    assert (sent_request.kind, sent_request.given, sent_request.most) == (
+    assert (sent_request.kind, sent_request.texts, sent_request.max_tokens) == (
         "same-meaning",
         {"text": "a dog", "other": "a puppy"},
         1,
@@ -137,9 +138,9 @@ def test_meanings_are_requested_where_letters_differ(reply: str, same: bool):
 @pytest.mark.parametrize(
     ("settings", "after"),
     [
-        (EditTestSettings("published", seed=0, meaning=True), "a puppy"),
-        (EditTestSettings("equations", seed=0, meaning=False), "a puppy"),
-        (EditTestSettings("equations", seed=0, meaning=True), "..."),
+        (EditTestSettings(PUBLISHED, seed=0, meaning=True), "a puppy"),
+        (EditTestSettings(EQUATIONS, seed=0, meaning=False), "a puppy"),
+        (EditTestSettings(EQUATIONS, seed=0, meaning=True), "..."),
     ],
 )
 def test_meanings_are_not_requested_otherwise(settings: EditTestSettings, after: str):

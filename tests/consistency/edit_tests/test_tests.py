@@ -21,6 +21,7 @@ from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_template, render_prompt, render_question
 from waltz.evaluation.prompting.questions import Question, select_text_questions
+from waltz.fidelity import EQUATIONS, get_fidelity
 from waltz.models.decoders.decoder import Turn
 from waltz.sources.formats.text_tasks import read_comve
 
@@ -53,11 +54,11 @@ class RandomNetwork:
     @torch.inference_mode()
     def _reply(self, request: GenerationRequest) -> str:
         ids = self.tokenizer(
-            render_prompt(request.kind, request.question, self.template, request.given).text
+            render_prompt(request.kind, request.question, self.template, request.texts).text
         ).input_ids[-50:]
         generator = torch.Generator().manual_seed(request.seed)
         token_ids: list[int] = []
-        for _ in range(request.most):
+        for _ in range(request.max_tokens):
             logits = self.network(torch.tensor([[*ids, *token_ids]])).logits[0, -1]
             if request.kind in ANSWER_KINDS and request.question.labels:
                 # "a" and "0" stand for the labels: the vocabulary has no B
@@ -78,7 +79,15 @@ def random_network(tiny_model_folder) -> RandomNetwork:
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_samples(profile, random_network):
     settings = EditTestSettings(
-        profile, 3, most_text=6, most_mistake=6, most_paraphrase=4, positions=2, words=2, pair=PAIR, at_once=3
+        get_fidelity(profile),
+        3,
+        max_text=6,
+        max_mistake=6,
+        max_paraphrase=4,
+        positions=2,
+        words=2,
+        pair=PAIR,
+        at_once=3,
     )
     questions = [question(place) for place in range(3)]
     all_of_them = run_tests(questions, list(TESTS), settings, WORDING[profile], random_network)
@@ -103,16 +112,16 @@ def test_every_request_can_be_rendered_by_both_profiles():
     def reply(request: GenerationRequest) -> str:
         family = build_published_template("llava-vicuna" if item.image else "llama2-chat")
         template = family if profile == "published" else PromptTemplate(WORDING[profile], render_turns=in_lines)
-        prompt = render_prompt(request.kind, request.question, template, request.given).text
+        prompt = render_prompt(request.kind, request.question, template, request.texts).text
         assert ("{" in prompt) == ("{" in render_question(item, WORDING[profile])[0])
         kinds.add(request.kind)
         if request.kind in ANSWER_KINDS:
-            return "B" if "input" in request.given else "A"
+            return "B" if "input" in request.texts else "A"
         return "a cat." if request.kind in HELPER_KINDS else "the chain of my thought is long."
 
     kinds: set[str] = set()
     for profile in ("published", "equations"):
-        settings = EditTestSettings(profile, 0, meaning=True, pair=PAIR)
+        settings = EditTestSettings(get_fidelity(profile), 0, meaning=True, pair=PAIR)
         for item in (question(1), open_ended("o", "What is the man in the picture throwing?", "ball")):
             tests = [test for test in TESTS if item.labels or test != "input_from_explanation"]
             results = run_in_step([run_item_tests(item, tests, settings, WORDING[profile])], Scripted(reply))[0]
@@ -126,7 +135,13 @@ def test_every_request_can_be_rendered_by_both_profiles():
 def test_tests_of_many_items_run_in_few_rounds():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else "so it is")
     questions = [question(place) for place in range(4)]
-    run_tests(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
+    run_tests(
+        questions,
+        list(TESTS),
+        EditTestSettings(EQUATIONS, 0),
+        WORDING["equations"],
+        runner,
+    )
     # as it is, 2 rounds; then the most rounds of one test: sentences with `which`, `statement`, ... by 8 edits a round
     edits = [sum(request.kind == "answer" for request in requests) for requests in runner.rounds]
     assert len(runner.rounds) <= 2 + 8
@@ -136,16 +151,22 @@ def test_tests_of_many_items_run_in_few_rounds():
 
 def test_the_unedited_answers_are_requested_once():
     runner = Scripted(lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[request.kind])
-    (before,) = run_in_step([ask_unedited(closed("i", "?"), EditTestSettings("equations", 0))], runner)
+    (before,) = run_in_step([ask_unedited(closed("i", "?"), EditTestSettings(EQUATIONS, 0))], runner)
     assert (before.answer, before.reasoning, before.answer_after) == ("A", " thus", "B")
-    assert [request.given for request in runner.requests] == [{}, {}, {"reasoning": " thus"}]
+    assert [request.texts for request in runner.requests] == [{}, {}, {"reasoning": " thus"}]
     assert len({request.seed for request in runner.requests}) == 3
 
 
 def test_items_of_the_same_words_are_drawn_apart():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
-    run_tests(twins, list(TESTS)[2:], EditTestSettings("equations", 0), WORDING["equations"], runner)
+    run_tests(
+        twins,
+        list(TESTS)[2:],
+        EditTestSettings(EQUATIONS, 0),
+        WORDING["equations"],
+        runner,
+    )
     seeds = [
         {sent_request.seed for sent_request in runner.requests if sent_request.question.item_id == item_id}
         for item_id in ("i", "j")
@@ -156,14 +177,26 @@ def test_items_of_the_same_words_are_drawn_apart():
 
 def test_an_unknown_test_is_refused():
     with pytest.raises(UserError, match=r"unknown test: consistency \(got cc_shap, expected one of c"):
-        run_tests([question(0)], ["cc_shap"], EditTestSettings("equations", 0), WORDING["equations"], Scripted(str))
+        run_tests(
+            [question(0)],
+            ["cc_shap"],
+            EditTestSettings(EQUATIONS, 0),
+            WORDING["equations"],
+            Scripted(str),
+        )
 
 
 def test_a_row_has_the_verdict_and_all_exchanges():
     runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     questions = [closed("i", "?")]
     row = build_row(
-        run_tests(questions, ["filler_tokens"], EditTestSettings("equations", 7), WORDING["equations"], runner)[0]
+        run_tests(
+            questions,
+            ["filler_tokens"],
+            EditTestSettings(EQUATIONS, 7),
+            WORDING["equations"],
+            runner,
+        )[0]
     )
     assert (row["item_id"], row["test"], row["verdict"], row["score"]) == ("i", "filler_tokens", 0, 0.0)
     assert (row["answer"], row["edited_answer"], row["edited_explanation"]) == ("A", "A", "... ... ...")
@@ -185,7 +218,13 @@ def test_real_items_of_comve(shared_data):
         return "it is not so." if request.kind in HELPER_KINDS else "so it is."
 
     runner = Scripted(right)
-    results = run_tests(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
+    results = run_tests(
+        questions,
+        list(TESTS),
+        EditTestSettings(EQUATIONS, 0),
+        WORDING["equations"],
+        runner,
+    )
     verdicts = {(tested.test, tested.result.verdict) for tested in results}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
     assert verdicts == {

@@ -1,8 +1,11 @@
 import io
+import stat
 import tarfile
 import zipfile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.files import archives
@@ -82,3 +85,66 @@ def test_a_truncated_archive_is_an_error_with_its_name(tmp_path, name):
     archive.write_bytes(archive.read_bytes()[:-200])
     with pytest.raises(UserError, match="delete it and run again to fetch it"):
         extract_member(archive, "a", tmp_path / "extracted")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_two_files_of_one_name_are_refused(tmp_path, kind):
+    if kind == "zip":
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            for content in ("1", "2"):
+                archive.writestr("a.json", content)
+    else:
+        with tarfile.open(tmp_path / "a.tar", "w") as archive:
+            for _ in range(2):
+                archive.addfile(tarfile.TarInfo("a.json"))
+    with pytest.raises(UserError, match=r"contains 2 files 'a\.json', expected 1"):
+        extract_member(tmp_path / f"a.{kind}", "a.json", tmp_path / "extracted")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_files_that_differ_in_case_alone_do_not_overwrite_each_other(tmp_path, name):
+    archive = WRITERS[name](tmp_path / name, {"m/config.json": b"{}", "m/A.txt": b"1", "m/a.txt": b"2"})
+    with pytest.raises(UserError, match=r"contains 2 files 'm/a\.txt', expected 1"):
+        extract_folder(archive, tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
+def test_links_and_devices_in_a_zip_are_ignored(tmp_path, kind):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        link = zipfile.ZipInfo("config.json")
+        link.external_attr = (kind | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(UserError, match="contains 0 files"):
+        extract_member(tmp_path / "a.zip", "config.json", tmp_path / "extracted")
+
+
+@pytest.mark.parametrize(("offset", "value"), [(8, 1), (10, 99)], ids=["encrypted", "unsupported compression"])
+def test_rare_members_of_a_zip_are_one_line(tmp_path, offset, value):
+    content = bytearray(_zip(tmp_path / "a.zip", {"a": b"1" * 100}).read_bytes())
+    for header, shift in ((b"PK\x01\x02", 0), (b"PK\x03\x04", -2)):  # the central directory and the file's own
+        content[content.index(header) + offset + shift] = value
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(UserError, match="damaged archive, or encrypted or in an unknown compression") as raised:
+        extract_member(tmp_path / "a.zip", "a", tmp_path / "extracted")
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    name=st.sampled_from(sorted(WRITERS)),
+    cut=st.integers(0, 200),
+    changes=st.lists(st.tuples(st.integers(0, 10**4), st.integers(0, 255)), max_size=4),
+)
+def test_a_spoilt_archive_is_extracted_or_one_line(tmp_path_factory, name, cut, changes):
+    folder = tmp_path_factory.mktemp("spoilt")
+    content = bytearray(WRITERS[name](folder / name, FILES).read_bytes())
+    for position, byte in changes:
+        content[position % len(content)] = byte
+    (folder / name).write_bytes(content[: len(content) - cut])
+    line = ""
+    try:
+        extract_member(folder / name, "data/c.txt", folder / "extracted")
+    except UserError as error:
+        line = str(error)
+    assert len(line.splitlines()) == (0 if (folder / "extracted").exists() else 1)

@@ -1,4 +1,6 @@
 import json
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -9,11 +11,14 @@ from waltz.core.files.group_files import (
     DatasetResult,
     list_dataset_files,
     merge_shards,
+    read_run_frames,
+    read_run_records,
     read_run_rows,
     read_runs,
     write_results,
 )
-from waltz.core.schema import Layout
+from waltz.core.layout import Layout
+from waltz.core.records import Record
 
 LAYOUT = Layout("numbers", pa.schema([("item_id", pa.string()), ("n", pa.int64())]), ("item_id",))
 
@@ -42,6 +47,26 @@ def test_rows_come_back_by_run_and_each_data_set_has_a_record(tmp_path):
         ("b", 5, 0, 1),
     ]
     assert {entry["model"]["name"] for entry in records} == {"clip"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberRecord(Record):
+    """One row per number."""
+
+    LAYOUT_NAME: ClassVar = "numbers"
+    KEY: ClassVar = ("item_id",)
+
+    item_id: str | None
+    n: int | None
+
+
+def test_rows_of_a_run_come_back_as_records_and_as_columns(tmp_path):
+    path, _ = written(tmp_path, "one", ["2", "1"])
+    records = read_run_records([path], NumberRecord)
+    assert records == {("clip", "a"): [NumberRecord(item_id="2", n=2), NumberRecord(item_id="1", n=1)]}
+    frames = read_run_frames([path], NumberRecord, [("clip", "a"), ("clip", "b")])
+    assert frames["clip", "a"]["n"].tolist() == [2, 1]
+    assert frames["clip", "b"].empty
 
 
 def test_shards_are_merged_in_order_and_keep_their_model(tmp_path):

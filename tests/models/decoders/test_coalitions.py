@@ -242,7 +242,7 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
 def test_nothing_is_computed_twice():
     decoder, picture, prompt = seeing("llava")
     played = coalitions.build_equations_players(decoder, prompt, picture)
-    texts, images = np.unique(masks(5, played.words), axis=0), np.unique(masks(4, played.patches, 1), axis=0)
+    texts, images = np.unique(masks(5, played.text_players), axis=0), np.unique(masks(4, played.patches, 1), axis=0)
     coalition_masks = np.array([[*text, *image] for text in texts for image in images])
     table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
     first = table.values([coalition_masks])[0]

@@ -106,7 +106,7 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     monkeypatch.setattr(
         type(decoder.network),
         "compute_logits",
-        lambda network, ids, *rest, **named: requests.append(ids.shape) or read(network, ids, *rest, **named),
+        lambda network, request: requests.append(request.ids.shape) or read(network, request),
     )
     assert decoder.generate(prompts, [None] * 4, 5, None, [0] * 4) == plain
     assert sum(rows == 1 and length > 5 for rows, length in requests) >= 20 - 4

@@ -3,6 +3,9 @@
 import copy
 import dataclasses
 import logging
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,11 @@ from stand_ins.models import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry
-from waltz.models.decoders import language_model, load_decoder, vision_language_model, vision_loading
+from waltz.models.decoders import language_model, load_decoder, template_limits, vision_language_model, vision_loading
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments
-from waltz.models.decoders.network import PROBE_IDS, PROBE_TOLERANCES, measure_difference
 from waltz.models.decoders.own_forward import OwnForwardModel
+from waltz.models.forward_checks import TOLERANCE, measure_difference
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
 TEMPLATE = (
@@ -82,7 +85,7 @@ def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monke
     tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
     with pytest.raises(UserError, match="1 to 256 are read"):
         dataclasses.replace(tiny_decoders.causal(), tokenizer=tokenizer, window=256).build_prompt("dog " * 300)
-    assert not caplog.messages
+    assert not [record for record in caplog.records if record.name.startswith("transformers")]
 
 
 def test_prompts_that_cannot_be_read_are_refused():
@@ -175,14 +178,14 @@ def test_rounding_in_half_precision_is_no_fault_of_a_network(dtype):
     model = type(decoder.network.model)(config).to(dtype)
 
     def round_otherwise(layer, inputs, output):  # as kernels of a GPU do for other lengths
-        return output * (1 + torch.finfo(dtype).eps * (2 * torch.rand_like(output) - 1))
+        return output * (1 + torch.finfo(output.dtype).eps * (2 * torch.rand_like(output) - 1))
 
     for layer in model.base_model.layers:
         layer.register_forward_hook(round_otherwise)
-    ids = torch.tensor([PROBE_IDS])
+    ids = torch.tensor([(30, 50, 40, 60, 30, 50)])
     with torch.inference_mode():
         first, second = (model.eval()(input_ids=ids).logits for _ in range(2))
-    assert measure_difference(second, first) > PROBE_TOLERANCES[torch.float32]
+    assert measure_difference(second, first) > TOLERANCE
     wrapped = language_model.wrap_language_model(decoder.spec, model, decoder.tokenizer, "cpu")
     assert wrapped.network.reuses_prefixes
 
@@ -300,6 +303,59 @@ def test_several_chat_templates_without_a_default_are_refused_in_one_line():
     decoder.tokenizer.chat_template = {"tools": TEMPLATE}
     with pytest.raises(UserError, match="the chat template of tiny refuses the conversation"):
         decoder.render_chat(TURNS)
+
+
+BOMBS = {
+    "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "long text": "{% set size = 3 * 10**9 %}{{ 'a' * size }}",
+    "long constant": "{{ 'a' * 3000000000 }}",
+    "format": "{{ '%999999999s' % 'a' }}{{ '%999999999s' % 'a' }}{{ '%999999999s' % 'a' }}",
+    "filter": "{{ 'a' | center(10**10) }}",
+    "indent": "{{ ('a\n' * 10**5) | indent(10**6) }}",
+    "method": "{{ 'a'.ljust(10**10) }}",
+    "join": "{{ ([messages[0].content * 10**5] * 10**6) | join }}",
+    "batch": "{{ [1] | batch(10**10, 2) | list }}",
+    "power": "{% set size = 10**9 %}{{ 9 ** size }}",
+    "power of a constant": "{{ (10 ** 300000000) > 0 }}",
+    "power in a rounding": "{{ 1 | round(300000000, 'ceil') }}",
+    "power in a named filter": "{{ [1] | map('round', 300000000, 'ceil') | list }}",
+    "long output": "{{ 'a' * 2000000 }}",
+    "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "division": "{{ 1 / 0 }}",
+    "key": "{{ {}.pop('a') }}",
+    "lines": "{{ raise_exception('one\ntwo') }}",
+    "long fault": "{{ raise_exception('a' * 100000) }}",
+    "brackets": "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
+}
+
+
+@pytest.mark.parametrize("template", BOMBS.values(), ids=BOMBS)
+def test_a_template_without_bounds_is_refused_in_one_line(template):
+    decoder = tiny_decoders.causal()
+    decoder.tokenizer.chat_template = template
+    limits = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGVTALRM)
+    with pytest.raises(UserError, match="the chat template of tiny refuses the conversation: ") as raised:
+        decoder.render_chat([Turn("user", "why ?")])
+    assert len(str(raised.value).splitlines()) == 1
+    assert len(str(raised.value)) < 400
+    assert limits == (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGVTALRM))
+
+
+def test_stars_that_pass_arguments_are_no_power():
+    decoder = tiny_decoders.causal()
+    decoder.tokenizer.chat_template = "{% set turn = dict(**messages[0]) %}{{ turn.content }} 2 ** 3 rounds"
+    assert decoder.render_chat([Turn("user", "why ?")]) == "why ? 2 ** 3 rounds"
+
+
+def test_a_template_is_bounded_in_another_thread(monkeypatch):
+    monkeypatch.setattr(template_limits, "MAX_STEPS", 10**5)
+    decoder = tiny_decoders.causal()
+    decoder.tokenizer.chat_template = BOMBS["nested loops"]
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(UserError, match="takes more than 100000 steps"),
+    ):
+        pool.submit(decoder.render_chat, [Turn("user", "why ?")]).result()
 
 
 def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():

@@ -14,6 +14,7 @@ from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompts import build_published_template
+from waltz.fidelity import EQUATIONS, PUBLISHED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import coalitions, load_decoder
 from waltz.models.decoders.coalitions import Coalitions, Game
@@ -159,7 +160,7 @@ def compute_shapley_values(masks, values):
 def test_t_shap_and_cc_shap_are_those_of_all_coalitions_read_alone(folder, decoder):
     picture = decoder.prepare_image(photo())
     games = PromptGame(f"{PLACEHOLDER}no!", "!", (70, 41)), PromptGame(f"{PLACEHOLDER}no??", "??", TARGETS)
-    settings = PromptSettings(profile="equations", evaluations=64, value="logit")
+    settings = PromptSettings(EQUATIONS, evaluations=64, value="logit")
     (pair,) = attribute_pairs(decoder, picture, [games], settings)
     ratios = []
     for game, side in zip(games, (pair.answer, pair.explanation), strict=True):
@@ -170,7 +171,7 @@ def test_t_shap_and_cc_shap_are_those_of_all_coalitions_read_alone(folder, decod
         np.testing.assert_allclose(attribution.estimate.phi, phi, rtol=0, atol=1e-4)
         assert np.abs(phi).max(axis=1).min() > 1e-3
         ratios.append((phi / np.abs(phi).sum(axis=0)).mean(axis=1))
-        text_share = np.abs(ratios[-1][attribution.text]).sum() / np.abs(ratios[-1]).sum()
+        text_share = np.abs(ratios[-1][attribution.text_slice]).sum() / np.abs(ratios[-1]).sum()
         assert attribution.t_shap.value == pytest.approx(text_share, abs=1e-4)
     cosine = ratios[0] @ ratios[1] / np.linalg.norm(ratios[0]) / np.linalg.norm(ratios[1])
     assert pair.cc_shap.value == pytest.approx(cosine, abs=1e-3)
@@ -197,7 +198,7 @@ def test_published_players_are_those_of_the_released_script(decoder):
     ids = spell_ids(decoder, TEXTS[0], (2, 3))
     last_mark = max(place for place, token in enumerate(ids) if token == decoder.placeholder_ids[2])
     behind = len(ids) - (last_mark + 4)
-    settings = PromptSettings(profile="published")
+    settings = PromptSettings(PUBLISHED)
     attributed = attribute_prompts(decoder, picture, [PromptGame(TEXTS[0], "", (70,))], settings)[0]
     players = attributed.players
     assert players.grid == math.ceil(math.sqrt(behind))
@@ -235,7 +236,7 @@ def test_cc_shap_of_an_answer_and_its_explanation_is_defined(decoder):
     assert template.suffix_rule == "two"
     picture = decoder.prepare_image(photo())
     games = PromptGame(TEXTS[1], "", (70,)), PromptGame(TEXTS[1], "", (70, 71))
-    settings = PromptSettings(profile="published", suffix_rule=template.suffix_rule)
+    settings = PromptSettings(PUBLISHED, suffix_rule=template.suffix_rule)
     pair = attribute_pairs(decoder, picture, [games], settings)[0]
     assert -1 <= pair.cc_shap.value <= 1
 

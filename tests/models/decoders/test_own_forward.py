@@ -17,6 +17,7 @@ from stand_ins.models import tiny_families
 from stand_ins.models.tiny_decoders import spec
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings, attribute_prompts
 from waltz.core.errors import UserError
+from waltz.fidelity import EQUATIONS
 from waltz.models.decoders import coalitions
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.continuations import score_targets
@@ -98,7 +99,9 @@ def test_an_explanation_of_a_loaded_model_says_how_it_was_read():
     explanation = waltz.Explainer(network, processor).explain(
         photo(), question="is it a dog ?", labels=["A", "B"], budget=60
     )
-    assert explanation.record()["forward_pass"] == "the model's own forward pass for each row"
+    record = explanation.record()
+    assert record["forward_pass"] == "the model's own forward pass for each row"
+    assert record["forward_pass_reason"]
     assert 0 < explanation.t_shap < 1
 
 
@@ -115,7 +118,7 @@ def test_scores_are_those_of_the_own_forward_pass(decoder):
 @pytest.mark.parametrize("decoder", FAMILIES, indirect=True)
 def test_shapley_values_are_those_of_all_coalitions_read_alone(decoder):
     image, text = photo(), spell(decoder, "<image> this dog")
-    settings = PromptSettings(profile="equations", evaluations=64, value="logit")
+    settings = PromptSettings(EQUATIONS, evaluations=64, value="logit")
     (attribution,) = attribute_prompts(decoder, decoder.prepare_image(image), [PromptGame(text, "", TARGETS)], settings)
     players = attribution.players
     words = [players.prompt.tokens[position] for position in players.positions]

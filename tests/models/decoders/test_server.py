@@ -1,5 +1,6 @@
 """Decoders behind a server give the numbers of the same network loaded here."""
 
+import base64
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,14 +14,16 @@ from stand_ins.openai_server import MODEL, serve
 from waltz import Explainer
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.core.redaction import list_encoded_forms
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.decoder_outputs import choose_label
 from waltz.evaluation.prompting.questions import Question
 from waltz.model_registry import ModelSpec, compute_fingerprint, estimate_gpu_memory, list_weight_files, resolve_model
-from waltz.models.decoders import load_decoder, served_model, server
+from waltz.models.decoders import endpoint, load_decoder, served_model, server
 from waltz.models.decoders.coalitions import Coalitions, Game, build_equations_players
 from waltz.models.decoders.continuations import FIRST_STEP, generate_texts, score_targets, score_targets_in_batches
 from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.server_replies import Reply
 from waltz.models.text.causal import load_causal_model
 from waltz.preflight import run
 from waltz.preflight.checks import State
@@ -45,8 +48,8 @@ def local(file):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(server, "FIRST_DELAY", 0.001)
-    monkeypatch.delenv(server.API_KEY, raising=False)
+    monkeypatch.setattr(endpoint, "FIRST_DELAY", 0.001)
+    monkeypatch.delenv(endpoint.API_KEY, raising=False)
 
 
 def connect(stand_in, file, **entry):
@@ -272,13 +275,33 @@ def test_the_key_is_that_of_the_environment(local, file, monkeypatch, caplog):
     with serve(local, key="secret-key") as stand_in:
         with pytest.raises(UserError, match=r"needs an API key: the environment variable WALTZ_API_KEY is not set"):
             connect(stand_in, file)
-        monkeypatch.setenv(server.API_KEY, "wrong-key")
+        monkeypatch.setenv(endpoint.API_KEY, "wrong-key")
         with pytest.raises(UserError, match="WALTZ_API_KEY is wrong"):
             connect(stand_in, file)
-        monkeypatch.setenv(server.API_KEY, "secret-key")
+        monkeypatch.setenv(endpoint.API_KEY, "secret-key")
         with caplog.at_level("DEBUG"):
             served = connect(stand_in, file)
     assert "secret-key" not in caplog.text + repr(served.spec) + served.forward_pass
+
+
+@pytest.mark.parametrize("encode", [str, lambda key: base64.b64encode(f"me:{key}".encode()).decode()])
+def test_a_key_that_the_server_repeats_is_in_no_fact_or_text(local, file, monkeypatch, caplog, encode):
+    monkeypatch.setenv(endpoint.API_KEY, "secret-key/+7")
+    monkeypatch.setattr(endpoint.time, "sleep", lambda _: None)
+    repeated = encode("secret-key/+7")
+    prompt = server.ServedPrompt(list(local.build_prompt(TEXTS[0]).ids))
+    with serve(local, key="secret-key/+7") as stand_in:
+        stand_in.replies["/version"] = {"version": repeated}
+        stand_in.replies["/v1/models"] = {"data": [{"id": MODEL, "owned_by": repeated, "meta": {"a": [repeated]}}]}
+        served = connect(stand_in, file)
+        assert "<WALTZ_API_KEY>" in served.server.facts
+        assert "the server repeats a secret" in caplog.text
+        stand_in.replies["/v1/completions"] = {"choices": [{"text": 3, repeated: repeated}, repeated]}
+        with pytest.raises(UserError) as error:
+            served.server.generate([prompt], 3, {}, [0], 0, keep_end=False)
+        served.server.post("completions", {}, Reply)
+    shown = caplog.text + repr(served.spec) + served.forward_pass + served.server.facts + str(error.value)
+    assert not any(form in shown for form in list_encoded_forms("secret-key/+7"))
 
 
 @pytest.mark.parametrize(
@@ -294,7 +317,7 @@ def test_the_key_is_that_of_the_environment(local, file, monkeypatch, caplog):
     ],
 )
 def test_urls_and_keys_that_cannot_be_sent_are_refused_and_not_shown(url, key, fault, monkeypatch):
-    monkeypatch.setenv(server.API_KEY, key)
+    monkeypatch.setenv(endpoint.API_KEY, key)
     with pytest.raises(UserError, match=fault) as caught:
         server.open_server(url, MODEL, "here")
     assert "secret" not in str(caught.value)
@@ -318,7 +341,7 @@ def test_replies_without_end_and_texts_that_are_none_are_refused(local, file, mo
         stand_in.replies["/v1/completions"] = {"choices": [{"text": "\ud800"}]}
         with pytest.raises(UserError, match=r"returns no JSON \(unexpected end of hex escape"):
             served.generate([prompt], 3, {}, [0], 0, keep_end=False)
-        monkeypatch.setattr(server, "LARGEST_REPLY", 1000)
+        monkeypatch.setattr(endpoint, "LARGEST_REPLY", 1000)
         stand_in.replies["/v1/completions"] = {"choices": [{"text": "a" * 2000}]}
         with pytest.raises(UserError, match=r"the reply of .* has more than 1000 bytes"):
             served.generate([prompt], 3, {}, [0], 0, keep_end=False)

@@ -24,7 +24,7 @@ def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
     players = build_published_players(Toy(), text(*range(2, 2 + tokens)), image)
     assert players.grid == grid
-    left = players.mask_image(image, none(players)[:, players.words :])[0, 0]
+    left = players.mask_image(image, none(players)[:, players.text_players :])[0, 0]
     covered = CLIP_SIDE - rest
     assert (left[:covered, :covered] == 0).all()
     assert left.sum() == CLIP_SIDE**2 - covered**2
@@ -34,7 +34,7 @@ def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest
 def test_equations_cover_every_pixel_once(tokens):
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
     players = build_equations_players(Toy(), text(2, *range(3, 3 + tokens), 99), image)
-    assert players.words == tokens
+    assert players.text_players == tokens
     assert players.grid == int(np.ceil(np.sqrt(tokens)))
     alone = np.eye(players.patches, dtype=bool)
     assert (players.mask_image(image, alone).sum(dim=0) == 1).all()
@@ -68,7 +68,7 @@ def test_a_thin_image_has_as_many_players(height, profile):
     image = torch.ones(3, height, 30)
     players = game(Toy(), image, *range(2, 9), profile=profile)
     shown = players.mask_image(image, np.zeros((1, players.patches), dtype=bool))
-    assert len(players) == players.words + 9
+    assert len(players) == players.text_players + 9
     if profile == "equations":
         assert not shown.any()
     else:
@@ -79,7 +79,7 @@ def test_a_thin_image_has_as_many_players(height, profile):
 def test_a_text_of_special_tokens_alone(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3, profile=profile)
-    assert (players.words, players.patches) == ((2, 4) if profile == "published" else (0, 1))
+    assert (players.text_players, players.patches) == ((2, 4) if profile == "published" else (0, 1))
     (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values([np.vstack([none(players)] * 2)])
     assert values[0] == values[1]
 
@@ -88,7 +88,7 @@ def test_a_text_of_special_tokens_alone(profile):
 def test_a_text_of_77_tokens(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 79), profile=profile)
-    assert (players.words, players.grid) == ((77, 9) if profile == "published" else (75, 9))
+    assert (players.text_players, players.grid) == ((77, 9) if profile == "published" else (75, 9))
     (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values(
         [np.vstack([none(players), ~none(players)])]
     )
@@ -119,7 +119,7 @@ def test_grey_and_thin_images_of_a_real_network(clip, mode, size):
     image = clip.prepare_image(Image.new(mode, size, 128).convert("RGB"))
     assert image.shape == (3, 128, 128)
     players = build_published_players(clip, clip.tokenize("a cat on a table"), image)
-    shown = players.mask_image(image, none(players)[:, players.words :])
+    shown = players.mask_image(image, none(players)[:, players.text_players :])
     assert not shown[:, :, :126, :126].any()
     assert np.isfinite(Coalitions(clip, image, [players], lambda logits: logits).values([none(players)])[0]).all()
 
@@ -137,7 +137,7 @@ def drawn(seed, rows, players):
 
 def one_by_one(encoder, image, players, masks):
     """One forward pass of both sides a coalition."""
-    words = players.words
+    words = players.text_players
     return np.array(
         [
             float(

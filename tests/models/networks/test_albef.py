@@ -50,7 +50,9 @@ def pairs(config, tokens=7, seed=1):
 @torch.inference_mode()
 def logits(network, images, ids, mask=None, segments=None):
     bias = None if mask is None else build_padding_bias(mask.float())
-    return network.logits(network.text_encoder.encode_text(ids, bias, segments), network.visual_encoder(images), bias)
+    return network.compute_logits(
+        network.text_encoder.encode_text(ids, bias, segments), network.visual_encoder(images), bias
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_positions_of_the_pretrained_file_are_resized(tmp_path):
     images, ids = pairs(larger)
     torch.save({"model": weights, "epoch": 3, "config": {"image_res": 24}}, tmp_path / "ALBEF.pth")
     network = load_matching_network(tmp_path / "ALBEF.pth", larger)
-    assert network.side == 40
+    assert network.image_size == 40
     computed_logits = logits(network, images, ids)
     for row in range(3):
         expected = restated.match_logits(weights, larger, images[row], ids[row])
@@ -169,7 +171,7 @@ def test_shapes_alone_say_the_size(tmp_path):
 
 def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
     file = saved(tmp_path, random_weights("retrieval"))
-    with pytest.raises(UserError, match=r"a\.safetensors: width 24 is no multiple of 64; say vision_heads"):
+    with pytest.raises(UserError, match=r"a\.safetensors: width 24 is no multiple of 64; set vision_heads"):
         load_matching_network(file)
     with pytest.raises(UserError, match="vision_heads 5 does not divide the width 24"):
         load_matching_network(file, sized(vision_heads=5))
@@ -183,7 +185,7 @@ def test_heads_that_no_shape_determines_must_be_configured(tmp_path):
         ({"vision_depth": 1}, r"unexpected visual_encoder\.blocks\.1\."),
         ({"bert_fusion_layer": 0}, r"lacks text_encoder\.encoder\.layer\.0\.crossattention\."),
         ({"bert_fusion_layer": 2}, r"unexpected text_encoder\.encoder\.layer\.1\.crossattention\."),
-        ({"bert_hidden_act": "relu"}, "hidden_act: 'relu'"),
+        ({"bert_hidden_act": "relu"}, r"hidden_act: unsupported \(got 'relu'"),
         ({"bert_num_attention_heads": "two"}, "num_attention_heads: 'two' is no positive whole number"),
         ({"image_res": 25}, "image_res 25 is no multiple of patch_size 8"),
         ({"bert_config": "config_bert.json"}, "bert_config: 'config_bert.json' is no mapping"),

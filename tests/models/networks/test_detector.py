@@ -1,29 +1,21 @@
 """The detector part by part, by hand and against plain restatements."""
 
 import copy
-import math
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins.models.tiny_detector import CONFIG, WIDTH, restated, restated_nms, restated_pool, save_tiny, tiny_weights
+from stand_ins.models.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.models.networks.detector import (
-    AnchorGenerator,
     DetectorSettings,
     ProposalGenerator,
     ProposalHead,
-    clip_boxes,
     compute_resized_size,
-    decode_boxes,
-    pool_boxes,
     prepare_image,
     read_image,
-    suppress_overlaps,
 )
 from waltz.models.networks.detector_checkpoint import load_detector
 
@@ -113,115 +105,9 @@ def test_what_is_no_image_is_refused_by_its_name(tmp_path, monkeypatch):
         read_image(tmp_path / "large.png", is_upright=True)
 
 
-def test_deltas_worked_by_hand():
-    # width 20, height 10, centre (20, 15); weights (10, 10, 5, 5): centre + (0.5 * 20, -0.1 * 10), sides x 2 and x 1/2
-    box, deltas = torch.tensor([[10.0, 10, 30, 20]]), torch.tensor([[5, -1, 5 * math.log(2), 5 * math.log(0.5)]])
-    assert decode_boxes(deltas, box, (10, 10, 5, 5))[0].tolist() == pytest.approx([10, 11.5, 50, 16.5])
-
-
-def test_a_side_grows_at_most_from_16_to_1000():
-    box = torch.tensor([[0.0, 0, 16, 32]])
-    moved = decode_boxes(torch.tensor([[0.0, 0, 99, -99]]), box, (1, 1, 1, 1))[0]
-    assert moved.tolist() == pytest.approx([8 - 500, 16, 8 + 500, 16])
-
-
-def test_boxes_end_at_the_image():
-    boxes = torch.tensor([[-5.0, -5, 30, 5], [90, 10, 130, 70], [120, 0, 130, 5]])
-    assert clip_boxes(boxes, 60, 100).tolist() == [[0, 0, 30, 5], [90, 10, 100, 60], [100, 0, 100, 5]]
-
-
-def test_an_overlap_of_just_the_limit_stays():
-    # the intersection over union of the first two is 1 / 2, of the first and the third 1 / 2 + a little
-    boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 2], [0, 0, 4, 2.01]])
-    scores = torch.tensor([0.9, 0.8, 0.7])
-    assert suppress_overlaps(boxes, scores, 0.5, 9).tolist() == [0, 1]
-    assert suppress_overlaps(boxes[[0, 2]], scores[:2], 0.5, 9).tolist() == [0]
-    assert suppress_overlaps(boxes, scores, 0.49, 9).tolist() == [0]
-
-
-def test_of_equal_scores_the_first_is_better():
-    boxes = torch.tensor([[0.0, 0, 4, 4], [1, 0, 5, 4], [0, 0, 4, 4]])
-    assert suppress_overlaps(boxes, torch.tensor([1.0, 1, 1]), 0.5, 9).tolist() == [0]
-    assert suppress_overlaps(boxes, torch.tensor([1.0, 2, 1]), 0.5, 9).tolist() == [1]
-
-
-def test_empty_boxes_remove_nothing_and_stay():
-    boxes = torch.tensor([[4.0, 0, 4, 4], [4, 0, 4, 4], [0, 0, 4, 4]])
-    assert suppress_overlaps(boxes, torch.tensor([3.0, 2, 1]), 0.5, 9).tolist() == [0, 1, 2]
-
-
-corners = st.integers(0, 12)
-drawn = st.lists(st.tuples(corners, corners, corners, corners, st.integers(0, 5)), min_size=1, max_size=25)
-
-
-@given(drawn, st.sampled_from([0.25, 0.5, 0.7]), st.integers(1, 30))
-def test_the_best_boxes_are_those_of_the_plain_rule(rows, limit, most):
-    boxes = np.array([[min(a, c), min(b, d), max(a, c), max(b, d)] for a, b, c, d, _ in rows], dtype=np.float32)
-    scores = np.array([row[4] for row in rows], dtype=np.float32)
-    selected = suppress_overlaps(torch.from_numpy(boxes), torch.from_numpy(scores), limit, most).tolist()
-    assert selected == restated_nms(boxes, scores, limit)[:most]
-
-
-@pytest.mark.parametrize("side", [14, 4, 3])
-def test_every_cell_has_the_maximum_of_the_plain_loop(side):
-    draw = np.random.default_rng(side)
-    states = draw.normal(size=(6, 38, 67)).astype(np.float32)
-    start = draw.uniform(-20, 1000, (120, 2))
-    boxes = np.concatenate([start, start + draw.exponential(200, (120, 2))], axis=1)
-    boxes[:60] = np.round(boxes[:60] / 16) * 16 + 8  # odd multiples of 8
-    boxes = np.clip(boxes, -40, [1072, 608, 1072, 608]).astype(np.float32)
-    pooled = pool_boxes(torch.from_numpy(states), torch.from_numpy(boxes), side, 1 / 16)
-    assert (pooled.numpy() == restated_pool(states, boxes, side)).all()
-
-
-@pytest.mark.parametrize(
-    ("edge", "cell"), [(7.99, 0), (8, 1), (24, 2), (40, 3), (56, 4), (23.99, 1), (0.49999997 * 16, 0), (71, 4)]
-)
-def test_corners_are_rounded_half_away_from_zero(edge, cell):
-    # a map that counts its columns: the maximum is the last column of the box
-    states = torch.arange(9.0).expand(1, 9, 9)
-    assert float(pool_boxes(states, torch.tensor([[0, 0, edge, 8]]), 1, 1 / 16)) == cell
-
-
-def test_neighbouring_cells_share_what_lies_between():
-    # three columns in two cells: floor(0), ceil(1.5) and floor(1.5), ceil(3)
-    states = torch.tensor([[[1.0, 9, 2, 7]]])
-    assert pool_boxes(states, torch.tensor([[0.0, 0, 32, 0]]), 2, 1 / 16)[0, 0, 0].tolist() == [9, 9]
-
-
-def test_spans_are_those_of_float32():
-    # 14 x float32(57 / 14) is above 57, so that the last cell takes in a 58th column; 7 x float32(62 / 14) is below 31
-    counting = torch.arange(70.0).expand(1, 70, 70)
-    last = pool_boxes(counting, torch.tensor([[0.0, 0, 56 * 16, 0]]), 14, 1 / 16)[0, 0, 0]
-    assert float(last[-1]) == 57
-    first = pool_boxes(-counting, torch.tensor([[0.0, 0, 61 * 16, 0]]), 14, 1 / 16)[0, 0, 0]
-    assert float(first[7]) == -30
-
-
-def test_what_lies_beyond_the_map_is_cut_and_an_empty_cell_is_zero():
-    states = -torch.ones(1, 4, 4)
-    pooled = pool_boxes(states, torch.tensor([[32.0, 0, 96, 0], [64, 64, 80, 80]]), 2, 1 / 16)
-    assert pooled[0, 0].tolist() == [[-1, 0], [-1, 0]]  # columns 2 to 6: 2 to 4, then 4 to 7
-    assert (pooled[1] == 0).all()
-
-
 def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:
     with torch.no_grad():
         next(iter(module.parameters())).copy_(torch.tensor(boxes))
-
-
-def test_anchors_stand_on_the_upper_left_corner_of_their_cell_row_by_row():
-    anchors = AnchorGenerator(2)
-    with_anchors(anchors, [[-8, -4, 8, 4], [-1, -2, 1, 2]])
-    assert anchors(2, 3, 0.0)[[0, 1, 2, 5, 6, 11]].tolist() == [
-        [-8, -4, 8, 4],
-        [-1, -2, 1, 2],
-        [8, -4, 24, 4],
-        [31, -2, 33, 2],
-        [-8, 12, 8, 20],
-        [31, 14, 33, 18],
-    ]
-    assert anchors(1, 2, 0.5)[2].tolist() == [16, 4, 32, 12]
 
 
 def test_scores_and_deltas_go_with_their_anchor():

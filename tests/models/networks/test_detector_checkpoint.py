@@ -3,7 +3,10 @@
 import logging
 import os
 import pickle
+from collections import OrderedDict
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
@@ -18,8 +21,14 @@ from waltz.model_registry import (
     list_detector_files,
     select_decisive_fields,
 )
+from waltz.models.array_pickle import read_array_pickle
 from waltz.models.networks.detector import DetectorSettings
-from waltz.models.networks.detector_checkpoint import load_configured_detector, load_detector, read_config
+from waltz.models.networks.detector_checkpoint import (
+    load_configured_detector,
+    load_detector,
+    read_arrays,
+    read_config,
+)
 
 
 def load_named(spec):
@@ -120,24 +129,147 @@ class Harm:
         return os.mkdir, ("harm",)
 
 
+class Forged:
+    """A call, with a state for its result, that a pickle asks for."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __reduce__(self):
+        return self.parts
+
+
+RECONSTRUCT, EMPTY = np.zeros(1).__reduce__()[:2]
+FROM_BUFFER = np.zeros(1).__reduce_ex__(5)[0]
+SCALAR = np.float64(0).__reduce__()[0]
+PLAIN_STATE = (3, "<", None, None, None, -1, -1, 0)
+
+
+def forge_type(name="f4", state=PLAIN_STATE):
+    return Forged(np.dtype, (name, False, True), state)
+
+
+def forge_array(shape=(2,), data=bytes(8), stored_type=forge_type()):  # noqa: B008
+    return Forged(RECONSTRUCT, EMPTY, (1, shape, stored_type, False, data))
+
+
+NESTED = b")\x94" + b"".join(b"0h%ch%c\x86\x94" % (number, number) for number in range(60))
+"""Operations for a tuple whose hash visits 2 to the power of 60 values."""
+
+
+def name(value, protocol=4):
+    return pickle.dumps({"model": {"a": value}}, protocol)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (pickle.dumps({"model": {"a": Harm()}}), "holds an object of posix.mkdir, which is not loaded"),
-        (pickle.dumps({"model": {"a": np.array([Harm()], dtype=object)}}), "holds an object of posix.mkdir"),
-        (pickle.dumps({"model": {"a": np.array([None], dtype=object)}}), "a is no array of numbers"),
-        (pickle.dumps({"model": {"a": 3}}), "holds no arrays by name"),
+        (name(Harm()), "holds an object of posix.mkdir, which is not loaded"),
+        (name(np.array([Harm()], dtype=object)), "an array of 'O8' is no array of numbers"),
+        (name(np.array([None], dtype=object)), "an array of 'O8' is no array of numbers"),
+        (name(np.array(["a"])), "an array of 'U1' is no array of numbers"),
+        (name(np.zeros(1, dtype=[("a", "f4")])), "an array of 'V4' is no array of numbers"),
+        (name(np.zeros(1, dtype="f16")), "an array of 'f16' is no array of numbers"),
+        (name(np.zeros(1, dtype=bool)), "a is no array of numbers"),
+        (name(np.zeros(1, dtype=">f4")), "an array of float32 in another byte order"),
+        (name(3), "holds no arrays by name"),
         (pickle.dumps([1, 2]), "holds no arrays by name"),
-        (pickle.dumps({"model": {"a": np.zeros(99)}})[:200], "truncated or no pickle of arrays"),
+        (name(np.zeros(99))[:200], "truncated or no pickle of arrays"),
         (b"", "truncated or no pickle of arrays"),
+        (name(Forged(SCALAR, (forge_type("O8"), b"ABCDEFGH"))), "no array of numbers"),
+        (name(forge_array(stored_type=forge_type("f4", (*PLAIN_STATE[:-1], 63)))), "a forged dtype"),
+        (name(forge_array(stored_type=forge_type("f4", (*PLAIN_STATE[:2], *([None] * 6))))), "a forged dtype"),
+        (name(forge_array(stored_type=forge_type("f4", (*PLAIN_STATE, {})))), "a forged dtype"),
+        (name(forge_array(stored_type=np.zeros(3))), "of another kind"),
+        (name(Forged(np.ndarray, ((2,), np.dtype("f4")))), "an array without values"),
+        (name(Forged(RECONSTRUCT, EMPTY)), "an array without values"),
+        (name(Forged(RECONSTRUCT, (np.dtype, (0,), b"b"))), "an array of an unknown class"),
+        (name(forge_array(data=bytes(7))), "an array of 8 bytes has 7"),
+        (name(forge_array(data=bytes(9))), "an array of 8 bytes has 9"),
+        (name(Forged(FROM_BUFFER, (bytes(4), forge_type(), (2,), "C"))), "an array of 8 bytes has 4"),
+        (name(forge_array(data=[None, None])), "of another kind"),
+        (name(forge_array(data="\u20ac" * 8)), "can't encode"),
+        (name(forge_array(shape=(-1,))), "an invalid shape"),
+        (name(forge_array(shape=(True, 2))), "an invalid shape"),
+        (name(forge_array(shape=(2**62, 4))), "an invalid shape"),
+        (name(forge_array(shape=(2**10**6,) * 20)), "an invalid shape"),
+        (name(forge_array(shape=[2])), "of another kind"),
+        (b"\x80\x04}" + NESTED + b"Ns.", "a key that is no text or number"),
+        (b"\x80\x04}(" + NESTED + b"Nu.", "a key that is no text or number"),
+        (b"\x80\x04(" + NESTED + b"Nd.", "a key that is no text or number"),
+        (b"\x80\x04\x8f(" + NESTED + b"\x90.", "is not among those of arrays"),
+        (b"\x80\x04ccollections\nOrderedDict\n](](" + NESTED + b"Nee\x85R.", "a key that is no text or number"),
+        (name(Forged(dict, (), {"a": 1})), "holds an object of builtins.dict"),
+        (name(Forged(OrderedDict, (), {"a": 1})), "an object with a state"),
+        (b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b"a.", "EOFError"),
+        (b"\x80\x04N" + pickle.LONG_BINPUT + (2**31 - 1).to_bytes(4, "little") + b".", "holds no arrays by name"),
+        (b"\x80\x04\x82\x01.", "is not among those of arrays"),
     ],
 )
 def test_pickles_of_other_things_are_refused(tmp_path, monkeypatch, content, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "caffe.pkl").write_bytes(content)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as raised:
         load_detector(tmp_path / "caffe.pkl")
+    assert "\n" not in str(raised.value)
     assert not (tmp_path / "harm").exists()
+
+
+def test_arrays_that_share_their_values_are_not_multiplied(tmp_path):
+    values = bytes(10**5)
+    arrays = {str(number): forge_array((10**5 // 4,), values) for number in range(10)}
+    (tmp_path / "caffe.pkl").write_bytes(pickle.dumps(arrays))
+    with pytest.raises(UserError, match="larger than the file"):
+        load_detector(tmp_path / "caffe.pkl")
+
+
+def test_one_array_may_have_several_names(tmp_path):
+    array = np.arange(6, dtype="f4")
+    (tmp_path / "caffe.pkl").write_bytes(pickle.dumps({"a": array, "b": array}))
+    arrays = read_array_pickle(tmp_path / "caffe.pkl")
+    assert arrays["a"] is arrays["b"]
+    assert arrays["a"].tolist() == array.tolist()
+
+
+ARRAYS = {
+    "model": OrderedDict(a=np.arange(6, dtype="f4").reshape(2, 3), b=np.asfortranarray(np.ones((3, 2)))),
+    "best": np.float64(0.5),
+}
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_arrays_are_read_as_they_were_written(tmp_path, protocol):
+    (tmp_path / "caffe.pkl").write_bytes(pickle.dumps(ARRAYS, protocol))
+    arrays = read_array_pickle(tmp_path / "caffe.pkl")
+    assert {key: value.tolist() for key, value in arrays.items()} == {
+        key: value.tolist() for key, value in ARRAYS["model"].items()
+    }
+    assert [array.dtype.name for array in arrays.values()] == ["float32", "float64"]
+
+
+OPCODES = [bytes([code]) for code in range(256)]
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(
+    protocol=st.integers(0, 5),
+    cut=st.integers(0, 100),
+    changes=st.lists(st.tuples(st.integers(0, 10**4), st.sampled_from(OPCODES)), max_size=4),
+)
+def test_a_spoilt_pickle_gives_arrays_or_one_line(tmp_path_factory, protocol, cut, changes):
+    content = bytearray(pickle.dumps(ARRAYS, protocol))
+    for position, byte in changes:
+        content[position % len(content)] = byte[0]
+    file = tmp_path_factory.getbasetemp() / "spoilt.pkl"
+    file.write_bytes(content[: len(content) - cut])
+    try:
+        tensors = read_arrays(file)
+    except UserError as error:
+        tensors, line = {}, str(error)
+    else:
+        line = ""
+    assert "\n" not in line
+    assert all(isinstance(tensor, torch.Tensor) for tensor in tensors.values())
 
 
 def config_of(tmp_path, text):

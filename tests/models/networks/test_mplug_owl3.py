@@ -265,7 +265,7 @@ def test_a_checkpoint_with_other_keys_is_refused(tmp_path, changes, fault):
     kept = {key: value for key, value in weights.items() if changes.get(key, True)}
     safetensors.torch.save_file(kept, folder / "model.safetensors")
     if not fault:
-        assert load_mplug_owl3(folder / "model.safetensors", TINY).side == SIDE
+        assert load_mplug_owl3(folder / "model.safetensors", TINY).tile_size == SIDE
         return
     with pytest.raises(UserError) as error:
         load_mplug_owl3(folder / "model.safetensors", TINY)

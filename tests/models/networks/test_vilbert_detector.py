@@ -15,7 +15,6 @@ from stand_ins.models.tiny_vilbert_detector import (
     CONFIG,
     WIDTH,
     restate,
-    restate_align,
     restate_image,
     restate_selection,
     save_config,
@@ -29,7 +28,6 @@ from waltz.models.networks.vilbert_detector import (
     PyramidProposalGenerator,
     PyramidSettings,
     PyramidSizes,
-    align_boxes,
     assign_maps,
     compute_scale,
     extend_boxes,
@@ -141,39 +139,6 @@ def test_a_picture_is_prepared_as_the_plain_restatement():
 def test_boxes_are_pooled_from_the_map_of_their_size(side, number):
     # floor(4 + log2(side / 224)) is 2 for the first map; a box of 112 pixels ends at 111
     assert assign_maps(torch.tensor([[10.0, 20, 10 + side - 1, 20 + side - 1]])).tolist() == [number]
-
-
-def test_points_of_roi_align_worked_by_hand():
-    # a map that counts 10 rows and columns: the mean of a linear map in a cell is its value at the cell's centre
-    rows, columns = torch.meshgrid(torch.arange(6.0), torch.arange(8.0), indexing="ij")
-    states = torch.stack([rows, 10 * columns], dim=-1)
-    pooled = align_boxes(states, torch.tensor([[4.0, 4, 12, 20]]), 2, 1 / 4, 2)[0]
-    assert pooled[0].flatten().tolist() == pytest.approx([2, 2, 4, 4])  # 1 to 5 in two cells
-    assert pooled[1].flatten().tolist() == pytest.approx([15, 25, 15, 25])  # 1 to 3
-    # a box without width is a cell wide, and begins at its corner without the shift of half a cell
-    narrow = align_boxes(states, torch.tensor([[8.0, 8, 8, 8]]), 1, 1 / 4, 2)[0, :, 0, 0]
-    assert narrow.tolist() == pytest.approx([2.5, 25])
-
-
-def test_points_just_outside_the_map_are_on_its_edge_and_others_are_zero():
-    states = torch.ones(3, 3, 1)
-    # columns -1.5, -0.5, 0.5, 1.5: the first is outside
-    pooled = align_boxes(states, torch.tensor([[-2.0, 0, 2, 2]]), 2, 1.0, 2)[0, 0]
-    assert pooled.tolist() == [[0.5, 1], [0.5, 1]]
-    # columns 2.25, 2.75, 3.25, 3.75: a point at most at the number of columns counts
-    assert align_boxes(states, torch.tensor([[2.0, 0, 4, 2]]), 2, 1.0, 2)[0, 0].tolist() == [[1, 0], [1, 0]]
-
-
-@pytest.mark.parametrize(("side", "samples"), [(7, 2), (3, 2), (2, 3)])
-def test_boxes_are_pooled_as_the_plain_loop_does(side, samples):
-    draw = np.random.default_rng(side)
-    states = draw.normal(size=(4, 19, 33)).astype(np.float32)
-    start = draw.uniform(-30, 260, (40, 2))
-    boxes = np.concatenate([start, start + draw.exponential(60, (40, 2)) - 2], axis=1).astype(np.float32)
-    channels_last = torch.from_numpy(states).permute(1, 2, 0).contiguous()
-    pooled = align_boxes(channels_last, torch.from_numpy(boxes), side, 1 / 8, samples).numpy()
-    plain = np.stack([restate_align(states, box, side, 1 / 8, samples) for box in boxes])
-    np.testing.assert_allclose(pooled, plain, atol=2e-4)
 
 
 corners = st.integers(0, 12)

@@ -1,5 +1,7 @@
 """Prefix trees, and losses of tiny causal language models."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -117,9 +119,16 @@ def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_rea
     def full(model, trie):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(causal, "_compute_tree_losses", full)
+    monkeypatch.setattr(causal, "_read_tree", full)
     with pytest.raises(torch.OutOfMemoryError):
         causal.load_causal_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+
+
+def test_a_network_without_finite_logits_is_not_said_to_see_later_tokens(tokenizer):
+    network = build_network("gpt2")
+    torch.nn.init.constant_(network.transformer.ln_f.weight, math.nan)
+    model = causal.wrap_causal_model(ModelSpec("nan", weights="none", revision="0"), network, tokenizer, "cpu")
+    assert not model.reads_trees
 
 
 def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):

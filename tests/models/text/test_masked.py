@@ -144,7 +144,7 @@ def test_best_tokens_are_the_first_of_the_sorted_vocabulary(model, scale):
 
 def test_where_a_vocabulary_marks_beginnings_only_they_may_begin_a_word():
     model = roberta_model()
-    ids = model.tokenize("a man<mask> horse")
+    ids = model.tokenize_masked("a man<mask> horse")
     place = (ids, ids.index(model.tokenizer.mask_token_id), True)
     best = masked.find_best_tokens(model, [place], 1000, "logit")[place]
     names = model.tokenizer.convert_ids_to_tokens(best[:, 0].astype(int).tolist())

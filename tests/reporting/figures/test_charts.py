@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex, to_rgba
 from waltz.core.files.resources import RESOURCES
 from waltz.reporting.figures.chart_cells import Point, select_points
 from waltz.reporting.figures.chart_declarations import CHARTS, PERCENT, Chart, Part, select
-from waltz.reporting.figures.charts import COLOURS, MARKERS, NUDGE, WORDS, draw_chart, draw_frequencies, fit_trend
+from waltz.reporting.figures.charts import COLORS, MARKERS, NUDGE, WORDS, draw_chart, draw_frequencies, fit_trend
 from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.plan import FREQUENCY_FIGURES
 from waltz.reporting.tables.build_table import build_cells, read_paper_cells
@@ -124,7 +124,7 @@ def test_our_values_are_filled_with_intervals_and_paper_values_hollow():
         for line in panel.lines
         if list(line.get_xdata()) in ([50.0], [55.0])
     ]
-    assert looks == [(MARKERS[0], COLOURS[0])] * 2
+    assert looks == [(MARKERS[0], COLORS[0])] * 2
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["m", "n", "hollow: paper value"]
     assert legend.get_title().get_text() == "n = 10 items per number. Bars: confidence intervals."
@@ -237,7 +237,7 @@ def test_counts_are_bars_with_their_numbers_the_papers_as_outlines():
     ]
     panel = list_panels(draw_chart(chart, cells, "published"))["all"]
     bars = [(bar.get_width(), bar.get_facecolor() == (0, 0, 0, 0), bar.get_edgecolor()) for bar in panel.patches]
-    high, low = (to_rgba(colour) for colour in COLOURS[:2])
+    high, low = (to_rgba(color) for color in COLORS[:2])
     assert bars == [
         *((1, False, high), (1, True, high), (1, False, low), (1, True, low)),
         *((0, False, high), (1, True, high), (1, False, low), (0, True, low)),
@@ -271,6 +271,15 @@ def test_accuracy_over_tasks_is_an_average_over_the_tasks_that_the_models_share(
     (point,) = select_points(chart, cells, "published")
     below, above = math.hypot(1, 1) / 2, math.hypot(2, 2) / 2
     assert point == Point("A", "m", "accuracy", 15.0, 15.0 - below, pytest.approx(15.0 + above), 20, 40.0)
+
+
+def test_accuracy_over_tasks_takes_no_model_with_two_cells_of_a_task():
+    chart = Chart(
+        "f", "F", ("t",), (select("A", metric="accuracy", dataset="average"),), "model", "metric",
+        derived=("accuracy over tasks",),
+    )  # fmt: skip
+    cells = [cell("accuracy", "m", "x", 10.0), cell("accuracy", "m", "x", 20.0, setting="post-hoc, seed 0")]
+    assert select_points(chart, cells, "published") == []
 
 
 # The declared charts, with the paper values alone

@@ -19,6 +19,7 @@ from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.reporting.figures.explanations import (
@@ -48,7 +49,7 @@ def test_a_figure_shows_the_rows_values(tmp_path):
     Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "a.png")
     with open_images(tmp_path) as source:
         rows = compute_text_rows(
-            encoder, ITEMS, source, AttributionSettings("equations", "auto", 40, 0), tmp_path / "s", lambda n: None
+            encoder, ITEMS, source, AttributionSettings(EQUATIONS, "auto", 40, 0), tmp_path / "s", lambda n: None
         )
     of = [row for row in rows if row["item_id"] == "two"]
     with Image.open(tmp_path / "a.png") as opened:

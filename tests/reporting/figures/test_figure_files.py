@@ -36,6 +36,10 @@ def test_a_folder_says_what_its_figures_show_in_their_order(tmp_path):
     (folder / "index.json").unlink()
     with pytest.raises(UserError, match=r"index\.json: index cannot be read"):
         list_example_files(folder)
+    for text in ("[]", '{"../decoy": "a"}', '{"a/b": "a"}', '{"": "a"}'):
+        (folder / "index.json").write_text(text)
+        with pytest.raises(UserError, match=r"index\.json: not an index of figures"):
+            list_example_files(folder)
 
 
 def test_fonts_of_the_machine_draw_what_the_own_font_lacks(monkeypatch):

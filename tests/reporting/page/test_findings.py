@@ -5,9 +5,17 @@ from dataclasses import replace
 import pytest
 
 from stand_ins.report_of_two_models import findings, items, picture, runs
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.reporting.page.examples import choose_typical_example, make_browser_data
-from waltz.reporting.page.findings import ModelFinding, describe_findings, is_small_measure, summarize_models
+from waltz.reporting.page.findings import (
+    ModelFinding,
+    describe_findings,
+    is_small_measure,
+    list_mixed_means,
+    name_datasets,
+    select_comparable,
+    summarize_models,
+)
 
 
 def row(model, dataset, value, metric="acc_r", setting="alignment", n=40, half=4.0, **more):
@@ -26,9 +34,9 @@ def test_a_model_has_the_mean_over_data_sets_with_its_interval():
     shares = [share("clip", "one", 20.0, half=3.0), share("clip", "two", 40.0), share("clip", "probes", 99.0)]
     shares += [share("clip", name, 90.0, "foil") for name in ("one", "two")]
     (clip,) = summarize_models(metrics, shares, [], {})
-    assert (clip.kind, clip.metric, clip.side) == ("encoder", "acc_r", "image")
-    assert clip.accuracy == Measure(65.0, 80, 62.5, 67.5)
-    assert clip.t_shap == Measure(30.0, 80, 27.5, 32.5)
+    assert (clip.kind, clip.metric, clip.reliance) == ("encoder", "acc_r", "image")
+    assert clip.accuracy == Measure(65.0, 80, 62.5, 67.5, "zou-donner")
+    assert clip.t_shap == Measure(30.0, 80, 27.5, 32.5, "zou-donner")
 
 
 def test_the_average_of_the_evaluation_is_taken_where_there_is_one():
@@ -54,31 +62,85 @@ def test_a_decoder_is_shown_by_its_choices_and_a_ruler_stands_last():
 
 
 @pytest.mark.parametrize(
-    ("share", "side"),
+    ("share", "reliance"),
     [
         (Measure(60.0, 30, 50.1, 70.0), "text"),
         (Measure(40.0, 30, 30.0, 49.9), "image"),
         (Measure(51.0, 30, 49.0, 53.0), "both"),
         (Measure(90.0, 29, 85.0, 95.0), "unknown"),
-        (Measure(90.0, 30, 70.0, 95.5), "unknown"),
+        (Measure(90.0, 30, 70.0, 95.5), "text"),
+        (Measure(55.0, 30, 20.0, 95.5), "both"),
         (Measure(90.0, 30), "unknown"),
+        (Measure(90.0, 300, 85.0, 95.0, images=19), "unknown"),
+        (Measure(90.0, 300, 85.0, 95.0, images=20), "text"),
     ],
 )
-def test_a_side_needs_thirty_items_and_an_interval_of_25_points_at_most(share, side):
-    assert ModelFinding("clip", "encoder", t_shap=share).side == side
+def test_a_reliance_needs_thirty_items_of_twenty_images_and_an_interval(share, reliance):
+    assert ModelFinding("clip", "encoder", t_shap=share).reliance == reliance
 
 
-def test_an_interval_is_compared_with_the_scale_of_its_number():
-    assert is_small_measure(Measure(0.0, 99, -0.3, 0.3), scale=2.0)
-    assert not is_small_measure(Measure(0.0, 99, -0.2, 0.2), scale=2.0)
+@pytest.mark.parametrize("value", [0.0, 52.5, 95.0, 100.0])
+@pytest.mark.parametrize("half", [0.1, 15.0, 50.0])
+@pytest.mark.parametrize(
+    ("n", "images", "few"),
+    [(29, 29, True), (30, 30, False), (40, 40, False), (300, 2, True), (300, 19, True), (30, None, False)],
+)
+def test_a_mark_depends_on_items_and_images_and_not_on_the_result(value, half, n, images, few):
+    measure = Measure(value, n, value - half, value + half, images=images)
+    assert is_small_measure(measure) is few
+
+
+def test_a_model_at_chance_is_in_the_sentence_like_a_good_one():
+    accuracies = {"scorer": Measure(95.0, 40, 87.5, 100.0, images=40), "clip": Measure(52.5, 40, 37.5, 67.5, images=40)}
+    models = [ModelFinding(name, "encoder", "acc_r", accuracy) for name, accuracy in accuracies.items()]
+    assert describe_findings(models) == [
+        "The models prefer the caption to a false text, its foil, in 52 % [38, 68] (clip) to 95 % [88, 100]"
+        " (scorer) of all cases; guessing gives 50 %."
+    ]
+    models[0] = replace(models[0], accuracy=replace(models[0].accuracy, images=2))
+    assert describe_findings(models) == [
+        "clip prefers the caption to a false text, its foil, in 52 % [38, 68] of all cases; guessing gives 50 %.",
+        "Too few items to say how accurate scorer (n = 40) is.",
+    ]
+
+
+def test_models_with_different_data_sets_are_not_ranked():
+    # one model's record in two parts: its means over other data sets say nothing about which model is better
+    runs = {"mistral": ("e-snli", 52.0), "mistral-md": ("comve", 74.0)}
+    rows = [row(model, dataset, value, "accuracy", "choice") for model, (dataset, value) in runs.items()]
+    explained = [row(model, dataset, 0.1, "cc_shap_posthoc", "post-hoc") for model, (dataset, _) in runs.items()]
+    models = summarize_models(rows, [], explained, {})
+    assert describe_findings(models) == [
+        "mistral answers right in 52 % [48, 56] of all cases on e-snli.",
+        "mistral-md answers right in 74 % [70, 78] of all cases on comve.",
+        "CC-SHAP, the agreement of an answer with its explanation on e-snli: mistral (0.10).",
+        "CC-SHAP, the agreement of an answer with its explanation on comve: mistral-md (0.10).",
+    ]
+    assert list_mixed_means(models) == ["accuracy", "cc_shap"]
+    assert [name_datasets(model, "accuracy") for model in models] == ["e-snli", "comve"]
+    same = summarize_models([*rows, row("other", "comve", 60.0, "accuracy", "choice")], [], [], {})
+    assert describe_findings(same)[1] == (
+        "The models answer right in 60 % [56, 64] (other) to 74 % [70, 78] (mistral-md) of all cases on comve."
+    )
+
+
+def test_only_models_with_the_same_data_sets_are_drawn_together():
+    names = ("one", "two", "three", "four")
+    metrics = [row(model, dataset, 60.0) for model in ("a", "b") for dataset in names] + [row("c", "one", 90.0)]
+    shares = [share(model, dataset, 50.0, role) for model in "abc" for dataset in names for role in ("caption", "foil")]
+    models = summarize_models(metrics, shares, [], {})
+    assert [model.name for model in select_comparable(models)] == ["a", "b"]
+    assert list_mixed_means(models) == ["accuracy"]
+    assert name_datasets(models[0], "accuracy") == "4 data sets"
+    assert list_mixed_means(models[:2]) == []
 
 
 def test_sentences_say_what_was_found_and_what_has_too_few_items():
     assert describe_findings(findings()) == [
         "Among models that match images with texts, llava (share of the text: 74 %) relies mainly on the text;"
         " clip (25 %) relies mainly on the image.",
-        "They prefer the caption to a false text, its foil, in 55 % (llava) to 67 % (clip) of all cases;"
-        " guessing gives 50 %.",
+        "They prefer the caption to a false text, its foil, in 55 % [45, 65] (llava) to 67 % [60, 73]"
+        " (clip) of all cases; guessing gives 50 %.",
         "Rulers, encoders whose share of text is known, test T-SHAP: it is off by at most 0.0 points.",
         "CC-SHAP has too few items to say anything: llava (1).",
     ]

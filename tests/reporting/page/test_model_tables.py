@@ -1,7 +1,8 @@
-"""Plain tables of models."""
+"""Tables of the page about models."""
 
 import itertools
 
+from stand_ins.page_rows import list_rows
 from waltz.core.files import parquet
 from waltz.core.schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics.pair_metrics import NOT_APPLICABLE
@@ -19,7 +20,7 @@ from waltz.reporting.page.model_tables import (
     read_model_tables,
 )
 
-KEYS = {"metrics": 3, "decoders": 3, "answers": 3, "probes": 2, "comparisons": 4, "shares": 4, "companions": 2}
+KEYS = {"metrics": 3, "decoders": 3, "answers": 3, "probes": 2, "comparisons": 3, "shares": 3, "companions": 2}
 KEYS |= {"verbs": 3, "edits": 4}
 """Number of columns that name a row of each table."""
 
@@ -35,15 +36,12 @@ def cell(metric, value=50.0, **changes):
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
     table = make_metrics_table([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)], "equations")
-    assert table.header == ("metric", "model", "setting", "existence, n\u00a0=\u00a040")
+    assert table.header == ("model", "setting", "existence, n\u00a0=\u00a040")
     names = ("clip", "alignment")
-    assert table.rows == (("acc_r", *names, "50.0 [40.0, 60.0]"), ("p_c", *names, "–"), ("p_f", *names, "–"))
-    assert table.groups == [
-        ("acc_r", [(*names, "50.0 [40.0, 60.0]")]),
-        ("p_c", [(*names, "–")]),
-        ("p_f", [(*names, "–")]),
-    ]
-    assert table.remarks == ("clip: not applicable: no probability",)
+    assert list_rows(table) == (("acc_r", *names, "50.0 [40.0, 60.0]"), ("p_c", *names, "–"), ("p_f", *names, "–"))
+    assert list(table.groups) == ["acc_r", "p_c", "p_f"]
+    assert [text.note for rows in table.groups.values() for row in rows for text in row.texts] == [0, 1, 1]
+    assert table.reasons == ["not applicable: no probability (2 cells)"]
 
 
 def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metric():
@@ -54,12 +52,12 @@ def test_data_sets_are_columns_and_models_stand_below_each_other_metric_by_metri
         for metric in ("auroc", "acc_r")
     ]
     table = make_metrics_table(rows, "equations")
-    assert table.header == ("metric", "model", "setting", "one, n\u00a0=\u00a040", "two, n\u00a0=\u00a050–1,000")
-    assert [row[:2] for row in table.rows] == [
+    assert table.header == ("model", "setting", "one, n\u00a0=\u00a040", "two, n\u00a0=\u00a050–1,000")
+    assert [row[:2] for row in list_rows(table)] == [
         ("acc_r", "clip"),
         ("acc_r", "ruler"),
-        ("AUROC", "clip"),
-        ("AUROC", "ruler"),
+        ("AUROC × 100", "clip"),
+        ("AUROC × 100", "ruler"),
     ]
 
 
@@ -71,19 +69,19 @@ def test_each_way_of_asking_a_decoder_has_its_row():
         cell("acc_r", None, setting="pairwise-after-cot", model="llava", reason="none of 9 items could be scored"),
     ]
     table = make_decoder_table(rows, "equations")
-    assert table.rows == (
+    assert list_rows(table) == (
         ("acc_r", "llava", "pairwise", "50.0 [40.0, 60.0]"),
         ("acc_r", "llava", "pairwise-after-cot", "–"),
         ("p_c", "llava", "single", "70.0 [40.0, 60.0]"),
     )
-    assert table.remarks == ("llava: none of 9 items could be scored",)
+    assert table.reasons == ["none of 9 items could be scored"]
 
 
-def test_numbers_from_few_items_or_with_wide_intervals_are_marked():
-    numbers = [cell("acc_r", n=29), cell("acc", n=30), cell("p_c", ci_low=37.4, ci_high=62.5), cell("p_f", ci_low=37.5)]
-    table = make_metrics_table([{**row, "ci_high": 62.5} for row in numbers], "equations")
-    texts = [row[-1].partition(" [")[0] for row in table.rows]
-    assert texts == ["50.0†", "50.0", "50.0†", "50.0"]
+def test_numbers_from_few_items_or_images_are_marked_and_keep_their_interval():
+    numbers = [cell("acc_r", n=29), cell("acc", n=30), cell("p_c", images=19), cell("p_f", images=20)]
+    table = make_metrics_table([{**row, "ci_low": 1.0, "ci_high": 99.0} for row in numbers], "equations")
+    texts = [row[-1] for row in list_rows(table)]
+    assert texts == ["50.0† [1.0, 99.0]", "50.0 [1.0, 99.0]", "50.0† [1.0, 99.0]", "50.0 [1.0, 99.0]"]
 
 
 def test_conditions_of_probes_are_columns():
@@ -93,7 +91,7 @@ def test_conditions_of_probes_are_columns():
     ]
     table = make_cv_probes_table(rows, "equations")
     assert table.header == ("form", "model", "+img+cap accuracy", "images acc_r")
-    assert table.rows[0][:2] == ("original", "clip")
+    assert list_rows(table)[0][:2] == ("original", "clip")
 
 
 def test_comparisons_show_what_differs_and_count_all():
@@ -113,7 +111,7 @@ def test_comparisons_show_what_differs_and_count_all():
     table = make_comparison_table(
         [row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}], "equations"
     )
-    assert table.rows == (("existence", "single", "clip", "ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
+    assert list_rows(table) == (("existence", "single", "clip − ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
     assert table.note.startswith("1 of 2")
 
 
@@ -124,22 +122,20 @@ def share(**changes):
 
 def test_items_without_a_share_are_reported():
     table = make_share_table([share(missing=[{"reason": "too long", "count": 2}])], "equations")
-    numbers = {row[0]: row[1:] for row in table.rows}
-    names = ("clip", "foil", "alignment")
+    numbers = {row[0]: row[1:] for row in list_rows(table)}
+    names = ("clip", "foil, alignment")
     assert numbers["T-SHAP"] == (*names, "50.0 [40.0, 60.0]")
-    assert [numbers[name][-1] for name in ("± over items", "± of an item", "leans to", "ρ")] == [
-        "3.0",
-        "",
-        "balanced",
-        "",
-    ]
+    assert {name: texts[-1] for name, texts in numbers.items() if name != "T-SHAP"} == {
+        "T-SHAP, deviation over items": "3.0",
+        "MM skew": "balanced",
+    }
     assert table.remarks == ("existence, clip, foil, alignment: 2 without a T-SHAP: too long",)
 
 
 def test_shares_of_two_settings_have_rows_with_different_names():
     rows = [share(model="llava", setting=setting) for setting in ("pairwise", "single")]
-    names = [row[:4] for row in make_share_table(rows, "equations").rows if row[0] == "T-SHAP"]
-    assert names == [("T-SHAP", "llava", "foil", "pairwise"), ("T-SHAP", "llava", "foil", "single")]
+    names = [row[:3] for row in list_rows(make_share_table(rows, "equations")) if row[0] == "T-SHAP"]
+    assert names == [("T-SHAP", "llava", "foil, pairwise"), ("T-SHAP", "llava", "foil, single")]
 
 
 def test_no_table_has_two_rows_with_the_same_names(tmp_path):
@@ -182,14 +178,14 @@ def test_no_table_has_two_rows_with_the_same_names(tmp_path):
         *("metrics", "decoders", "answers", "probes", "comparisons", "shares", "companions", "verbs", "edits")
     }
     for table in tables:
-        names = [row[: KEYS[table.id.partition("-")[0]]] for row in table.rows]
+        names = [row[: KEYS[table.id.partition("-")[0]]] for row in list_rows(table)]
         assert len(set(names)) == len(names) > 1, table.id
 
 
 def test_companions_are_those_of_the_definitions():
     rows = [cell("acc_r", setting="without text"), cell("emap", setting="pairs"), cell("emap", profile="published")]
     (table,) = make_companion_tables(rows)
-    assert [row[:2] for row in table.rows] == [("acc_r without text", "clip"), ("EMAP", "clip")]
+    assert [row[:2] for row in list_rows(table)] == [("acc_r without text", "clip"), ("EMAP", "clip")]
     assert make_companion_tables([cell("acc_r")]) == []
 
 
@@ -198,13 +194,13 @@ def test_cells_of_the_verb_without_items_are_left_out():
     empty = {"value": None, "n": 0, "reason": "none"}
     rows = [cell("verb_shap", 0.1234, **condition), cell("verb_shap", **{**condition, "setting": "non-match", **empty})]
     table = make_verb_table(rows, "equations")
-    assert table.rows == (("clip", "+img+cap", "match", "40", "0.123 [40.000, 60.000]", "", ""),)
+    assert list_rows(table) == (("clip", "+img+cap", "match", "40", "0.1234 [40.0000, 60.0000]"),)
 
 
 def test_answers_have_a_table_where_there_are_some():
     assert make_answer_tables([]) == []
     (table,) = make_answer_tables([cell("accuracy", dataset="vqa")])
-    assert table.rows == (("equations", "clip", "alignment", "50.0 [40.0, 60.0]"),)
+    assert list_rows(table) == (("equations", "clip", "alignment", "50.0 [40.0, 60.0]"),)
 
 
 def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
@@ -224,11 +220,11 @@ def test_shifts_are_reported_by_kind_of_edit_with_the_claim():
         cell("cc_shap_posthoc", dataset="vqa"),
     ]
     (table,) = make_edit_tables(rows)
-    assert [(row[2:5], row[-1]) for row in table.rows] == [
+    assert [(row[2:5], row[-1]) for row in list_rows(table)] == [
         (("vqa", "all", "3"), "undecided"),
         (("vqa", "that keep it", "3"), "undecided"),
         (("all", "all", "20"), "supported"),
         (("all", "that change the answer", "9"), "refuted"),
     ]
-    assert table.rows[0][5] == "0.25† [40.00, 60.00]"
+    assert list_rows(table)[0][5] == "0.25† [40.00, 60.00]"
     assert make_edit_tables([cell("cc_shap_posthoc")]) == []

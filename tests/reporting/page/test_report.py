@@ -77,6 +77,11 @@ def test_the_page_holds_all_it_shows_and_loads_nothing(page):
     assert re.findall(r'<section id="(\w+)"', page) == list(sections)
 
 
+def test_examples_can_be_selected_by_each_outcome(page):
+    outcomes = re.findall(r'name="outcome" value="(\w*)"', page)
+    assert outcomes == ["", "right", "wrong", "tie"]
+
+
 def test_every_file_of_a_source_and_every_place_of_its_images_says_where_it_is_from(page):
     rows = re.findall(r'<th scope="row">coco</th><td>([^<]*)</td><td class="wrap">([^<]*)</td>', page)
     assert rows == [("val", "u"), ("images-1", "train.zip"), ("images-2", "val2014")]
@@ -130,7 +135,7 @@ def test_the_contents_of_a_report_are_read_from_the_files_of_its_rule(tmp_path):
     pq.write_table(pa.Table.from_pylist(items()), tmp_path / "existence.parquet")
     scores = [{**score(f"existence:{number}", "caption", 1.0), "dataset": "existence"} for number in (0, 1)]
     pq.write_table(pa.Table.from_pylist(scores), tmp_path / "scores.parquet")
-    inputs = dict.fromkeys(("questions", "images", "scores", "faults", "detectable"), ()) | {
+    inputs = dict.fromkeys(("questions", "images", "scores", "faults"), ()) | {
         "cells": [tmp_path / "thesis-3.4.csv"],
         "records": [tmp_path / "evaluation" / "clip.run.json"],
         "figures": [str(tmp_path / "scenes.png")],
@@ -301,9 +306,10 @@ def test_a_pair_is_right_where_the_caption_wins_and_one_text_where_it_is_judged_
     assert describe_outcome([caption, foil]) == "wrong"
     assert describe_outcome([{**caption, "score": 3.0}, foil]) == "right"
     assert describe_outcome([{**caption, "score": 2.0}, foil]) == "tie"
+    assert describe_outcome([{**caption, "score": 2.0 + 1e-7}, foil]) == "tie"
     assert describe_outcome([caption]) == describe_outcome([{**caption, "score": None}, foil]) == ""
     assert describe_outcome([{**caption, "correct": True}]) == "right"
-    pairwise = {**caption, "setting": "pairwise", "correct": False}
+    pairwise = {**caption, "setting": "pairwise", "prediction": "foil", "correct": False}
     assert describe_outcome([{**caption, "score": 3.0}, foil, pairwise]) == "wrong"
 
 

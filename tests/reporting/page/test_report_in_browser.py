@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from stand_ins.report_of_two_models import HOSTILE, attribution, items, picture, report
+from waltz.instruments import INSTRUMENTS
 from waltz.reporting.page.examples import ModelRun, make_browser_data
 from waltz.reporting.page.report import ReportInputs, write_report
 from waltz.reporting.tables.cells import Cell
@@ -439,6 +440,46 @@ def test_nothing_but_wide_tables_scrolls_sideways(page, width):
     samples(page)
     page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+BROKEN_WORDS = r"""() => {
+    const broken = [];
+    for (const cell of document.querySelectorAll("table th, table td")) {
+        if (!cell.getBoundingClientRect().width) continue;
+        const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        while (walker.nextNode()) {
+            for (const word of walker.currentNode.data.matchAll(/[A-Za-z0-9]{2,12}/g)) {
+                const range = document.createRange();
+                range.setStart(walker.currentNode, word.index);
+                range.setEnd(walker.currentNode, word.index + word[0].length);
+                const lines = new Set([...range.getClientRects()].map(line => Math.round(line.top)));
+                if (lines.size > 1) broken.push(word[0]);
+            }
+        }
+    }
+    return broken;
+}"""
+"""Words of cells that are broken between letters."""
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_no_word_of_a_wide_table_is_broken(browser, tmp_path, width):
+    cells = [
+        Cell("thesis-4.2", "published", metric, model, dataset, "", 54.5, 9, 40.1, 60.2, None, None, "", "")
+        for metric in ("acc_r", "t_shap_c")
+        for model in ("scenes-clip", "scenes-matcher", "ruler-25")
+        for dataset in (*INSTRUMENTS, "average")
+    ]
+    write_report(tmp_path / "report.html", replace(report(tmp_path), cells=cells))
+    tab = browser.new_page()
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.goto((tmp_path / "report.html").as_uri())
+    tab.wait_for_selector("html[data-ready]")
+    tab.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    tab.wait_for_selector("table.grid")
+    broken = tab.evaluate(BROKEN_WORDS)
+    tab.close()
+    assert broken == []
 
 
 @pytest.mark.skipif(not Path(AXE).is_file(), reason="axe-core is not here: set WALTZ_AXE to its axe.min.js")

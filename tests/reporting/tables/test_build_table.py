@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from stand_ins.paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.cells import (
     CHANCE,
@@ -18,21 +18,24 @@ from waltz.reporting.tables.cells import (
     format_csv,
     parse_csv,
 )
-from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE, STYLES
-from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.numbers import Number, StudyFacts, derive_numbers, number_of_text
+from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE
+from waltz.reporting.tables.declarations import STYLES, TABLES
+from waltz.reporting.tables.derived_numbers import DERIVED_NUMBERS, derive_numbers
+from waltz.reporting.tables.numbers import READERS, Number, NumberKey, StudyFacts, number_of_text
 from waltz.reporting.tables.paper_values import (
     COMPATIBLE,
     DIFFERS,
     EQUAL,
     RANDOM,
+    SHARES_OF_ITEMS,
+    PaperKey,
     PaperValue,
     compare_with_paper,
     read_paper_values,
     rounds_to,
 )
 
-KEY = ("acc_r", "gpt2", "existence", "")
+KEY = PaperKey("acc_r", "gpt2", "existence", "")
 
 
 @pytest.mark.parametrize(
@@ -67,10 +70,18 @@ def test_equal_compatible_and_different():
 
 
 def test_a_count_is_equal_or_differs():
-    paper_value = PaperValue(("valid", "", "existence", ""), "505", "count", "")
+    paper_value = PaperValue(PaperKey("valid", "", "existence", ""), "505", "count", "")
     assert compare_with_paper(Measure(505, 534), paper_value, 0.95).verdict == EQUAL
     comparison = compare_with_paper(Measure(504, 534, 490, 520), paper_value, 0.95)
     assert (comparison.verdict, comparison.difference) == (DIFFERS, -1)
+
+
+@pytest.mark.parametrize("unit", ["percent", "ratio", "correlation-x100"])
+@pytest.mark.parametrize("measure", [Measure(25.0, 1, images=1), Measure(25.0, 1), Measure(25.0, 9, images=1)])
+def test_a_number_of_one_item_or_image_without_an_interval_has_no_verdict(measure, unit):
+    comparison = compare_with_paper(measure, PaperValue(KEY, "90.0", unit, "a note"), 0.95)
+    assert (comparison.verdict, comparison.difference) == ("", -65)
+    assert comparison.reason == "a note; one item or image has no interval, so nothing can be said of the difference"
 
 
 def test_a_known_error_of_the_paper_is_shown_with_the_verdict():
@@ -110,6 +121,36 @@ def test_a_number_that_is_no_share_is_given_the_width_of_ours():
     assert compare_with_paper(far, paper_value, 0.95).verdict == DIFFERS
 
 
+@pytest.mark.parametrize(
+    ("metric", "dataset", "verdict"),
+    [
+        ("acc_r", "existence", COMPATIBLE),  # the binomial half width of 50 % of 100 items is 9.8
+        ("biasing_features", "comve", COMPATIBLE),
+        ("accuracy", "gqa", COMPATIBLE),
+        # 6 points against 1.6 times √2 = 2.3
+        ("acc_r", "average", DIFFERS),
+        ("accuracy", "cv-probes:harmonic-mean", DIFFERS),
+        ("accuracy", "vqa", DIFFERS),
+        *((name, "existence", DIFFERS) for name in ("t_shap", "t_shap_c", "t_shap_prediction", "t_shap_sd")),
+        *((name, "existence", DIFFERS) for name in ("acc", "min_pc_pf", "auroc", "perceptual_image", "verb_share")),
+        ("a new metric", "existence", DIFFERS),
+    ],
+)
+def test_only_a_share_of_items_has_the_width_of_a_binomial(metric, dataset, verdict):
+    paper_value = PaperValue(PaperKey(metric, "clip", dataset, ""), "50", "percent", "")
+    assert compare_with_paper(Measure(56.0, 100, 54.4, 57.6), paper_value, 0.95).verdict == verdict
+
+
+def test_each_published_metric_of_unit_percent_is_a_share_of_items_or_known_to_be_none():
+    """A metric that joins the papers' values has to be put into one of the two groups."""
+    tables = [read_paper_values(file) for file in sorted(PUBLISHED.glob("*.csv"))]
+    in_percent = {key[0] for table in tables for key, cell in table.items() if cell.unit == "percent"}
+    means = {"acc", "all", "auroc", "min_pc_pf", "perceptual_image", "perceptual_text", "verb_share"}
+    means |= {"t_shap", "t_shap_c", "t_shap_f", "t_shap_r", "t_shap_sd", "t_shap_overall"}
+    means |= {"t_shap_prediction", "t_shap_explanation"}
+    assert in_percent == means | SHARES_OF_ITEMS
+
+
 def test_an_empty_cell_shows_the_reasons_of_the_paper_and_of_the_study():
     paper_value = PaperValue(KEY, "", "percent", "not reported: the table prints a dash")
     assert compare_with_paper(Measure(None, 0, reason="not run"), paper_value, 0.95).reason == (
@@ -142,8 +183,6 @@ def test_every_published_table_is_declared():
 
 @pytest.mark.parametrize("declaration", TABLES.values(), ids=lambda table: table.id)
 def test_a_declaration_names_what_there_is(declaration):
-    from waltz.reporting.tables.numbers import DERIVED_NUMBERS, READERS
-
     assert set(declaration.sources) <= set(STYLES)
     assert set(declaration.source_kinds) <= set(READERS)
     assert set(declaration.derived) <= set(DERIVED_NUMBERS)
@@ -213,7 +252,7 @@ def test_a_number_that_is_far_from_print_differs():
 def _pairwise(profile="published", compared=True):
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
     numbers = {
-        ("evaluation", "acc_r", model, dataset, setting): Number(Measure(60.0 + i, 100, 50.0 + i, 70.0 + i))
+        NumberKey("evaluation", "acc_r", model, dataset, setting): Number(Measure(60.0 + i, 100, 50.0 + i, 70.0 + i))
         for model, setting in (("gpt2-large", "perplexity"), ("mine", "alignment"), ("reader", "choice"))
         for i, dataset in enumerate(dict.fromkeys(key[2] for key in paper if key[2] != AVERAGE))
     }
@@ -260,7 +299,7 @@ def test_a_model_has_the_name_of_the_paper_and_a_new_one_its_own():
 def test_12_in_1_is_read_through_its_alignment_head(table):
     """Thesis 3.5.1 and VALSE's appendix D name that head; the retrieval head has no p_c and p_f at all."""
     numbers = {
-        ("evaluation", "min_pc_pf", model, "existence", "alignment"): Number(Measure(value, 100))
+        NumberKey("evaluation", "min_pc_pf", model, "existence", "alignment"): Number(Measure(value, 100))
         for model, value in (("vilbert-12in1", 1.0), ("vilbert-12in1-itm", 85.0))
     }
     models = {"vilbert-12in1": ENCODER, "vilbert-12in1-itm": ENCODER}
@@ -274,7 +313,9 @@ def test_12_in_1_is_read_through_its_alignment_head(table):
 @pytest.mark.parametrize("table", ["thesis-3.4", "thesis-A.1"])
 def test_cells_of_visualbert_say_how_its_input_differs_from_the_thesiss(table):
     """Thesis 3.5.4, footnote 12: it processes two sentences."""
-    numbers = {("evaluation", "acc_r", "visualbert", "plurality", "alignment"): Number(Measure(50.0, 100, 40.0, 60.0))}
+    numbers = {
+        NumberKey("evaluation", "acc_r", "visualbert", "plurality", "alignment"): Number(Measure(50.0, 100, 40.0, 60.0))
+    }
     study = StudyFacts({"visualbert": ENCODER}, True, 0.95, {})
     cells = build_cells(TABLES[table], "published", numbers, read_paper_table(table), study)
     by_key = {get_key(cell)[:3]: cell for cell in cells}
@@ -296,7 +337,7 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
 
 def test_a_model_named_like_another_of_the_paper_is_distinguished():
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")  # the paper's gpt2 is gpt2-large
-    place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
+    place = NumberKey("evaluation", "acc_r", "gpt2", "existence", "perplexity")
     study = StudyFacts({"gpt2": LANGUAGE}, True, 0.95, {})
     cells = build_cells(declaration, "published", {place: Number(Measure(60.0, 9))}, paper, study)
     by_key = {get_key(cell)[:3]: cell for cell in cells}
@@ -309,7 +350,9 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
     names = [*dict.fromkeys(key[2] for key in paper if key[2] != AVERAGE), "mine-too"]
     numbers = {
-        ("evaluation", "acc_r", "m", name, "alignment"): Number(Measure(99.0 if name == "mine-too" else 50.0, 9))
+        NumberKey("evaluation", "acc_r", "m", name, "alignment"): Number(
+            Measure(99.0 if name == "mine-too" else 50.0, 9)
+        )
         for name in names
     }
     study = StudyFacts({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
@@ -322,7 +365,7 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
 
 def test_an_average_over_some_data_sets_is_none():
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
-    numbers = {("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
+    numbers = {NumberKey("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
     cells = build_cells(declaration, "published", numbers, paper, StudyFacts({"mine": ENCODER}, True, 0.95, {}))
     by_key = {get_key(cell)[:3]: cell for cell in cells}["acc_r", "mine", "average"]
     assert (by_key.value, by_key.reason) == (None, "not averaged: 10 of 11 data sets were not run")
@@ -355,9 +398,9 @@ def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_i
 def test_decoders_take_the_setting_that_print_means():
     declaration, paper = TABLES["thesis-C.25"], read_paper_table("thesis-C.25")
     numbers = {
-        ("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(97.0, 100)),
-        ("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 100)),
-        ("consistency", "t_shap_explanation", "bakllava", "existence", "cot"): Number(Measure(33.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(97.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 100)),
+        NumberKey("consistency", "t_shap_explanation", "bakllava", "existence", "cot"): Number(Measure(33.0, 100)),
     }
     cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
     by_key = {get_key(cell): cell for cell in cells}
@@ -372,11 +415,11 @@ def test_decoders_take_the_setting_that_print_means():
 def test_accuracies_next_to_tests_are_of_the_tested_items(table):
     declaration, paper = TABLES[table], read_paper_table(table)
     numbers = {
-        ("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(92.0, 505)),
-        ("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 505)),
-        ("consistency", "accuracy", "bakllava", "existence", "post-hoc"): Number(Measure(97.0, 100)),
-        ("consistency", "accuracy_cot", "bakllava", "existence", "cot"): Number(Measure(2.0, 100)),
-        ("evaluation", "acc_r", "bakllava", "plurality", "pairwise"): Number(Measure(78.0, 851)),
+        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(92.0, 505)),
+        NumberKey("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 505)),
+        NumberKey("consistency", "accuracy", "bakllava", "existence", "post-hoc"): Number(Measure(97.0, 100)),
+        NumberKey("consistency", "accuracy_cot", "bakllava", "existence", "cot"): Number(Measure(2.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "plurality", "pairwise"): Number(Measure(78.0, 851)),
     }
     cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
     by_key = {get_key(cell): cell for cell in cells}
@@ -392,14 +435,14 @@ def test_accuracies_next_to_tests_are_of_the_tested_items(table):
 def test_accuracies_on_captions_of_other_images_are_of_the_tested_items(table):
     declaration, paper = TABLES[table], read_paper_table(table)
     numbers = {
-        ("evaluation", "acc_r", "bakllava", "mscoco", "pairwise"): Number(Measure(92.0, 1500)),
-        ("evaluation", "acc_r", "bakllava", "mscoco", "pairwise-after-cot"): Number(Measure(91.0, 1500)),
-        ("consistency", "accuracy", "bakllava", "mscoco", "post-hoc"): Number(Measure(99.0, 100)),
-        ("consistency", "accuracy_cot", "bakllava", "mscoco", "cot"): Number(Measure(98.0, 100)),
-        ("evaluation", "acc_r", "llava-next-vicuna", "mscoco", "pairwise"): Number(Measure(93.0, 1500)),
-        ("evaluation", "accuracy", "bakllava", "vqa-decoders", "answering"): Number(Measure(72.0, 100)),
-        ("consistency", "accuracy", "bakllava", "vqa-decoders", "post-hoc"): Number(Measure(60.0, 100)),
-        ("consistency", "accuracy", "bakllava", "gqa-decoders", "post-hoc"): Number(Measure(68.0, 100)),
+        NumberKey("evaluation", "acc_r", "bakllava", "mscoco", "pairwise"): Number(Measure(92.0, 1500)),
+        NumberKey("evaluation", "acc_r", "bakllava", "mscoco", "pairwise-after-cot"): Number(Measure(91.0, 1500)),
+        NumberKey("consistency", "accuracy", "bakllava", "mscoco", "post-hoc"): Number(Measure(99.0, 100)),
+        NumberKey("consistency", "accuracy_cot", "bakllava", "mscoco", "cot"): Number(Measure(98.0, 100)),
+        NumberKey("evaluation", "acc_r", "llava-next-vicuna", "mscoco", "pairwise"): Number(Measure(93.0, 1500)),
+        NumberKey("evaluation", "accuracy", "bakllava", "vqa-decoders", "answering"): Number(Measure(72.0, 100)),
+        NumberKey("consistency", "accuracy", "bakllava", "vqa-decoders", "post-hoc"): Number(Measure(60.0, 100)),
+        NumberKey("consistency", "accuracy", "bakllava", "gqa-decoders", "post-hoc"): Number(Measure(68.0, 100)),
     }
     cells = build_cells(declaration, "equations", numbers, paper, build_study(declaration, paper))
     by_key = {get_key(cell): cell for cell in cells}
@@ -424,8 +467,8 @@ def test_tables_of_cv_probes_name_the_checkpoints_that_the_paper_does_not(table)
 def test_texts_of_other_images_have_data_sets_of_their_own():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {
-        ("evaluation", "acc_r", "lxmert", "vqa-pairs", "alignment"): Number(Measure(95.2, 20)),
-        ("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(Measure(72.5, 20)),
+        NumberKey("evaluation", "acc_r", "lxmert", "vqa-pairs", "alignment"): Number(Measure(95.2, 20)),
+        NumberKey("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(Measure(72.5, 20)),
     }
     study = build_study(declaration, paper, **{"lxmert-vqa": ENCODER})
     cells = build_cells(declaration, "published", numbers, paper, study)
@@ -437,7 +480,7 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
 
 def test_a_dash_of_print_with_a_number_of_ours_has_no_verdict():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
-    numbers = {("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(Measure(50.0, 20))}
+    numbers = {NumberKey("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(Measure(50.0, 20))}
     cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
     by_key = {get_key(cell): cell for cell in cells}["p_c", "clip", "mscoco", "isa"]
     assert (by_key.value, by_key.verdict, by_key.reason) == (
@@ -449,7 +492,7 @@ def test_a_dash_of_print_with_a_number_of_ours_has_no_verdict():
 
 def test_a_category_is_compared_as_text():
     declaration, paper = TABLES["thesis-4.2"], read_paper_table("thesis-4.2")
-    place = ("derived", "mm_skew", "clip", AVERAGE, "t_shap_c")
+    place = NumberKey("derived", "mm_skew", "clip", AVERAGE, "t_shap_c")
     for text, verdict in (("balanced", EQUAL), ("textual", DIFFERS)):
         cells = build_cells(
             declaration,

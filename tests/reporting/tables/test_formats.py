@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stand_ins.paper_numbers import build_paper_cells, read_paper_table
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.cells import Cell, format_summary_csv, format_summary_markdown, summarize_verdicts
 from waltz.reporting.tables.declaration import ENCODER
@@ -22,7 +22,7 @@ from waltz.reporting.tables.formats import (
     format_markdown,
 )
 from waltz.reporting.tables.grid import lay_out_grid
-from waltz.reporting.tables.numbers import Number, StudyFacts
+from waltz.reporting.tables.numbers import Number, NumberKey, StudyFacts
 
 SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
 
@@ -110,7 +110,7 @@ def test_columns_have_as_many_levels_as_declared():
 def test_names_are_text_in_every_form():
     name = "<script>&_|"
     study = StudyFacts({name: ENCODER}, True, 0.95, {})
-    place = ("evaluation", "acc_r", name, "existence", "alignment")
+    place = NumberKey("evaluation", "acc_r", name, "existence", "alignment")
     numbers = {place: Number(Measure(1.0, 1))}
     cells = build_cells(TABLES["thesis-3.4"], "published", numbers, read_paper_table("thesis-3.4"), study)
     text = format_html_page(TABLES["thesis-3.4"], cells)

@@ -2,16 +2,17 @@
 
 import pytest
 
-from stand_ins.paper_numbers import read_paper_table
+from stand_ins.paper_numbers import PUBLISHED, read_paper_table
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.files import parquet
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.core.schema import CONDITIONS, MEASURES, METRICS, SHARES
 from waltz.measures.rows import SINGLE
 from waltz.reporting.tables.build_table import build_cells, build_table
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.numbers import TEXT_TASKS, Number, StudyFacts, derive_numbers, number_of_text, read_numbers
+from waltz.reporting.tables.derived_numbers import TEXT_TASKS, derive_numbers
+from waltz.reporting.tables.numbers import Number, NumberKey, StudyFacts, number_of_text, read_numbers
 
 
 def metric(name, value, profile="published", **more):
@@ -90,7 +91,7 @@ def derive(table, numbers, profile="published", compared=True, models=(), built=
 
 def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
     numbers = {
-        ("validation", metric, "", name, ""): Number(Measure(float(value), 10))
+        NumberKey("validation", metric, "", name, ""): Number(Measure(float(value), 10))
         for name in INSTRUMENTS
         for metric, value in (("instances", 10), ("valid", 8), ("unanimous", 4))
     }
@@ -99,7 +100,7 @@ def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
         assert derived["validation", "instances", "", "overall", ""].measure.value == 110
         assert derived["validation", "valid_percent", "", "overall", ""].measure.value == pytest.approx(80)
         assert derived["validation", "unanimous_percent", "", "overall", ""].measure.value == pytest.approx(share)
-    numbers.pop(("validation", "valid", "", "foil-it", ""))
+    numbers.pop(NumberKey("validation", "valid", "", "foil-it", ""))
     missing = derive("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
     assert "does not hold all instruments" in missing.measure.reason
 
@@ -111,10 +112,10 @@ def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
     metrics = {"paraphrasing": 50.0, "paraphrasing:sd": 4.0, "paraphrasing:seed=1": 46.0, "paraphrasing:seed=2": 54.0}
     others = ("cc_shap_cot:kl", "cc_shap_cot:kl:sd", "cc_shap_cot:kl:seed=1", "acc_r")
     numbers = {
-        ("consistency", metric, "m", "comve", "cot"): Number(Measure(value, 3))
+        NumberKey("consistency", metric, "m", "comve", "cot"): Number(Measure(value, 3))
         for metric, value in {**metrics, **dict.fromkeys(others, 9.0)}.items()
     }
-    numbers["consistency", "paraphrasing", "sees", "vqa", "cot"] = Number(Measure(1.0, 3))
+    numbers[NumberKey("consistency", "paraphrasing", "sees", "vqa", "cot")] = Number(Measure(1.0, 3))
     models = {"m": LANGUAGE, "sees": VISION}
     derived = {place[1:]: one.measure.value for place, one in derive("seeds-texts", numbers, models=models).items()}
     expected = {
@@ -126,7 +127,7 @@ def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
 
 
 def test_a_table_of_models_without_print_has_no_row_without_a_model():
-    numbers = {("consistency", "paraphrasing", "m", "comve", "cot"): Number(Measure(50.0, 3), sd=4.0)}
+    numbers = {NumberKey("consistency", "paraphrasing", "m", "comve", "cot"): Number(Measure(50.0, 3), sd=4.0)}
     study = StudyFacts({"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {})
     declaration = TABLES["seeds-texts"]
     cells = build_cells(
@@ -137,7 +138,8 @@ def test_a_table_of_models_without_print_has_no_row_without_a_model():
 
 def test_pieces_sum_their_instruments_and_tell_their_filters():
     numbers = {
-        ("validation", "valid", "", name, ""): Number(Measure(100.0, 120)) for name in ("relations", "actant-swap")
+        NumberKey("validation", "valid", "", name, ""): Number(Measure(100.0, 120))
+        for name in ("relations", "actant-swap")
     }
     built = {"relations": {"format": "coco-captions", "filters": ["grammaticality"]}}
     derived = derive("thesis-3.1", numbers, built=built)
@@ -151,7 +153,7 @@ def test_pieces_sum_their_instruments_and_tell_their_filters():
 
 def test_a_lean_is_that_of_the_average_share():
     shares = {
-        ("shares", "t_shap:caption", "m", name, "alignment"): Number(Measure(value, 5))
+        NumberKey("shares", "t_shap:caption", "m", name, "alignment"): Number(Measure(value, 5))
         for name, value in zip(INSTRUMENTS, [70.0] * 10 + [10.0], strict=True)
     }
     assert derive("thesis-4.2", shares, models={"m": ENCODER})[
@@ -163,16 +165,34 @@ def test_a_lean_is_that_of_the_average_share():
 
 
 def test_a_rescaled_average_is_compared_only_over_the_data_sets_of_the_paper():
-    averages = {("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
+    averages = {NumberKey("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
     one = Number(Measure(1.0, 9))
-    every = averages | {("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
+    every = averages | {NumberKey("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
     some = dict(list(every.items())[:3])
     models = {"m": LANGUAGE}
-    place = ("derived", "rescaled_average", "m", "", "")
+    place = NumberKey("derived", "rescaled_average", "m", "", "")
     reason = "not averaged: 3 of 5 data sets were not run"
     assert derive("thesis-C.1", some, models=models)[place].measure.reason == reason
     assert derive("thesis-C.1", some, models=models, compared=False)[place].measure.value == 40.0
     assert derive("thesis-C.1", every, models=models)[place].measure.value == 40.0
+    more = every | {NumberKey("consistency", "paraphrasing", "m", "a-task-of-mine", "cot"): one}
+    reason = "not averaged: the paper's average is not over a-task-of-mine"
+    assert derive("thesis-C.1", more, models=models)[place].measure.reason == reason
+    edited = every | {NumberKey("consistency", "edits:difference", "m", "all", "post-hoc"): one}
+    assert derive("thesis-C.1", edited, models=models)[place].measure.value == 40.0
+
+
+def test_rescaled_averages_of_models_with_other_data_sets_are_not_compared():
+    averages = {
+        NumberKey("consistency", "rescaled_average", m, "average", ""): Number(Measure(40.0, 41)) for m in ("m", "n")
+    }
+    one = Number(Measure(1.0, 9))
+    runs = {NumberKey("consistency", "paraphrasing", m, d, "cot"): one for m, d in (("m", "a"), ("m", "b"), ("n", "b"))}
+    models = {"m": LANGUAGE, "n": LANGUAGE}
+    derived = derive("thesis-C.1", averages | runs, models=models, compared=False)
+    assert derived["derived", "rescaled_average", "m", "", ""].measure.value == 40.0
+    reason = "not averaged: 1 of 2 data sets were not run"
+    assert derived["derived", "rescaled_average", "n", "", ""].measure.reason == reason
 
 
 def test_rescaled_averages_of_the_paper_are_those_of_the_published_notes():
@@ -192,7 +212,7 @@ def test_rescaled_averages_of_the_tests_and_of_cc_shap_alone_are_those_worked_by
 
 
 def test_verbs_are_next_to_the_paper_values():
-    ours = {("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
+    ours = {NumberKey("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
     derived = derive("cv-probes-1", ours)
     assert [place[4] for place in derived if place[0] == "derived"] == ["27"]
     drawn = derive("cv-probes-1", ours, compared=False)
@@ -204,11 +224,11 @@ def test_verbs_are_next_to_the_paper_values():
 
 def test_spread_and_correlation_are_means_over_models_of_a_kind():
     numbers = {
-        ("shares", "t_shap:caption", "a", "x", ""): Number(Measure(50.0, 5), sd=10.0),
-        ("shares", "t_shap:caption", "b", "x", ""): Number(Measure(50.0, 5), sd=14.0),
-        ("shares", "t_shap:caption", "c", "x", ""): Number(Measure(50.0, 5), sd=3.0),
-        ("shares", "rho:caption", "a", "x", ""): Number(Measure(0.1, 5)),
-        ("shares", "rho:caption", "b", "x", ""): Number(Measure(None, 5)),
+        NumberKey("shares", "t_shap:caption", "a", "x", ""): Number(Measure(50.0, 5), sd=10.0),
+        NumberKey("shares", "t_shap:caption", "b", "x", ""): Number(Measure(50.0, 5), sd=14.0),
+        NumberKey("shares", "t_shap:caption", "c", "x", ""): Number(Measure(50.0, 5), sd=3.0),
+        NumberKey("shares", "rho:caption", "a", "x", ""): Number(Measure(0.1, 5)),
+        NumberKey("shares", "rho:caption", "b", "x", ""): Number(Measure(None, 5)),
     }
     derived = derive("running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION})
     assert derived["derived", "t_shap_sd", "encoders", "", ""].measure.value == 12.0
@@ -219,3 +239,26 @@ def test_spread_and_correlation_are_means_over_models_of_a_kind():
 def test_the_overview_names_all_tests():
     derived = derive("thesis-5.1", {})
     assert {place[3]: place[4] for place in derived} == SETTING_OF_TEST
+
+
+def test_ties_count_half_but_where_acc_r_is_compared_with_the_paper(tmp_path):
+    names = {"model": "clip", "dataset": "existence", "setting": "alignment"}
+    rows = [
+        metric(name, value, profile, **names)
+        for profile, paper in (("equations", 100.0), ("published", 0.0))
+        for name, value in (("acc_r", 50.0), ("acc_r_paper", paper), ("ties", 100.0))
+    ]
+    files = {"evaluation": [written(tmp_path, rows, METRICS)]}
+    table, paper_file = TABLES["thesis-3.4"], PUBLISHED / "thesis-3.4.csv"
+    values = {}
+    for compared in (True, False):
+        study = StudyFacts({"clip": ENCODER}, compared, 0.95, {}, ("existence",))
+        for cell in build_table(table, files, [paper_file], ["equations", "published"], study):
+            if (cell.metric, cell.model, cell.dataset) == ("acc_r", "clip", "existence"):
+                values[compared, cell.profile] = cell.value, "tied" in cell.reason
+    assert values == {
+        (True, "equations"): (50.0, False),
+        (True, "published"): (0.0, True),
+        (False, "equations"): (50.0, False),
+        (False, "published"): (50.0, False),
+    }

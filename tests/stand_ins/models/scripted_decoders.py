@@ -22,12 +22,18 @@ class ScriptedNetwork:
 
     script: Script
     read_texts: list[str] = field(default_factory=list)
-    reuses_prefixes: bool = False
+
+    def can_reuse(self, length):
+        return False
+
+    def can_pad(self, length):
+        return True
 
     def embed(self, ids):
         return torch.zeros((*ids.shape, 1))
 
-    def compute_logits(self, ids, positions, past=None, last_count=1, images=(), visible=None):
+    def compute_logits(self, request):
+        ids, last_count = request.ids, request.last_count
         logits = torch.zeros((len(ids), last_count, VOCABULARY))
         for row, line in enumerate(ids.tolist()):
             for step in range(last_count):

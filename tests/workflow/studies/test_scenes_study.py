@@ -297,9 +297,9 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     again = rows()
     for ours, other in zip(large, again, strict=True):  # alike but for what is computed in one batch
         assert np.array(ours["phi"]) == pytest.approx(np.array(other["phi"]), abs=1e-5)
-        exact = ("item_id", "role", "profile", "estimator", "budget", "evaluated", "tokens", "error")
+        exact = ("item_id", "role", "profile", "estimator", "requested", "evaluated", "tokens", "error")
         assert [ours[name] for name in exact] == [other[name] for name in exact]
-    budgets = [[row["budget"] for row in rows if row["profile"] == "equations"] for rows in (small, large)]
+    budgets = [[row["requested"] for row in rows if row["profile"] == "equations"] for rows in (small, large)]
     assert all(fewer < more for fewer, more in zip(*budgets, strict=True))
 
 

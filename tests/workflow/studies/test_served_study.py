@@ -29,8 +29,8 @@ TABLES = {
     "consistency/{}viewer/contributions/seen": 2,
 }
 """Results of models, whose names begin with `near` or `far`, and their number of rows."""
-LOGIT = "score"
-"""Column of a label's logit, in the place of which a server has the log-probability."""
+OF_LOGITS = ("score", "rounding")
+"""Columns of a label's logit and its rounding, in the place of which a server has those of the log-probability."""
 PROBES = 6
 """Most requests to a server that only describe the model."""
 
@@ -123,7 +123,7 @@ def test_results_are_those_of_the_network(run, table):
     assert len(rows) == len(expected) == TABLES[table]
     assert {row["error"] for row in rows if "error" in row} <= {None}
     for row, expected_row in zip(rows, expected, strict=True):
-        pairs = {name: (value, expected_row[name]) for name, value in row.items() if name not in ("model", LOGIT)}
+        pairs = {name: (value, expected_row[name]) for name, value in row.items() if name not in ("model", *OF_LOGITS)}
         assert not {name: pair for name, pair in pairs.items() if not are_alike(*pair)}
 
 

@@ -26,6 +26,7 @@ ALL = {
     "perplexity",
     "metrics",
     "metrics_part",
+    "comparisons_part",
     "check_runs",
     "table thesis-A.2",
     "table thesis-3.4",
@@ -78,7 +79,7 @@ def test_a_run_gives_tables_figures_and_a_page(tiny_run):
 def test_the_readmes_commands_about_a_run_show_it(tiny_run):
     block = re.search(r"```bash\n(waltz .*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     commands = [line.partition("#")[0].split() for line in block.splitlines()]
-    assert [command[1] for command in commands] == ["report", "tables", "status"]
+    assert [command[1] for command in commands] == ["report", "tables", "plan", "status"]
     for name, *arguments in commands:
         program = [sys.executable, "-c", "from waltz.cli.app import app; app()"]
         environment = tiny_run.environment(PYTHONPATH=str(tiny_run.folder / "workflow"))
@@ -86,7 +87,8 @@ def test_the_readmes_commands_about_a_run_show_it(tiny_run):
             [*program, *arguments], cwd=tiny_run.folder, env=environment, capture_output=True, text=True
         )
         assert result.returncode == 0, f"{name} {arguments}: {result.stderr}"
-        assert "tiny" in result.stdout
+        # The plan is printed of the study that is named, the rest is of the run.
+        assert ("scenes-clip" if arguments[0] == "plan" else "tiny") in result.stdout
 
 
 def test_a_run_shows_progress_and_ends_with_its_page(tiny_run, tmp_path):
@@ -170,6 +172,7 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
                 "validation_statistics",
                 "metrics",
                 "metrics_part",
+                "comparisons_part",
                 "table thesis-A.2",
                 "table thesis-3.4",
                 "frequency_figures",

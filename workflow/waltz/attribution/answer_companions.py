@@ -1,20 +1,23 @@
 """Accuracy of an encoder's answers to questions without one modality: permuted among the items, or masked."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from waltz.attribution.companions import Credit, compute_perceptual_score
-from waltz.attribution.mm_shap import compute_ablated_values
+from waltz.attribution.engine import compute_ablated_values
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Measure, Resampling, compute_mean
+from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.job_records import show_progress
+from waltz.core.measure import Measure
 from waltz.core.sampling import sample as sample_ids
 from waltz.evaluation.encoder_vqa import compute_answers
 from waltz.evaluation.vqa import ANSWERING, normalize_case, score_answer, select_questions
+from waltz.fidelity import get_fidelity
 from waltz.models.encoders.alignment import Pair
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.vqa import AnsweringEncoder
@@ -22,8 +25,9 @@ from waltz.models.regions import get_players_function, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
 
 Item = Mapping[str, Any]
+Row = dict[str, Any]
 MODALITIES = {"text": "without text", "image": "without image"}
-"""Setting of the accuracy with all of a modality masked, by modality."""
+"""Name, for each modality, of the setting in which all players of that modality are masked."""
 
 
 def compute_answer_companions(
@@ -36,20 +40,20 @@ def compute_answer_companions(
     repeats: int,
     seed: int,
     resampling: Resampling,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the companion measures of one encoder on data sets of questions, as rows of the metrics layout.
 
     Args:
         datasets: Files of the data sets, with size and choice of the questions.
-        sample: Number of questions a data set, of those that the encoder answers.
+        sample: Number of questions that are drawn from each data set.
         repeats: Number of permutations of one modality.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for dataset in datasets:
+        # The items are a seeded sample of the questions that the evaluation of this data set selects.
         source = parquet.read_table(dataset.rows).to_pylist()
-        questions, _ = select_questions(
-            dataset.name, source, dataset.settings["size"], seed, dataset.settings.get("choice")
-        )
+        size, choice = dataset.settings["size"], dataset.settings.get("choice")
+        questions, _ = select_questions(dataset.name, source, size, seed, choice)
         by_id = {str(item["item_id"]): item for item in questions}
         items = [by_id[item_id] for item_id in sample_ids(list(by_id), min(sample, len(by_id)), seed)]
         names = {"model": encoder.spec.name, "dataset": dataset.name}
@@ -68,10 +72,10 @@ def compute_answer_measures(
     images: ImageSource,
     profile: str,
     repeats: int,
-    how: Resampling,
+    resampling: Resampling,
     cache: Path | None = None,
-) -> list[dict[str, Any]]:
-    """Compute rows of setting, metric and the fields of a measure, for the accuracy of answers in a profile.
+) -> list[Row]:
+    """Return how much the accuracy of the answers depends on each modality: rows of setting, metric and measure.
 
     Items that the encoder cannot answer, such as those without an image, are skipped and do not count in n.
 
@@ -81,59 +85,75 @@ def compute_answer_measures(
 
     Args:
         items: Rows of `vqa.select_questions`.
-        how: Resamples, coverage, seed; the seed also draws the permutations.
+        resampling: Resamples, coverage, seed; the seed also draws the permutations.
     Source:
         Gat, Schwartz & Schwing (NeurIPS 2021), equation 2; thesis 4.4.5.
     """
-    own_answers = compute_answers(encoder, items, images, cache)
-    items = [item for item in items if own_answers[_get_pair(item)].error is None]
+    # All measures are taken on the same items: those that the encoder answers.
+    answers = compute_answers(encoder, items, images, cache)
+    items = [item for item in items if answers[_get_pair(item)].error is None]
     if not items:
-        undefined = vars(Measure(None, 0, reason="none of its questions can be answered"))
-        names = [(ANSWERING, f"perceptual_{modality}") for modality in MODALITIES]
-        names += [(setting, "accuracy") for setting in MODALITIES.values()]
-        return [{"setting": setting, "metric": metric, **undefined} for setting, metric in names]
-    ids, image_names = ([str(item[name]) for item in items] for name in ("item_id", "image"))
+        return _list_undefined("none of its questions can be answered")
+    ids = [str(item["item_id"]) for item in items]
+    image_names = [str(item["image"]) for item in items]
+    # Accuracy lost when a modality is permuted among the items.
+    rows: list[Row] = []
     credit = build_answer_credit(encoder, items, images, profile, cache)
-    measures = [
-        {
-            "setting": ANSWERING,
-            "metric": f"perceptual_{modality}",
-            **vars(compute_perceptual_score(credit, ids, image_names, modality, repeats, how)),
-        }
-        for modality in MODALITIES
-    ]
+    for modality in MODALITIES:
+        score = compute_perceptual_score(credit, ids, image_names, modality, repeats, resampling)
+        rows.append({"setting": ANSWERING, "metric": f"perceptual_{modality}", **asdict(score)})
+
+    # Accuracy with a modality masked.
     ablated = [_answer_without_modalities(encoder, item, images, profile) for item in items]
-    for place, setting in enumerate(MODALITIES.values()):
+    for modality, setting in MODALITIES.items():
         values = [
-            100 * _compute_credit(answers[place], item, profile) for answers, item in zip(ablated, items, strict=True)
+            100 * _compute_credit(ablated_answers[modality], item, profile)
+            for ablated_answers, item in zip(ablated, items, strict=True)
         ]
-        accuracy = compute_mean(values, image_names, setting, how)
-        measures.append({"setting": setting, "metric": "accuracy", **vars(accuracy)})
-    return measures
+        accuracy = compute_mean(values, image_names, setting, resampling)
+        rows.append({"setting": setting, "metric": "accuracy", **asdict(accuracy)})
+    return rows
+
+
+def _list_undefined(reason: str) -> list[Row]:
+    """Return the rows of `compute_answer_measures` where no measure has a value, with the reason."""
+    undefined = asdict(Measure(None, 0, reason=reason))
+    rows: list[Row] = []
+    for modality in MODALITIES:
+        rows.append({"setting": ANSWERING, "metric": f"perceptual_{modality}", **undefined})
+    for setting in MODALITIES.values():
+        rows.append({"setting": setting, "metric": "accuracy", **undefined})
+    return rows
 
 
 def build_answer_credit(
     encoder: AnsweringEncoder, items: Sequence[Item], images: ImageSource, profile: str, cache: Path | None = None
 ) -> Credit:
-    """Return the credit of answers to one item's question about another item's image, under each item's own gold.
+    """Return a function that scores the answer to one item's question about another item's image.
+
+    Each item keeps its gold answer, whichever item lends it the question or the image. The score is the accuracy of
+    the answer, between 0 and 1; an answer that the encoder cannot give scores 0.
 
     Args:
         items: Rows of `vqa.select_questions`, each of which the encoder can answer.
     """
 
     def credit(texts: np.ndarray, lenders: np.ndarray) -> np.ndarray:
-        asked = [
+        # texts[i] and lenders[i]: the items that lend item i its question and its image.
+        mixed_items = [
             {"image": items[lender]["image"], "question": items[text]["question"]}
             for text, lender in zip(texts, lenders, strict=True)
         ]
-        results = compute_answers(encoder, asked, images, cache)
-        answers = [results[_get_pair(row)].numbers for row in asked]
-        return np.array(
-            [
-                0.0 if numbers is None else _compute_credit(encoder.answers[int(numbers[1])], item, profile)
-                for numbers, item in zip(answers, items, strict=True)
-            ]
-        )
+        results = compute_answers(encoder, mixed_items, images, cache)
+        credits = []
+        for mixed_item, item in zip(mixed_items, items, strict=True):
+            numbers = results[_get_pair(mixed_item)].numbers
+            # Without numbers the encoder gave no answer.
+            if numbers is None:
+                credits.append(0.0)
+            else:
+                credits.append(_compute_credit(encoder.answers[int(numbers[1])], item, profile))
+        return np.array(credits)
 
     return credit
 
@@ -143,18 +163,25 @@ def _get_pair(item: Item) -> Pair:
 
 
 def _compute_credit(answer: str, item: Item, profile: str) -> float:
-    """Return the accuracy of an answer under an item's gold, between 0 and 1."""
+    """Return the accuracy of an answer, between 0 and 1, measured by the gold answers of an item."""
     is_gold = normalize_case(answer) == normalize_case(item["answer"])
-    return score_answer({"prediction": answer, "correct": is_gold}, item, profile)
+    return score_answer({"prediction": answer, "correct": is_gold}, item, get_fidelity(profile))
 
 
 def _answer_without_modalities(
     encoder: AnsweringEncoder, item: Item, images: ImageSource, profile: str
-) -> tuple[str, str]:
-    """Return the answers without the text and without the image: coalitions of MM-SHAP's game."""
+) -> dict[str, str]:
+    """Return, for each modality, the answer that the encoder gives when all players of that modality are masked.
+
+    The masked inputs are coalitions of MM-SHAP's game.
+    """
     image = load_image_or_regions(encoder, item["image"], lambda: load_image(images, item["image"]))
     prepared = encoder.prepare_image(image)
-    game = get_players_function(encoder, profile)(encoder, encoder.tokenize(item["question"]), prepared)
+    build_players = get_players_function(encoder, profile)
+    game = build_players(encoder, encoder.tokenize(item["question"]), prepared)
+    # The value of a coalition is the number of the answer that the encoder gives to it.
     coalitions = Coalitions(encoder, prepared, [game], lambda logits: logits.argmax(dim=-1).double())
-    ((_, without_text, without_image),) = compute_ablated_values(coalitions)
-    return encoder.answers[int(without_text)], encoder.answers[int(without_image)]
+    # values, of shape (3, 1): unmasked, without the text, without the image.
+    (values,) = compute_ablated_values(coalitions)
+    _, without_text, without_image = values[:, 0].tolist()
+    return {"text": encoder.answers[int(without_text)], "image": encoder.answers[int(without_image)]}

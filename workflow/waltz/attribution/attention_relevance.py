@@ -14,7 +14,7 @@ import torch
 
 @dataclass(frozen=True, eq=False)
 class ClipRelevance:
-    """Relevance for one score of CLIP.
+    """Hold the attention relevance of tokens and patches for one score of CLIP.
 
     Attributes:
         tokens: Relevance of each token to the vector of the text, float64 of shape (length,), at least 0.
@@ -48,8 +48,10 @@ def compute_clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor)
     }
     frozen = [weights for weights in network.parameters() if not weights.requires_grad]
     for weights in frozen:
-        weights.requires_grad_(True)  # otherwise no map has a gradient
-    network.set_attn_implementation("eager")  # the other implementations never form the maps
+        # Attention maps have gradients only if the weights before them require gradients.
+        weights.requires_grad_(True)
+    # Only eager attention returns the maps; the other implementations never form them.
+    network.set_attn_implementation("eager")
     try:
         with torch.enable_grad():
             output = network(
@@ -65,35 +67,47 @@ def compute_clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor)
         network.set_attn_implementation(implementations)
         for weights in frozen:
             weights.requires_grad_(False)
+    # autograd returns the gradients of both towers in one list: text first. Index [0] takes the only item of the batch.
     layers = len(towers[0])
     text = propagate_relevance([layer[0] for layer in towers[0]], [layer[0] for layer in gradients[:layers]])
     image_relevance = propagate_relevance([layer[0] for layer in towers[1]], [layer[0] for layer in gradients[layers:]])
+    # The relevance of the end token to itself begins with the 1 of the identity, which does not come from attention.
     pooled = _find_pooled_position(network.config.text_config.eos_token_id, ids)
     tokens = text[pooled].clone()
     tokens[pooled] -= 1
-    side = network.config.vision_config.patch_size
-    patches = image_relevance[0, 1:].reshape(image.shape[-2] // side, image.shape[-1] // side)
+    # Row 0 belongs to the class token. Its own column is skipped; the other columns are the patches, row by row.
+    patch_size = network.config.vision_config.patch_size
+    patches = image_relevance[0, 1:].reshape(image.shape[-2] // patch_size, image.shape[-1] // patch_size)
     return ClipRelevance(tokens.cpu().numpy(), patches.cpu().numpy())
 
 
 def propagate_relevance(maps: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Compute the relevance of each position for each other through layers of self-attention.
+    """Compute how relevant each position is for each other position, through all layers of self-attention.
 
-    R = I at first; each layer adds mean over heads of the positive part of (gradient x attention), times R.
+    The relevance R begins as the identity. Each layer then adds A R, where A is the mean over heads of the positive
+    part of (gradient x attention).
 
     Args:
         maps: Attention of each layer, the first one first, each of shape (heads, positions, positions).
-        gradients: Gradient of the score by each.
+        gradients: Gradient of the score with respect to each of these maps.
     Returns:
         float64 of shape (positions, positions): one row per attending position, one column per attended position.
     """
     relevance = torch.eye(maps[0].shape[-1], dtype=torch.float64, device=maps[0].device)
     for attention, gradient in zip(maps, gradients, strict=True):
+        # Chefer et al., equation 5: the mean over heads, of shape (positions, positions).
         positive = (gradient.double() * attention.detach().double()).clamp(min=0).mean(dim=0)
+        # Chefer et al., equation 6.
         relevance = relevance + positive @ relevance
     return relevance
 
 
 def _find_pooled_position(end: int, ids: torch.Tensor) -> int:
-    """Return the position that CLIP pools at: the first end token, in old checkpoints (end id 2) the largest id."""
-    return int(ids.argmax() if end == 2 else (ids == end).int().argmax())
+    """Return the position whose state becomes CLIP's text vector: the first end token.
+
+    In old checkpoints, whose end id is 2, it is the position of the largest token id.
+    """
+    # Old configurations state the end id 2 by mistake; in their vocabulary the end token has the largest id.
+    if end == 2:
+        return int(ids.argmax())
+    return int((ids == end).int().argmax())

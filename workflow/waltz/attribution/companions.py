@@ -1,7 +1,7 @@
 """EMAP and perceptual score of one encoder on one data set, from its scores of every image with every text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -13,8 +13,10 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Measure, Resampling, compute_mean
+from waltz.core.intervals import Resampling, compute_mean
 from waltz.core.job_records import show_progress
+from waltz.core.measure import Measure
+from waltz.core.rounding import compute_ranking_credit
 from waltz.core.sampling import rank
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import list_texts, select_items
@@ -23,26 +25,61 @@ from waltz.models.encoders.encoder import Encoder, States
 from waltz.sources.images import load_image, open_images
 
 T = TypeVar("T")
+Item = Mapping[str, Any]
+Row = dict[str, Any]
+# The metrics in the order in which `compute_companion_measures` returns them.
 METRICS = ("emap", "emap_model", "emap_interaction", "perceptual_text", "perceptual_image")
 Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Credit of each of n items, 0 to 1, under its own label, with the text of one item and the image of another: from two
-int64 of shape (n,), positions of the items that lend text and image, to float64 of shape (n,)."""
+"""Function that returns the credit of each of n items, 0 to 1, after its text and image were exchanged.
+
+It takes two arrays, int64 of shape (n,): the positions of the items that lend each item their text, and their image.
+Each item keeps its label. It returns float64 of shape (n,)."""
 
 
 @dataclass(frozen=True)
 class Emap:
-    """Accuracy of a model and of its projection on functions of the text plus functions of the image.
+    """Compare the accuracy of a model with its best additive approximation: a text function plus an image function.
 
     Attributes:
         model: Accuracy of the model, in percent.
         projection: Accuracy of the projection on the same items, in percent.
-        interaction: Share of the scores' variance over all pairs that the projection misses, 0 to 1; NaN where the
-            scores are constant.
+        interaction: Share of the variance of the scores of all pairs that the projection does not explain, 0 to 1; NaN
+            where the scores are constant.
     """
 
     model: Measure
     projection: Measure
     interaction: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Hold an encoder's scores of all images with all texts, and the items whose caption and foil are ranked by them.
+
+    Attributes:
+        scores: float64 of shape (images, texts): every image with every text.
+        images: int64 of shape (n,): row of each item's image.
+        captions: int64 of shape (n,): column of each item's caption.
+        foils: int64 of shape (n,): column of each item's foil.
+        dtype: Precision of the encoder.
+    """
+
+    scores: np.ndarray
+    images: np.ndarray
+    captions: np.ndarray
+    foils: np.ndarray
+    dtype: str = "float32"
+
+    def compute_credit(self, scores: np.ndarray) -> np.ndarray:
+        """Return the credit of each item: 1 if its caption scores above its foil, 0.5 if both tie, else 0.
+
+        Args:
+            scores: float64 of shape (images, texts): the encoder's scores, or scores that take their place.
+        """
+        credit: np.ndarray = compute_ranking_credit(
+            scores[self.images, self.captions], scores[self.images, self.foils], self.dtype
+        )
+        return credit
 
 
 def compute_companions(
@@ -54,19 +91,20 @@ def compute_companions(
     repeats: int,
     seed: int,
     resampling: Resampling,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the companion measures of one encoder on data sets of captions and foils, as rows of the metrics layout.
 
     Args:
-        datasets: Files of the data sets; CV-Probes has none of these measures.
+        datasets: Files of the data sets; CV-Probes is skipped, since it has none of these measures.
         scored: `valid` or `all` items.
-        sample: Number of items a data set.
+        sample: Number of items of each data set.
         repeats: Number of permutations of one modality.
     """
-    rows: list[dict[str, Any]] = []
-    pairs = [dataset for dataset in datasets if "condition" not in parquet.read_schema(dataset.rows).names]
-    with show_progress(len(pairs), "data set", encoder.spec.name) as bar:
-        for dataset in pairs:
+    rows: list[Row] = []
+    # Only CV-Probes has a column `condition`.
+    pair_datasets = [dataset for dataset in datasets if "condition" not in parquet.read_schema(dataset.rows).names]
+    with show_progress(len(pair_datasets), "data set", encoder.spec.name) as bar:
+        for dataset in pair_datasets:
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
             with open_images(dataset.images) as images:
                 measures = compute_companion_measures(encoder, items, partial(load_image, images), repeats, resampling)
@@ -78,47 +116,65 @@ def compute_companions(
 
 def compute_companion_measures(
     encoder: Encoder,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Item],
     load: Callable[[str], Image.Image],
     repeats: int,
-    how: Resampling,
-) -> list[dict[str, Any]]:
-    """Compute rows of metric and the fields of a measure, for the ranking of caption above foil.
+    resampling: Resampling,
+) -> list[Row]:
+    """Return how much the ranking of caption above foil depends on each modality: rows of metric and measure.
 
-    Items without a readable image are skipped and do not count in n.
+    Items without a readable image, or with a text that the encoder cannot read, are skipped and do not count in n.
 
     - emap, emap_model: accuracy of the additive projection, and of the model on the same items, in percent;
       emap_interaction: the share of the scores' variance that the projection misses, 0 to 1.
     - perceptual_text, perceptual_image: accuracy lost when that modality is permuted, in percentage points.
     """
-    readable_images = {name: _can_open(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
-    items = [item for item in items if readable_images[str(item["image"])]]
+    is_readable = {name: _can_read(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
+    items = [item for item in items if is_readable[str(item["image"])]]
     if not items:
-        reason = "no image of its items can be had"
-        return [{"metric": metric, **vars(Measure(None, 0, reason=reason))} for metric in METRICS]
-    names = [name for name, readable in readable_images.items() if readable]
-    pairs = [[text for _, text in list_texts(item)] for item in items]
-    columns = list(dict.fromkeys(text for pair in pairs for text in pair))
-    scores = compute_score_matrix(encoder, map(load, names), columns)
+        return _list_undefined("no image of its items can be had")
+    items = [item for item in items if _can_read_texts(encoder, item)]
+    if not items:
+        return _list_undefined("no item has texts that the encoder reads")
+
+    # Every distinct image is scored with every distinct text, as EMAP requires.
     item_images = [str(item["image"]) for item in items]
-    images = np.array([names.index(name) for name in item_images])
-    captions, foils = (np.array([columns.index(pair[side]) for pair in pairs]) for side in (0, 1))
-    ids = [str(item["item_id"]) for item in items]
-    emap = compute_ranking_emap(scores, images, captions, foils, how)
+    pairs = [[text for _, text in list_texts(item)] for item in items]
+    names = list(dict.fromkeys(item_images))
+    texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+    ranking = Ranking(
+        scores=compute_score_matrix(encoder, map(load, names), texts),
+        images=np.array([names.index(name) for name in item_images]),
+        captions=np.array([texts.index(pair[0]) for pair in pairs]),
+        foils=np.array([texts.index(pair[1]) for pair in pairs]),
+        dtype=encoder.spec.dtype,
+    )
+    # EMAP: the accuracy that is left to the best sum of a function of the text and a function of the image.
+    emap = compute_ranking_emap(ranking, resampling)
     interaction = Measure(emap.interaction, len(items))
     if np.isnan(emap.interaction):
         interaction = Measure(None, len(items), reason="all scores are equal")
-    credit = build_ranking_credit(scores, images, captions, foils, ids, how.seed)
-    drops = [
-        compute_perceptual_score(credit, ids, item_images, modality, repeats, how) for modality in ("text", "image")
-    ]
-    measures = (emap.projection, emap.model, interaction, *drops)
-    return [{"metric": metric, **vars(measure)} for metric, measure in zip(METRICS, measures, strict=True)]
+    # Perceptual score: the accuracy that is lost when the texts, or the images, are permuted among the items.
+    ids = [str(item["item_id"]) for item in items]
+    credit = build_ranking_credit(ranking, ids, resampling.seed)
+    text_drop = compute_perceptual_score(credit, ids, item_images, "text", repeats, resampling)
+    image_drop = compute_perceptual_score(credit, ids, item_images, "image", repeats, resampling)
+    measures = (emap.projection, emap.model, interaction, text_drop, image_drop)
+    return [{"metric": metric, **asdict(measure)} for metric, measure in zip(METRICS, measures, strict=True)]
 
 
-def _can_open(load: Callable[[str], Image.Image], name: str) -> bool:
+def _list_undefined(reason: str) -> list[Row]:
+    undefined = asdict(Measure(None, 0, reason=reason))
+    return [{"metric": metric, **undefined} for metric in METRICS]
+
+
+def _can_read_texts(encoder: Encoder, item: Item) -> bool:
+    return all(_can_read(encoder.tokenize, text) for _, text in list_texts(item))
+
+
+def _can_read(read: Callable[[str], object], name: str) -> bool:
     try:
-        load(name)
+        read(name)
     except UserError:
         return False
     return True
@@ -128,19 +184,20 @@ def _can_open(load: Callable[[str], Image.Image], name: str) -> bool:
 def compute_score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequence[str]) -> np.ndarray:
     """Compute the logit of each image with each text: float64 of shape (images, texts).
 
-    Each image and each text is encoded once. Each pair then takes one `fuse`; for late fusion this is a dot product,
-    and the whole result a matrix product.
+    Each image and each text is encoded once. Then `fuse` scores each pair; for encoders of late fusion it is a dot
+    product.
 
     Args:
-        images: RGB images; read one batch at a time, so a generator is possible.
+        images: RGB images. They are read one batch at a time, so that a generator needs little memory.
     Raises:
         UserError: A text is longer than the encoder reads.
     """
     encoded_texts = _encode_texts(encoder, texts)
-    rows = []
+    rows = []  # one for each image, float64 of shape (texts,)
     for batch in _split_into_batches(images, encoder.images_per_batch):
         states = encoder.encode_image(torch.stack([encoder.prepare_image(image) for image in batch]))
         for position in range(len(batch)):
+            # One image meets all texts, which are grouped by length because texts are not padded.
             image_states = tuple(part[position : position + 1] for part in states)
             row = np.empty(len(texts))
             for columns, text_states in encoded_texts:
@@ -150,26 +207,29 @@ def compute_score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts:
 
 
 def _encode_texts(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int], States]]:
-    """Return the encoded texts with their positions, grouped by length, or all together for late fusion."""
+    """Return groups of encoded texts of one length, each with the positions of its texts; one group for late fusion."""
     ids = [encoder.tokenize(text).ids for text in texts]
     by_length: dict[int, list[int]] = {}
     for position, text_ids in enumerate(ids):
         by_length.setdefault(len(text_ids), []).append(position)
     encoded_texts = []
     for positions in by_length.values():
-        batches = [
-            encoder.encode_text(torch.tensor([ids[position] for position in batch], device=encoder.device))
-            for batch in _split_into_batches(positions, encoder.texts_per_batch)
-        ]
-        encoded_texts.append((positions, join_states(batches)))
-    if encoder.late and encoded_texts:
-        all_positions = [position for positions, _ in encoded_texts for position in positions]
-        return [(all_positions, join_states([states for _, states in encoded_texts]))]
-    return encoded_texts
+        states = []
+        for batch in _split_into_batches(positions, encoder.texts_per_batch):
+            batch_ids = torch.tensor([ids[position] for position in batch], device=encoder.device)
+            states.append(encoder.encode_text(batch_ids))
+        encoded_texts.append((positions, join_states(states)))
+    if not encoder.late or not encoded_texts:
+        return encoded_texts
+    # The vectors of late fusion all have one width, so that one product scores all texts.
+    all_positions: list[int] = []
+    for positions, _ in encoded_texts:
+        all_positions += positions
+    return [(all_positions, join_states([text_states for _, text_states in encoded_texts]))]
 
 
 def _fuse_texts(encoder: Encoder, text_states: States, image_states: States, count: int) -> np.ndarray:
-    """Compute the logits of one image with texts of one length."""
+    """Return the logits of one image with texts of one length: float64 of shape (count,)."""
     logits = []
     for first in range(0, count, encoder.pairs_per_batch):
         text = tuple(part[first : first + encoder.pairs_per_batch] for part in text_states)
@@ -184,44 +244,43 @@ def _split_into_batches(rows: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def compute_ranking_emap(
-    scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, how: Resampling
-) -> Emap:
-    """Compute EMAP of pairwise ranking (acc_r): a caption has to score above its foil, a tie is wrong.
+def compute_ranking_emap(ranking: Ranking, resampling: Resampling) -> Emap:
+    """Return EMAP of pairwise ranking (acc_r), where a caption has to score above its foil, and a tie counts half.
 
-    Caption and foil share their image, so the projection ranks them by the text alone: its accuracy is what is
-    possible without the image.
+    Caption and foil share their image, so that the projection ranks them by the text alone. The accuracy of the
+    projection is therefore what the model reaches without the image.
 
-    Args:
-        scores: float64 of shape (images, texts): every image with every text.
-        images: int64 of shape (n,): row of each item's image.
-        captions: int64 of shape (n,): column of each item's caption.
-        foils: The same for its foil.
     Source:
         Hessel & Lee (EMNLP 2020).
     """
-    texts = np.concatenate([captions, foils])
-    rows, columns = (
-        np.bincount(positions, minlength=size) / len(positions)
-        for positions, size in zip((images, texts), scores.shape, strict=True)
-    )
-    additive = compute_additive_projection(scores, rows, columns)
-    # means that are equal but for rounding tie, so that equal texts tie in the projection too
-    tolerance = float(1e-12 * np.abs(scores).max())
-    clusters = [str(image) for image in images]
-    model, projection = (
-        compute_mean((100.0 * (table[images, captions] - table[images, foils] > least)).tolist(), clusters, "emap", how)
-        for table, least in ((scores, 0.0), (additive, tolerance))
-    )
-    mean = rows @ scores @ columns
-    variance = rows @ (scores - mean) ** 2 @ columns
-    residual_variance = rows @ (scores - additive) ** 2 @ columns
-    interaction = float("nan") if variance <= tolerance**2 else float(residual_variance / variance)
+    scores = ranking.scores
+    n_images, n_texts = scores.shape
+    texts = np.concatenate([ranking.captions, ranking.foils])
+    # Relative frequency of each image and of each text in the data set; both arrays sum to 1.
+    image_weights = np.bincount(ranking.images, minlength=n_images) / len(ranking.images)
+    text_weights = np.bincount(texts, minlength=n_texts) / len(texts)
+    additive = compute_additive_projection(scores, image_weights, text_weights)
+
+    clusters = [str(image) for image in ranking.images]
+    model_credit = 100.0 * ranking.compute_credit(scores)
+    projection_credit = 100.0 * ranking.compute_credit(additive)
+    model = compute_mean(model_credit.tolist(), clusters, "emap", resampling)
+    projection = compute_mean(projection_credit.tolist(), clusters, "emap", resampling)
+
+    mean = image_weights @ scores @ text_weights
+    # Variance over all pairs, and the part of it that the projection does not explain.
+    variance = image_weights @ (scores - mean) ** 2 @ text_weights
+    residual_variance = image_weights @ (scores - additive) ** 2 @ text_weights
+    # Scores that differ by less than this differ by rounding alone, and have no variance to explain.
+    rounding = float(1e-12 * np.abs(scores).max())
+    interaction = float("nan")
+    if variance > rounding**2:
+        interaction = float(residual_variance / variance)
     return Emap(model, projection, interaction)
 
 
 def compute_additive_projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
-    """Compute the sum of an image function and a text function that is nearest to the scores of all pairs.
+    """Return the additive scores (image function plus text function) that approximate the scores of all pairs best.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.
@@ -232,15 +291,17 @@ def compute_additive_projection(scores: np.ndarray, image_weights: np.ndarray, t
     Source:
         Hessel & Lee (EMNLP 2020).
     """
-    image_means, text_means = scores @ text_weights, image_weights @ scores
+    # The weighted least-squares fit of additive scores: row mean + column mean - grand mean.
+    image_means = scores @ text_weights  # (images,)
+    text_means = image_weights @ scores  # (texts,)
     additive: np.ndarray = image_means[:, None] + text_means[None, :] - image_weights @ image_means
     return additive
 
 
 def compute_perceptual_score(
-    credit: Credit, item_ids: Sequence[str], images: Sequence[str], modality: str, repeats: int, how: Resampling
+    credit: Credit, item_ids: Sequence[str], images: Sequence[str], modality: str, repeats: int, resampling: Resampling
 ) -> Measure:
-    """Compute the perceptual score: accuracy minus its mean over permutations of one modality, in percentage points.
+    """Return the perceptual score of one modality: the accuracy that its permutation costs, in percentage points.
 
     Args:
         credit: Credit of the model, from `build_ranking_credit`.
@@ -248,49 +309,61 @@ def compute_perceptual_score(
         images: Image of each item; intervals draw images.
         modality: The permuted modality: `text` or `image`.
         repeats: Number of permutations.
-        how: Resamples, coverage, seed; the seed also draws the permutations.
+        resampling: Resamples, coverage, seed; the seed also draws the permutations.
     Source:
         Gat, Schwartz & Schwing (NeurIPS 2021), equation 2; thesis 4.4.5.
     """
-    own = np.arange(len(item_ids))
-    donors = draw_donors(item_ids, repeats, how.seed)
-    correct = 100 * np.asarray(credit(own, own), dtype=np.float64)
-    permuted = 100 * np.array([credit(donor, own) if modality == "text" else credit(own, donor) for donor in donors])
+    positions = np.arange(len(item_ids))
+    correct = 100 * np.asarray(credit(positions, positions), dtype=np.float64)  # (items,)
+    permuted_credits = []
+    for donors in draw_donors(item_ids, repeats, resampling.seed):
+        if modality == "text":
+            permuted_credits.append(credit(donors, positions))
+        else:
+            permuted_credits.append(credit(positions, donors))
+    # Gat et al., equation 2: accuracy minus the mean accuracy over permutations.
+    permuted = 100 * np.array(permuted_credits)  # (repeats, items)
     losses = correct - permuted.mean(axis=0)
-    return compute_mean(losses.tolist(), images, f"perceptual:{modality}", how, (-100.0, 100.0))
+    return compute_mean(losses.tolist(), images, f"perceptual:{modality}", resampling, (-100.0, 100.0))
 
 
 def draw_donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
-    """Draw uniform permutations of one modality that depend on the items' ids, not on their order.
+    """Draw uniform permutations of the items, which decide from which item each item receives its text or image.
 
-    An item may keep its own modality, as in any permutation.
+    They depend on the ids of the items, not on their order. An item may receive its own text or image.
 
     Returns:
         int64 of shape (repeats, n): the position of the item whose modality each item receives.
     """
+    # The items in the order of their ids receive from the items in the order of their hashes.
     by_name = sorted(range(len(item_ids)), key=item_ids.__getitem__)
     donors = np.empty((repeats, len(item_ids)), dtype=np.int64)
     for repeat in range(repeats):
-        ranks = {position: (rank(f"{repeat}:{item_ids[position]}", seed), item_ids[position]) for position in by_name}
-        donors[repeat, by_name] = sorted(by_name, key=ranks.__getitem__)
+
+        def get_rank(position: int, repeat: int = repeat) -> tuple[int, str]:
+            item_id = item_ids[position]
+            return rank(f"{repeat}:{item_id}", seed), item_id
+
+        donors[repeat, by_name] = sorted(by_name, key=get_rank)
     return donors
 
 
-def build_ranking_credit(
-    scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, item_ids: Sequence[str], seed: int
-) -> Credit:
-    """Return the credit of a model that chooses the caption among two texts; a tie earns nothing.
+def build_ranking_credit(ranking: Ranking, item_ids: Sequence[str], seed: int) -> Credit:
+    """Return a function that scores how a model chooses the caption among two texts; a tie earns half.
 
-    An item's label is the place of its caption, drawn by seed and id; texts of another item keep their own places, so
-    that a model that uses the text alone is correct half of the time once texts are permuted. Scores, images, captions
-    and foils are those of `compute_ranking_emap`.
+    The label of an item is the position of its caption, first or second, which the seed and the id decide. The texts
+    that another item lends keep their positions. A model that uses the text alone is therefore right half of the time
+    once the texts are permuted.
     """
-    first = np.array([rank(f"first:{item_id}", seed) % 2 == 0 for item_id in item_ids])
+    caption_is_first = np.array([rank(f"first:{item_id}", seed) % 2 == 0 for item_id in item_ids])
 
     def credit(texts: np.ndarray, lenders: np.ndarray) -> np.ndarray:
-        caption, foil = (scores[images[lenders], columns[texts]] for columns in (captions, foils))
-        chooses_first = (caption > foil) == first[texts]
-        earned: np.ndarray = ((chooses_first == first) & (caption != foil)).astype(np.float64)
-        return earned
+        # texts[i] and lenders[i]: the items that lend item i its two texts and its image.
+        images = ranking.images[lenders]
+        caption_scores = ranking.scores[images, ranking.captions[texts]]
+        foil_scores = ranking.scores[images, ranking.foils[texts]]
+        earned = compute_ranking_credit(caption_scores, foil_scores, ranking.dtype)
+        # If the lent caption stands at the other position than the item's caption, choosing the lent foil is right.
+        return np.where(caption_is_first[texts] == caption_is_first, earned, 1 - earned)
 
     return credit

@@ -1,17 +1,20 @@
 """MM-SHAP of encoders: rows of the attribution layout, item after item, each stored as soon as it is computed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from waltz.attribution import mm_shap
 from waltz.attribution.item_selection import select_attributed_items, select_attributed_questions
-from waltz.attribution.mm_shap import Attribution, attribute_texts, name_explained_value
-from waltz.attribution.shapley.estimate import AttributionSettings, to_null
+from waltz.attribution.mm_shap import attribute_texts, name_explained_value
+from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.stored_rows import (
+    Row,
+    StepSettings,
+    build_coalitions_key,
+    build_columns,
+    count_outcomes,
+    keep_coalitions,
+)
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet, result_cache
@@ -20,106 +23,98 @@ from waltz.core.job_records import show_progress
 from waltz.evaluation.items import list_texts
 from waltz.evaluation.settings import ALIGNMENT
 from waltz.evaluation.vqa import ANSWER, ANSWERING
+from waltz.fidelity import get_fidelity
 from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
-from waltz.models.games import pack_values, unpack_values
 from waltz.models.regions import ImageOrRegions, label_setting, load_image_or_regions
 from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import ImageSource, load_image, open_images
 
-Row = dict[str, Any]
+Item = Mapping[str, Any]
 
 
 def attribute_datasets(
-    encoder: Encoder,
-    datasets: Iterable[DatasetFiles],
-    estimation: Mapping[str, Mapping[str, Any]],
-    cache: Path,
-    *,
-    scored: str,
-    scored_sample: int | None,
-    sample: int | None,
-    seed: int,
-    shard: slice,
+    encoder: Encoder, datasets: Iterable[DatasetFiles], settings: StepSettings, cache: Path, shard: slice
 ) -> Iterator[DatasetResult]:
-    """Attribute the scores of one encoder on one shard of the items of data sets.
+    """Attribute the scores that one encoder gives to one shard of the items of each data set.
 
-    Args:
-        scored: `valid` or `all` items are scored.
-        scored_sample: Number of items a data set that are scored; None for all.
-        sample: Number of these that are attributed; None for all.
     Yields:
-        Rows of the attribution layout as `rows`.
+        For each data set, rows of the attribution layout under the name `rows`.
     """
     facts = {"middle_square": crops_to_middle_square(encoder.prepare_image)}
     for dataset in datasets:
-        items = {
-            profile: select_attributed_items(dataset.rows, profile, scored, scored_sample, sample, seed)[shard]
-            for profile in dataset.select_profiles(estimation)
-        }
-        rows = _compute_dataset_rows(compute_text_rows, encoder, dataset, items, estimation, seed, cache)
-        yield DatasetResult(dataset, {"rows": rows}, sum(map(len, items.values())), facts | count_outcomes(rows))
+        items: dict[str, list[Row]] = {}
+        for profile in dataset.select_profiles(settings.estimation):
+            selected = select_attributed_items(
+                dataset.rows,
+                get_fidelity(profile),
+                settings.scored,
+                settings.scored_sample,
+                settings.sample,
+                settings.seed,
+            )
+            items[profile] = selected[shard]
+        yield _attribute_dataset(compute_text_rows, encoder, dataset, items, settings, cache, facts)
 
 
 def attribute_questions(
-    encoder: AnsweringEncoder,
-    datasets: Iterable[DatasetFiles],
-    estimation: Mapping[str, Mapping[str, Any]],
-    cache: Path,
-    *,
-    sample: int | None,
-    seed: int,
-    shard: slice,
+    encoder: AnsweringEncoder, datasets: Iterable[DatasetFiles], settings: StepSettings, cache: Path, shard: slice
 ) -> Iterator[DatasetResult]:
-    """Attribute the answers of one encoder on one shard of the questions of data sets.
+    """Attribute the answers that one encoder gives to one shard of the questions of each data set.
 
     Args:
         encoder: An encoder with an answering head.
         datasets: Files of the data sets, with size and choice of the questions.
-        sample: Number of questions that are attributed; None for all.
     Yields:
-        Rows of the attribution layout as `rows`.
+        For each data set, rows of the attribution layout under the name `rows`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
-        items = {
-            profile: select_attributed_questions(source, dataset.name, dataset.settings, profile, sample, seed)[shard]
-            for profile in estimation
-        }
-        rows = _compute_dataset_rows(compute_answer_rows, encoder, dataset, items, estimation, seed, cache)
-        yield DatasetResult(dataset, {"rows": rows}, sum(map(len, items.values())), count_outcomes(rows))
+        items: dict[str, list[Row]] = {}
+        for profile in settings.estimation:
+            selected = select_attributed_questions(
+                source, dataset.name, dataset.settings, get_fidelity(profile), settings.sample, settings.seed
+            )
+            items[profile] = selected[shard]
+        yield _attribute_dataset(compute_answer_rows, encoder, dataset, items, settings, cache, {})
 
 
-def _compute_dataset_rows(
+def _attribute_dataset(
     compute_rows: Callable[..., list[Row]],
     encoder: Encoder,
     dataset: DatasetFiles,
-    items: Mapping[str, Sequence[Mapping[str, Any]]],
-    estimation: Mapping[str, Mapping[str, Any]],
-    seed: int,
+    items: Mapping[str, Sequence[Row]],
+    settings: StepSettings,
     cache: Path,
-) -> list[Row]:
-    """Return the rows of one data set whose items are selected by profile."""
+    facts: Mapping[str, Any],
+) -> DatasetResult:
+    """Return the rows of one data set, with the number of its items and counts for its run record.
+
+    Args:
+        compute_rows: `compute_text_rows` or `compute_answer_rows`.
+        items: The selected items, by profile.
+        facts: Further facts of the run record.
+    """
     rows: list[Row] = []
+    total = sum(len(selected) for selected in items.values())
     label = f"{encoder.spec.name} {dataset.name}"
-    with open_images(dataset.images) as images, show_progress(sum(map(len, items.values())), "item", label) as bar:
+    with open_images(dataset.images) as images, show_progress(total, "item", label) as bar:
         for profile, selected in items.items():
-            settings = AttributionSettings(profile, seed=seed, **estimation[profile])
-            rows += compute_rows(encoder, selected, images, settings, cache, bar.update)
-    return rows
+            rows += compute_rows(encoder, selected, images, settings.build_settings(profile), cache, bar.update)
+    return DatasetResult(dataset, {"rows": rows}, total, {**facts, **count_outcomes(rows)})
 
 
 def compute_text_rows(
     encoder: Encoder,
-    items: Iterable[Mapping[str, Any]],
+    items: Iterable[Item],
     images: ImageSource,
     settings: AttributionSettings,
     stored: Path,
     done: Callable[[int], object],
 ) -> list[Row]:
-    """Return rows of the attribution layout for every text of every item; those whose image is missing have an error.
+    """Return a row of the attribution layout for every text of every item; an item without its image has an error.
 
     Args:
         items: Rows of the benchmark or of CV-Probes.
@@ -129,39 +124,33 @@ def compute_text_rows(
     rows: list[Row] = []
     for item in items:
         role_texts = dict(list_texts(item))
-        common = [
-            {
-                "item_id": item["item_id"],
-                "role": role,
-                "profile": settings.profile,
-                "setting": label_setting(encoder, ALIGNMENT),
-                "image": item["image"],
-                "text": text,
-                "explained": name_explained_value(encoder),
-            }
-            for role, text in role_texts.items()
-        ]
+        texts = list(role_texts.values())
+        # An item that fails keeps its rows, with the reason.
         try:
             image = _load_image(encoder, item["image"], images)
-            columns = _load_or_attribute_texts(encoder, image, list(role_texts.values()), settings, stored, content)
+            columns = _load_or_attribute_texts(encoder, image, texts, settings, stored, content)
         except UserError as error:
-            columns = [{"error": str(error)}] * len(common)
-        rows += [{**row, **own} for row, own in zip(common, columns, strict=True)]
+            columns = [{"error": str(error)}] * len(texts)
+        for (role, text), text_columns in zip(role_texts.items(), columns, strict=True):
+            row = _name_text(item, role, text, settings)
+            row["setting"] = label_setting(encoder, ALIGNMENT)
+            row["explained"] = name_explained_value(encoder)
+            rows.append({**row, **text_columns})
         done(1)
     return rows
 
 
 def compute_answer_rows(
     encoder: AnsweringEncoder,
-    items: Iterable[Mapping[str, Any]],
+    items: Iterable[Item],
     images: ImageSource,
     settings: AttributionSettings,
     stored: Path,
     done: Callable[[int], object],
 ) -> list[Row]:
-    """Return rows of the attribution layout for the answers that an encoder gives: role `answer`, setting `answering`.
+    """Return a row of the attribution layout for each answer of an encoder, with role `answer`, setting `answering`.
 
-    What is explained is the probability among all answers of the one that is given to the whole input.
+    The explained value is the probability, among all answers, of the answer that the unmasked input gets.
 
     Args:
         items: Rows of item_id, image and question.
@@ -173,27 +162,17 @@ def compute_answer_rows(
     rows: list[Row] = []
     for item in items:
         question = item["question"]
-        row = {
-            "item_id": item["item_id"],
-            "role": ANSWER,
-            "profile": settings.profile,
-            "setting": label_setting(encoder, ANSWERING),
-            "image": item["image"],
-            "text": question,
-            "explained": "probability",
-        }
+        row = _name_text(item, ANSWER, question, settings)
+        row["setting"] = label_setting(encoder, ANSWERING)
+        row["explained"] = "probability"
         try:
             image = _load_image(encoder, item["image"], images)
+            # A masked input is scored by the probability of the answer to the unmasked input, even where the encoder
+            # would answer the masked input differently.
             answer = answer_question(encoder, encoder.prepare_image(image), question)
-            (columns,) = _load_or_attribute_texts(
-                encoder,
-                image,
-                [question],
-                settings,
-                stored,
-                {**content, "answer": answer.index},
-                build_answer_probability(answer),
-            )
+            answer_content = {**content, "answer": answer.index}
+            outcome = build_answer_probability(answer)
+            (columns,) = _load_or_attribute_texts(encoder, image, [question], settings, stored, answer_content, outcome)
             rows.append({**row, "outputs": [answer.text], **columns})
         except UserError as error:
             rows.append({**row, "error": str(error)})
@@ -201,40 +180,24 @@ def compute_answer_rows(
     return rows
 
 
-def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
-    """Return counts of evaluations and failures of a data set, for its run record."""
+def _name_text(item: Item, role: str, text: str, settings: AttributionSettings) -> Row:
+    """Return the columns that name one text of an item."""
     return {
-        "budget": sum(row.get("budget") or 0 for row in rows),
-        "evaluations": sum(row.get("evaluated") or 0 for row in rows),
-        "rows_with_error": sum(row.get("error") is not None for row in rows),
-        "rows_without_t_shap": sum(row.get("t_shap") is None for row in rows),
+        "item_id": item["item_id"],
+        "role": role,
+        "profile": settings.profile,
+        "image": item["image"],
+        "text": text,
     }
 
 
-@contextmanager
-def keep_coalitions(folder: Path, content: Mapping[str, Any], games: int) -> Iterator[list[dict[bytes, np.ndarray]]]:
-    """Yield the stored values of each game by coalition, and store them with the values that the block adds.
-
-    Args:
-        content: Everything that decides the values but the number of evaluations, so that a larger one begins where a
-            smaller one ended.
-    """
-    key = result_cache.compute_key(**content)
-    packed = [result_cache.load(folder, f"{key}-{game}") for game in range(games)]
-    known_values = [{} if values is None else unpack_values(values) for values in packed]
-    yield known_values
-    for game, values in enumerate(known_values):
-        if values:
-            result_cache.save(folder, f"{key}-{game}", pack_values(values))
-
-
-def _describe_encoder(encoder: Encoder) -> dict[str, Any]:
-    """Return what a key of stored results holds of an encoder."""
+def _describe_encoder(encoder: Encoder) -> Row:
+    """Return the facts about an encoder that belong to a key of stored results."""
     spec = encoder.spec
     return {
         "model": compute_fingerprint(spec),
         "entry": [spec.kind, spec.weights, spec.dtype, spec.masked_token],
-        "code": digest(mm_shap.__file__),
+        "code": digest(__file__),
     }
 
 
@@ -248,10 +211,11 @@ def _load_or_attribute_texts(
     texts: Sequence[str],
     settings: AttributionSettings,
     stored: Path,
-    encoder_content: Mapping[str, Any],
+    encoder_content: Item,
     outcome: Outcome | None = None,
 ) -> list[Row]:
-    """Return columns of the attribution layout of each text with one image, computed or stored."""
+    """Return the columns of each text with one image, from the cache of results if they are stored there."""
+    # The key names all that decides the values: image, texts, model, code and settings.
     content = {
         "texts": list(texts),
         "image": result_cache.compute_array_key(image.tobytes(), image.size),
@@ -259,36 +223,10 @@ def _load_or_attribute_texts(
     }
 
     def compute() -> list[Row]:
-        # Other estimators request other coalitions together, and what is computed together can differ in its last
-        # digits.
-        names = ("profile", "estimator", "seed", "grid")
-        coalitions = {**content, **{name: getattr(settings, name) for name in names}}
-        with keep_coalitions(stored, coalitions, len(texts)) as known_values:
+        with keep_coalitions(stored, build_coalitions_key(content, settings), len(texts)) as known_values:
             attributions = attribute_texts(encoder, image, texts, settings, known_values, outcome)
-        return [_build_columns(attribution) for attribution in attributions]
+        return [build_columns(attribution) for attribution in attributions]
 
-    rows: list[Row] = result_cache.load_or_compute_json(stored, {**content, "settings": asdict(settings)}, compute)
+    key = {**content, "settings": settings.build_key()}
+    rows: list[Row] = result_cache.load_or_compute_json(stored, key, compute)
     return rows
-
-
-def _build_columns(attribution: Attribution) -> Row:
-    """Return the columns of one attribution; NaN becomes null, its reason stays."""
-    return {
-        "score": attribution.score,
-        "tokens": list(attribution.tokens),
-        "spans": [dict(span) for span in attribution.spans],
-        "grid": attribution.grid,
-        "phi": attribution.phi.tolist(),
-        "base_value": attribution.base_value.tolist(),
-        "value": attribution.value.tolist(),
-        "t_shap": to_null(attribution.t_shap),
-        "t_shap_se": to_null(attribution.t_shap_se),
-        "reason": attribution.reason,
-        "estimator": attribution.estimator,
-        "budget": attribution.requested,
-        "evaluated": attribution.evaluated,
-        "residual": attribution.residual,
-        "without_text": attribution.without_text.tolist(),
-        "without_image": attribution.without_image.tolist(),
-        "seed": attribution.seed,
-    }

@@ -2,77 +2,35 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 import torch
 from PIL import Image
 
-from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, run_in_step
-from waltz.attribution.shapley.estimators import (
-    FACTORISED_ESTIMATORS,
-    begin_estimation,
-    check_profile_estimator,
-    count_published_evaluations,
+from waltz.attribution.engine import (
+    Additions,
+    Attribution,
+    GameEstimate,
+    Instance,
+    build_attributions,
+    estimate_by_coalitions,
+    refuse_interactions,
 )
-from waltz.attribution.shapley.interactions import estimate_interactions
+from waltz.attribution.published import check_profile_estimator, count_published_evaluations
+from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
 from waltz.attribution.shapley.late_fusion import FactorisedEstimate, choose_estimator, compute_factorised
-from waltz.attribution.t_shap import TShap, measure_t_shap
+from waltz.attribution.t_shap import TShap, drop_share_without_contrast, measure_t_shap
 from waltz.core.errors import UserError
-from waltz.core.text_diff import Span
-from waltz.fidelity import get_fidelity
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.coalitions import Coalitions, Outcome, Players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.regions import ImageOrRegions, get_players_function
 
-
-@dataclass(frozen=True, eq=False)
-class Attribution:
-    """Shapley values of one text with one image.
-
-    Attributes:
-        score: The explained value of the whole text and image.
-        spans: Characters of the text that they stand for.
-        grid: Patches a side; the image players follow the text players row by row.
-        phi: float64 of shape (players, outputs).
-        base_value: Value of the empty coalition, of each output.
-        value: Value of all players together.
-        t_shap: Text's share of the magnitude, between 0 and 1; NaN with a reason.
-        t_shap_se: Its standard error; NaN with a reason.
-        t_shap_interval: Its 95 % interval; NaN where there is no standard error.
-        t_shap_corrected: T-SHAP without most of the bias of few permutations, see `TShap.corrected`.
-        reason: Why one of them is NaN.
-        requested: Coalitions (or encoder passes) that the estimator requested.
-        evaluated: Distinct inputs among them; those stored before are not computed again.
-        residual: Largest |sum of phi - (value - base_value)|.
-        without_text: Value of the image players alone.
-        without_image: Value of the text players alone.
-        interactions: Shapley interaction indices of text players with image players, float64 of shape (words, patches);
-            None where they were not requested.
-    """
-
-    score: float
-    tokens: tuple[str, ...]
-    spans: tuple[Span, ...]
-    grid: int
-    phi: np.ndarray
-    base_value: np.ndarray
-    value: np.ndarray
-    t_shap: float
-    t_shap_se: float
-    t_shap_interval: tuple[float, float]
-    t_shap_corrected: float
-    reason: str | None
-    estimator: str
-    requested: int
-    evaluated: int
-    residual: float
-    without_text: np.ndarray
-    without_image: np.ndarray
-    seed: int
-    interactions: np.ndarray | None = None
+Regroup = Callable[[Players, str], Players]
+"""Function that takes the players of a profile and their text, and returns the players that the user chose."""
 
 
 def attribute_texts(
@@ -82,105 +40,70 @@ def attribute_texts(
     settings: AttributionSettings,
     known_values: Sequence[dict[bytes, np.ndarray]] | None = None,
     outcome: Outcome | None = None,
-    regroup: Callable[[Players, str], Players] | None = None,
-    interactions: bool = False,
+    regroup: Regroup | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> list[Attribution]:
-    """Return the Shapley values of each text with one image.
+    """Return the Shapley values of each text with one image, with the values without the text and without the image.
 
-    By default the probability of a match is explained where the encoder has one, and the logit otherwise, as for
-    encoders of late fusion.
+    By default the probability of a match is explained if an encoder of early fusion has one; else the logit.
 
     Args:
         image: An RGB image, or the regions of one.
         texts: Texts of the image, such as caption and foil; their masked images are shared.
-        known_values: For each text, values of coalitions by what is visible; new ones are added.
-        outcome: From the encoder's logits to the value that is explained.
-        regroup: From the players of the profile and their text to players of the user's own, whose image players are
-            the same for all texts.
-        interactions: Whether interactions between text and image players are computed too, for `equations`: from the
-            same passes for late fusion, else with further coalitions.
-        progress: Called with the number of coalitions, or passes, that are done.
+        settings: Fidelity, estimator and budget. If interactions are requested, encoders of late fusion compute them
+            from the same passes, other encoders from further coalitions.
+        known_values: For each text, known values of coalitions by what is visible; new values are added.
+        outcome: Function of the encoder's logits that returns the explained value.
+        regroup: Function that returns the players that the user chose; the image players are the same for all texts.
+        progress: Called with the number of coalitions, or encoder passes, that are done.
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
     """
-    prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
+    # Each text has one game, played by its tokens and the patches (or regions) of the shared image.
+    prepared = encoder.prepare_image(cast(Image.Image, image))
     build_players = get_players_function(encoder, settings.profile, settings.grid)
-    games = [build_players(encoder, encoder.tokenize(text), prepared) for text in texts]
+    players = [build_players(encoder, encoder.tokenize(text), prepared) for text in texts]
     if regroup is not None:
-        games = [regroup(game, text) for game, text in zip(games, texts, strict=True)]
-    coalitions = Coalitions(encoder, prepared, games, outcome or choose_outcome(encoder))
+        players = [regroup(game, text) for game, text in zip(players, texts, strict=True)]
+
+    # Masked images are shared by all texts; `known_values` brings in the values that earlier runs stored.
+    coalitions = Coalitions(encoder, prepared, players, outcome or choose_outcome(encoder))
     coalitions.progress = progress
     if known_values is not None:
         coalitions.known = list(known_values)
-    estimators = [select_estimator(settings, encoder, game, interactions) for game in games]
-    estimates: dict[int, tuple[Estimate, int, TShap]] = {}
-    cross: dict[int, np.ndarray] = {}
-    for estimator in dict.fromkeys(estimators):
-        indices = [index for index, name in enumerate(estimators) if name == estimator]
-        if estimator in FACTORISED_ESTIMATORS:
-            own_games = [games[index] for index in indices]
-            factorised = _estimate_factorised(
-                estimator, cast(LateEncoder, encoder), prepared, own_games, settings, interactions, progress
-            )
-            results = [_measure_factorised(game, own) for game, own in zip(own_games, factorised, strict=True)]
-            cross |= {
-                index: own.interactions
-                for index, own in zip(indices, factorised, strict=True)
-                if own.interactions is not None
-            }
-        else:
-            results = _estimate_by_coalitions(estimator, coalitions, indices, settings)
-        estimates |= dict(zip(indices, results, strict=True))
-    ablated = compute_ablated_values(coalitions)
-    if interactions and not cross:
-        budgets = [settings.evaluations] * len(games)
-        every = estimate_interactions(coalitions.values, [len(game) for game in games], budgets, settings.seed)
-        cross = {index: pairs[games[index].text, games[index].image, 0] for index, pairs in enumerate(every)}
-    attributions = []
-    for index, game in enumerate(games):
-        estimate, evaluated, t_shap = estimates[index]
-        tokens, spans = game.label_text(game.text_input.tokens, game.text_input.spans)
-        attributions.append(
-            Attribution(
-                score=float(estimate.value[0]),
-                tokens=tokens,
-                spans=spans,
-                grid=game.grid,
-                phi=estimate.phi,
-                base_value=estimate.base_value,
-                value=estimate.value,
-                t_shap=t_shap.value,
-                t_shap_se=t_shap.standard_error,
-                t_shap_interval=t_shap.interval,
-                t_shap_corrected=t_shap.corrected,
-                reason=t_shap.reason,
-                estimator=estimators[index],
-                requested=estimate.requested,
-                evaluated=evaluated,
-                residual=estimate.residual,
-                without_text=ablated[index][1:2],
-                without_image=ablated[index][2:3],
-                seed=settings.seed,
-                interactions=cross.get(index),
-            )
-        )
-    return attributions
+
+    # A text of unknown words that is masked by the unknown token, or a black image, does not change when it is masked,
+    # so that no share can be measured.
+    def check_contrast(t_shap: TShap, game: Players) -> TShap:
+        return drop_share_without_contrast(t_shap, game.can_mask_text(), game.can_mask_image(prepared))
+
+    estimates = _estimate_games(encoder, coalitions, settings)
+    instances = [
+        Instance(text, game.text_input.ids, game.text_input.tokens, game.text_input.spans)
+        for text, game in zip(texts, players, strict=True)
+    ]
+    additions = Additions(settings.seed, settings.evaluations, ablations=True, interactions=settings.interactions)
+    return build_attributions(coalitions, instances, estimates, additions, check_contrast)
 
 
-def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Players, interactions: bool = False) -> str:
-    """Return the estimator of a game: permutations in `published`; with `auto`, what the budget allows.
+def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
+    """Return the name of the estimator of a game: permutations in `published`; with `auto`, as the budget allows.
 
-    Args:
-        interactions: Whether interactions are computed too, which late fusion takes from a factorised estimator.
     Raises:
-        UserError: The estimator does not fit the profile or the encoder.
+        UserError: The estimator does not fit the profile or the encoder, or cannot compute the requested interactions.
     """
-    if interactions:
-        return _select_interactions_estimator(settings, encoder, game)
-    if get_fidelity(settings.profile).estimators:
-        check_profile_estimator(settings.estimator, settings.profile)
+    if settings.interactions:
+        refuse_interactions(settings.fidelity)
+    if settings.fidelity.estimators:
+        check_profile_estimator(settings.estimator, settings.fidelity)
         return "permutation"
+    if settings.interactions and encoder.late:
+        return _select_interactions_estimator(settings, encoder, game)
+    return _select_free_estimator(settings, encoder, game)
+
+
+def _select_free_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
+    """Return the name of the estimator in a profile that allows every estimator."""
     if settings.estimator in FACTORISED_ESTIMATORS and not encoder.late:
         raise UserError(
             f"attribution.estimator: {settings.estimator} is for encoders of late fusion, models.{encoder.spec.name}"
@@ -188,106 +111,123 @@ def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Play
         )
     if settings.estimator != "auto":
         return settings.estimator
-    budget = count_published_evaluations(len(game)) if settings.evaluations is None else settings.evaluations
+    budget = settings.evaluations
+    if budget is None:
+        budget = count_published_evaluations(len(game))
     return choose_estimator(encoder, game, budget, settings.standard_error)
 
 
 def _select_interactions_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
-    if get_fidelity(settings.profile).estimators:
-        raise UserError(f"interactions: profile {settings.profile} defines none; take profile equations")
-    if not encoder.late:
-        return select_estimator(settings, encoder, game)
+    """Return the name of the factorised estimator that computes the interactions of an encoder of late fusion."""
     if settings.estimator not in ("auto", *FACTORISED_ESTIMATORS):
         raise UserError(
             f"interactions: {encoder.spec.name} is of late fusion, whose interactions come from its factorised"
             " estimators; leave out estimator, and set a budget"
         )
-    name = select_estimator(settings, encoder, game)
-    return name if name in FACTORISED_ESTIMATORS else "factorised-regression"
+    name = _select_free_estimator(settings, encoder, game)
+    if name in FACTORISED_ESTIMATORS:
+        return name
+    # `auto` chose an estimator of coalitions, but interactions need the vectors of each modality.
+    return "factorised-regression"
 
 
 def name_explained_value(encoder: Encoder) -> str:
-    """Return `probability` of a match where an encoder of early fusion has one, else `logit`."""
-    return "probability" if encoder.probability and not encoder.late else "logit"
+    """Return the name of the explained value: `probability` if an encoder of early fusion has one, else `logit`."""
+    if encoder.probability and not encoder.late:
+        return "probability"
+    return "logit"
 
 
 def choose_outcome(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the explained value as a function of the logit."""
-    return torch.sigmoid if name_explained_value(encoder) == "probability" else lambda logits: logits
+    """Return the function that computes the explained value from logits."""
+    if name_explained_value(encoder) == "probability":
+        return torch.sigmoid
+    return lambda logits: logits
 
 
-def build_ablation_masks(game: Players) -> np.ndarray:
-    """Return the coalitions of all players, of the patches alone and of the text alone: bool of shape (3, players)."""
-    text = np.arange(len(game)) < game.words
-    return np.array([np.ones_like(text), ~text, text])
-
-
-def compute_ablated_values(coalitions: Coalitions) -> list[np.ndarray]:
-    """Compute the values of each game unmasked, without its text and without the image (thesis 4.4.5).
-
-    All three are coalitions of MM-SHAP's game, so values that its estimator has requested are not computed again. Each
-    text and each patch grid is encoded at most twice: unmasked and masked.
-
-    Returns:
-        For each game, float64 of shape (3,).
-    """
-    return [values[:, 0] for values in coalitions.values(list(map(build_ablation_masks, coalitions.players)))]
-
-
-def _estimate_factorised(
-    name: str,
-    encoder: LateEncoder,
-    prepared: torch.Tensor,
-    games: Sequence[Players],
-    settings: AttributionSettings,
-    interactions: bool,
-    progress: ProgressCallback,
-) -> list[FactorisedEstimate]:
-    """Return the estimate of each game within the budget."""
-    budget = None
-    if name == "factorised-regression":
-        budget = settings.evaluations
-        if budget is None:
-            budget = count_published_evaluations(max(map(len, games)))
-    estimates = compute_factorised(
-        encoder, prepared, games, budget, settings.seed, interactions, progress, settings.standard_error
-    )
-    least = max(factorised.estimate.requested for factorised in estimates)
-    if budget is not None and least > budget:
-        raise UserError(
-            f"attribution.evaluations: too small for regressions on tokens and on patches (got {budget},"
-            f" expected at least {least}); set at least {least}"
-        )
-    return estimates
-
-
-def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> tuple[Estimate, int, TShap]:
-    """Return estimate, new encoder passes and T-SHAP of a game."""
-    t_shap, error = measure_t_shap(factorised.estimate, game.words), factorised.t_shap_se
-    if not math.isnan(t_shap.value):
-        reason = "fewer than two random pairs on one side; two give an error" if math.isnan(error) else None
-        t_shap = replace(t_shap, standard_error=error, reason=reason, parts=factorised.parts)
-    return factorised.estimate, factorised.passes, t_shap
+def _estimate_games(encoder: Encoder, coalitions: Coalitions, settings: AttributionSettings) -> list[GameEstimate]:
+    """Return the estimate of each game; games with the same estimator are estimated together."""
+    players = coalitions.players
+    estimators = [select_estimator(settings, encoder, game) for game in players]
+    estimates: dict[int, GameEstimate] = {}
+    # Games of one image can have different estimators: a short caption may have exact values while its long foil needs
+    # a regression.
+    for estimator in dict.fromkeys(estimators):
+        positions = [position for position, name in enumerate(estimators) if name == estimator]
+        if estimator in FACTORISED_ESTIMATORS:
+            late_encoder = cast(LateEncoder, encoder)
+            estimates |= _estimate_factorised(estimator, late_encoder, coalitions, positions, settings)
+        else:
+            estimates |= _estimate_by_coalitions(estimator, coalitions, positions, settings)
+    return [estimates[position] for position in range(len(players))]
 
 
 def _estimate_by_coalitions(
-    name: str, coalitions: Coalitions, indices: Sequence[int], settings: AttributionSettings
-) -> list[tuple[Estimate, int, TShap]]:
-    """Return estimate, distinct inputs and T-SHAP of some games, whose estimations advance together."""
-    games = coalitions.players
+    estimator: str, coalitions: Coalitions, positions: Sequence[int], settings: AttributionSettings
+) -> dict[int, GameEstimate]:
+    """Return the estimates of some games, by the position of the game, from the values of coalitions."""
+    estimations = {}
+    for position in positions:
+        game = coalitions.players[position]
+        estimations[position] = begin_estimation(estimator, len(game), game.text_players, settings, game.always_visible)
+    results = {}
+    for position, estimate in estimate_by_coalitions(coalitions, estimations).items():
+        t_shap = measure_t_shap(estimate, coalitions.players[position].text_players)
+        evaluated = len(coalitions.requested[position])
+        results[position] = GameEstimate(estimator, estimate, evaluated, t_shap)
+    return results
 
-    def compute_values(requested: list[np.ndarray]) -> list[np.ndarray]:
-        masks = [np.zeros((0, len(game)), dtype=bool) for game in games]
-        for index, own_masks in zip(indices, requested, strict=True):
-            masks[index] = own_masks
-        values = coalitions.values(masks)
-        return [values[index] for index in indices]
 
-    estimations = [
-        begin_estimation(name, len(game), game.words, settings, game.always_visible)
-        for game in (games[index] for index in indices)
-    ]
-    return [
-        (estimate, len(coalitions.requested[index]), measure_t_shap(estimate, games[index].words))
-        for index, estimate in zip(indices, run_in_step(estimations, compute_values), strict=True)
-    ]
+def _estimate_factorised(
+    estimator: str,
+    encoder: LateEncoder,
+    coalitions: Coalitions,
+    positions: Sequence[int],
+    settings: AttributionSettings,
+) -> dict[int, GameEstimate]:
+    """Return the estimates of some games of late fusion, by position, from subsets of tokens and of patches."""
+    players = [coalitions.players[position] for position in positions]
+    # Without a budget, the vectors of all subsets of tokens and of patches are computed: exact values.
+    budget = None
+    if estimator == "factorised-regression":
+        budget = settings.evaluations
+        if budget is None:
+            budget = count_published_evaluations(max(map(len, players)))
+    estimates = compute_factorised(
+        encoder,
+        coalitions.image,
+        players,
+        budget,
+        settings.seed,
+        settings.interactions,
+        coalitions.progress,
+        settings.standard_error,
+    )
+
+    # A regression takes the subsets that it needs even if the budget is smaller, so that the budget is checked here.
+    required = max(factorised.estimate.requested for factorised in estimates)
+    if budget is not None and required > budget:
+        raise UserError(
+            f"attribution.evaluations: too small for regressions on tokens and on patches (got {budget},"
+            f" expected at least {required}); set at least {required}"
+        )
+    results = {}
+    for position, game, factorised in zip(positions, players, estimates, strict=True):
+        pairs = factorised.interactions
+        if pairs is not None:
+            # Late fusion has one output: (tokens, patches) becomes (tokens, patches, 1).
+            pairs = pairs[:, :, None]
+        t_shap = _measure_factorised(game, factorised)
+        results[position] = GameEstimate(estimator, factorised.estimate, factorised.passes, t_shap, pairs)
+    return results
+
+
+def _measure_factorised(game: Players, factorised: FactorisedEstimate) -> TShap:
+    """Return T-SHAP of a game with its standard error, which comes from the regressions of both modalities."""
+    t_shap = measure_t_shap(factorised.estimate, game.text_players)
+    if math.isnan(t_shap.value):
+        return t_shap
+    reason = None
+    if math.isnan(factorised.t_shap_se):
+        reason = "fewer than two random pairs on one side; two give an error"
+    return replace(t_shap, standard_error=factorised.t_shap_se, reason=reason, parts=factorised.parts)

@@ -1,1 +1,1 @@
-"""Stage `benchmark`: items with their votes, and what validation says about them."""
+"""Stage `benchmark`: the selection of items, the votes of people on them, and statistics of the validation."""

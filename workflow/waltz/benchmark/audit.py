@@ -1,10 +1,11 @@
-"""The blind audit: how well judges that see the texts but not the image distinguish captions from foils.
+"""The blind audit: the accuracy of judges that read caption and foil but do not see the image.
 
 The accuracy of such a judge should be close to chance, 50 %. If it is far from chance, in either direction, the texts
 have a bias that a model can use instead of the image.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ from waltz.filters.pipeline import RANKING_TOKENS, FilterModels
 from waltz.models.batches import ProgressCallback
 from waltz.models.text.causal import compute_mean_log_likelihoods
 from waltz.models.text.masked import compute_pseudo_log_likelihoods
+from waltz.models.user_text import select_readable
 
 NO_SCORES = "no item has a score for both of its texts"
 
 Scores = Mapping[str, Mapping[str, float | None]]
-"""By judge (a language model, GRUEN, ...), a score by text; a higher one means a caption."""
+"""Scores of each judge (a language model, GRUEN, ...) by text; the higher score is taken for the caption."""
+ScorePair = tuple[float | None, float | None]
+"""Scores of caption and foil; None where a text has no score."""
 Contradictions = Mapping[tuple[str, str], float]
 """Probability of contradiction by premise and hypothesis."""
 
@@ -29,28 +33,46 @@ Contradictions = Mapping[tuple[str, str], float]
 def score_blindly(
     items: Sequence[Mapping[str, Any]], models: FilterModels, cache_file: Path, on_progress: ProgressCallback
 ) -> tuple[Scores, Contradictions]:
-    """Return the judges' scores of all captions and foils, and contradictions in both directions of each item.
+    """Return each judge's scores of all captions and foils, and the contradictions of each item in both directions.
+
+    Texts that spell a control token of a judge's model have no score of that judge.
 
     Args:
         items: Rows with caption and foil.
         models: All four models.
         on_progress: Called with the number of texts of each batch, five times in all for each text.
     """
-    masked, acceptability, nli, causal = models.likelihood, models.acceptability, models.nli, models.ranking
+    masked = models.likelihood
+    acceptability = models.acceptability
+    nli = models.nli
+    causal = models.ranking
+    # The audit always loads all four models; the assertions tell the type checker.
     assert masked is not None
     assert acceptability is not None
     assert nli is not None
     assert causal is not None
-    texts = sorted({item[side] for item in items for side in ("caption", "foil")})
-    pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
-    tokens = {text: masked.tokenize(text) for text in texts}
-    pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), cache_file, on_progress)
+    texts = sorted({item[text_role] for item in items for text_role in ("caption", "foil")})
+
+    # Each judge reads only the texts that its tokenizers can represent; GRUEN needs both of its models.
+    masked_texts = select_readable(texts, masked.tokenizer)
+    tokens = {text: masked.tokenize(text) for text in masked_texts}
+    pseudo_likelihoods = compute_pseudo_log_likelihoods(masked, tokens.values(), cache_file, on_progress)
     likelihoods = compute_mean_log_likelihoods(texts, causal, RANKING_TOKENS, cache_file, on_progress)
+    gruen_texts = select_readable(texts, masked.tokenizer, acceptability.tokenizer)
     scores: Scores = {
         "causal LM": {text: score.value for text, score in likelihoods.items()},
-        "GRUEN": score_texts(texts, masked, acceptability, cache_file, on_progress),
-        "masked LM": {text: pseudo[ids] for text, ids in tokens.items()},
+        "GRUEN": score_texts(gruen_texts, masked, acceptability, cache_file, on_progress),
+        "masked LM": {text: pseudo_likelihoods[ids] for text, ids in tokens.items()},
     }
+
+    # The inference model reads each item twice: the caption is the premise once, and the foil once.
+    nli_texts = set(select_readable(texts, nli.tokenizer))
+    pairs: list[tuple[str, str]] = []
+    for item in items:
+        caption = item["caption"]
+        foil = item["foil"]
+        if {caption, foil} <= nli_texts:
+            pairs += [(caption, foil), (foil, caption)]
     inferences = infer_relations(pairs, nli, cache_file, on_progress)
     return scores, {pair: inference.contradiction for pair, inference in inferences.items()}
 
@@ -69,33 +91,48 @@ def audit_blind_judges(
     Args:
         items: Rows with caption, foil, image.
         scores: A text without a score is absent or None, and its item is skipped for that judge.
-        contradictions: Those of both directions of each item; the judge `nli` prefers the text that contradicts the
-            other text more.
+        contradictions: Probability of contradiction in both directions of each item; the judge `nli` prefers the text
+            that contradicts the other text more.
         threshold: Percent above which a judge gets a warning, for captions or for foils.
         resampling: Bootstrap of images.
     Returns:
         Rows of the audit layout, one for each judge, including `length`, which prefers the shorter text. Values are in
         percent; a tie counts one half.
     """
-    captions_and_foils = [(item["caption"], item["foil"]) for item in items]
-    judges: dict[str, list[tuple[float | None, float | None]]] = {
-        name: [(values.get(caption), values.get(foil)) for caption, foil in captions_and_foils]
-        for name, values in scores.items()
-    }
-    if contradictions is not None:
-        judges["nli"] = [(contradictions.get(pair), contradictions.get(pair[::-1])) for pair in captions_and_foils]
-    judges["length"] = [(-count_words(caption), -count_words(foil)) for caption, foil in captions_and_foils]
     rows = []
-    for judge, pairs in judges.items():
-        wins, images = [], []
-        for (caption, foil), item in zip(pairs, items, strict=True):
-            if caption is not None and foil is not None:
-                wins.append(0.5 if caption == foil else float(caption > foil))
-                images.append(item["image"])
+    for judge, pairs in _list_score_pairs(items, scores, contradictions).items():
+        # Each scored item wins (1), ties (0.5) or loses (0); its image is the unit of the bootstrap.
+        wins: list[float] = []
+        images: list[str] = []
+        for (caption_score, foil_score), item in zip(pairs, items, strict=True):
+            if caption_score is None or foil_score is None:
+                continue
+            is_tie = caption_score == foil_score
+            wins.append(0.5 if is_tie else float(caption_score > foil_score))
+            images.append(item["image"])
+        # The label seeds the resampling of each judge.
         share = compute_share(wins, images, f"{instrument}:blind {judge}", resampling, NO_SCORES)
         warning = _describe_bias(judge, share.value, threshold)
-        rows.append({"instrument": instrument, "judge": judge, **vars(share), "warning": warning})
+        rows.append({"instrument": instrument, "judge": judge, **asdict(share), "warning": warning})
     return rows
+
+
+def _list_score_pairs(
+    items: Sequence[Mapping[str, Any]], scores: Scores, contradictions: Contradictions | None
+) -> dict[str, list[ScorePair]]:
+    """Return for each judge the scores of caption and foil, one pair for each item."""
+    texts = [(item["caption"], item["foil"]) for item in items]
+    pairs: dict[str, list[ScorePair]] = {}
+    for judge, values in scores.items():
+        pairs[judge] = [(values.get(caption), values.get(foil)) for caption, foil in texts]
+    if contradictions is not None:
+        # The text that contradicts the other one more is taken for the caption.
+        pairs["nli"] = [
+            (contradictions.get((caption, foil)), contradictions.get((foil, caption))) for caption, foil in texts
+        ]
+    # Negated, since this judge prefers the shorter text.
+    pairs["length"] = [(-count_words(caption), -count_words(foil)) for caption, foil in texts]
+    return pairs
 
 
 def count_words(text: str) -> int:
@@ -104,9 +141,10 @@ def count_words(text: str) -> int:
 
 
 def _describe_bias(judge: str, value: float | None, threshold: float) -> str | None:
-    """Return a warning where a judge is further from chance than the threshold."""
+    """Return a warning where the accuracy of a judge is further from chance than the threshold; else None."""
+    # Both directions count: a judge that prefers foils reveals them as well.
     if value is None or 100 - threshold <= value <= threshold:
         return None
-    side = "caption" if value > threshold else "foil"
+    preferred = "caption" if value > threshold else "foil"
     share = max(value, 100 - value)
-    return f"{judge} alone prefers the {side} in {share:.1f} % of the items; {threshold:g} % is the limit"
+    return f"{judge} alone prefers the {preferred} in {share:.1f} % of the items; {threshold:g} % is the limit"

@@ -2,13 +2,13 @@
 
 The objective is the Jensen-Shannon distance between the phrases exchanged on the caption side and on the foil side. In
 the swap graph a candidate that replaces p by q is an edge from p to q; a selection in which each phrase is inserted as
-often as it is removed is a circulation, at distance 0. The largest circulation is a linear program over zero-one
-variables. Where it is smaller than the required size, candidates are added one by one, each time the one that raises
+often as it is removed is a circulation, at distance 0. An integer linear program finds the largest circulation. Where
+the circulation is smaller than the required size, a greedy phase adds candidates: each time the candidate that raises
 the distance least, as long as the distance stays within the limit of the study.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import Any
@@ -19,13 +19,16 @@ import scipy
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 
-SIDES = ("caption", "foil")
 PREFERENCE_WEIGHT = 1e-5
-"""Highest weight of the seeded order of candidates, so low that it only decides between equally good selections."""
-Swap = tuple[tuple[str, ...], ...]
-"""Phrases removed from the caption, phrases inserted in the foil."""
+"""Highest weight of the seeded order of candidates; it decides only between selections of the same size."""
 RELATIVE_GAP = 1e-9
 """Relative distance to the best possible selection at which the solver stops."""
+
+Phrases = tuple[str, ...]
+Swap = tuple[Phrases, Phrases]
+"""Phrases that are removed from the caption, and phrases that are inserted in the foil."""
+SourceRow = tuple[Any, Any]
+"""Source and id of the source row from which a candidate is made."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,10 @@ class BalanceLimits:
     """Limits of a selection of items.
 
     Attributes:
-        size: Most items; None for as many as there are.
+        size: Highest number of items; None for no limit.
         js: Highest Jensen-Shannon distance between caption and foil phrases, 0 to 1; None for no balancing.
-        cap: Most items of a phrase on the caption side; None for any number.
-        foil_cap: Most items of a phrase on the foil side; None for any number.
+        cap: Highest number of times that the items remove one phrase from captions; None for no limit.
+        foil_cap: Highest number of times that the items insert one phrase in foils; None for no limit.
         halves: Whether each direction has the same number of items.
     """
 
@@ -45,6 +48,30 @@ class BalanceLimits:
     cap: int | None = None
     foil_cap: int | None = None
     halves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """The columns of a candidate that its selection depends on.
+
+    Attributes:
+        rank: Position in the seeded order, from 0 up to 2**64; a candidate with a higher rank is preferred.
+        removed: Phrases that are removed from the caption.
+        inserted: Phrases that are inserted in the foil.
+    """
+
+    item_id: str
+    rank: int
+    instrument: str
+    source_row: SourceRow
+    direction: str
+    removed: Phrases
+    inserted: Phrases
+
+    @property
+    def swap(self) -> Swap:
+        """Return the edge of the candidate in the swap graph."""
+        return self.removed, self.inserted
 
 
 def select_balanced(rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, seed: int) -> set[str]:
@@ -56,147 +83,248 @@ def select_balanced(rows: Sequence[Mapping[str, Any]], limits: BalanceLimits, se
     Returns:
         The selected item ids; the same for any order of `rows`.
     """
-    rows = sorted(rows, key=lambda row: str(row["item_id"]))
     if not rows:
         return set()
-    program = _LinearProgram(len(rows))
-    for group in _group_columns(rows, lambda row: [_get_source_row(row)]).values():
+    candidates = [_read_candidate(row, seed) for row in rows]
+    # Column k of the program is candidate k. Sorting makes the result independent of the order of the rows.
+    candidates.sort(key=lambda candidate: candidate.item_id)
+
+    program = _LinearProgram(len(candidates))
+    _add_limits(program, candidates, limits)
+    if limits.halves:
+        _add_halves(program, candidates)
+    if limits.js is not None:
+        _add_circulation(program, candidates)
+    # The largest selection within the limits, a circulation where a distance is set.
+    selected = _solve(candidates, program)
+
+    # The greedy phase does not keep the halves equal.
+    if limits.js and not limits.halves:
+        selected = _add_candidates(candidates, selected, limits, limits.js)
+    return {candidates[index].item_id for index in selected}
+
+
+def _read_candidate(row: Mapping[str, Any], seed: int) -> _Candidate:
+    item_id = str(row["item_id"])
+    return _Candidate(
+        item_id=item_id,
+        rank=rank(item_id, seed),
+        instrument=str(row.get("instrument")),
+        source_row=_get_source_row(row),
+        direction=row["direction"],
+        removed=tuple(row["caption_phrases"]),
+        inserted=tuple(row["foil_phrases"]),
+    )
+
+
+def _get_source_row(row: Mapping[str, Any]) -> SourceRow:
+    return row["source"], row["source_id"]
+
+
+def _add_limits(program: "_LinearProgram", candidates: Sequence[_Candidate], limits: BalanceLimits) -> None:
+    """Limit the number of selected items of each source row, of all rows, and of each phrase."""
+    # At most one item of each source row: its candidates share the image and the source text.
+    for group in _group_columns(candidates, lambda candidate: [candidate.source_row]).values():
         program.add_upper_limit(group, 1)
     if limits.size is not None:
-        program.add_upper_limit(dict.fromkeys(range(len(rows)), 1.0), limits.size)
-    for side, cap in (("caption", limits.cap), ("foil", limits.foil_cap)):
-        if cap is not None:
-            for group in _group_columns(rows, lambda row, side=side: row[f"{side}_phrases"]).values():
-                program.add_upper_limit(group, cap)
-    if limits.halves:
-        directions = list(_group_columns(rows, lambda row: [row["direction"]]).values())
-        for group in directions[1:]:
-            program.add_balance(directions[0] | dict.fromkeys(group, -1.0))
-    if limits.js is not None:
-        _check_phrase_counts(rows)
-        for group in _count_net_removals(rows):
-            program.add_balance(group)
-    selected = _solve(rows, program, seed)
-    if limits.js and not limits.halves:
-        selected = _add_candidates(rows, selected, limits, seed)
-    return {str(rows[index]["item_id"]) for index in selected}
+        all_columns = dict.fromkeys(range(len(candidates)), 1.0)
+        program.add_upper_limit(all_columns, limits.size)
+    if limits.cap is not None:
+        for group in _group_columns(candidates, lambda candidate: candidate.removed).values():
+            program.add_upper_limit(group, limits.cap)
+    if limits.foil_cap is not None:
+        for group in _group_columns(candidates, lambda candidate: candidate.inserted).values():
+            program.add_upper_limit(group, limits.foil_cap)
 
 
-def _check_phrase_counts(rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        if len(row["caption_phrases"]) != len(row["foil_phrases"]):
-            raise ValueError(f"{row['item_id']}: caption and foil exchange different numbers of phrases")
+def _add_halves(program: "_LinearProgram", candidates: Sequence[_Candidate]) -> None:
+    """Constrain all directions to the same number of items.
+
+    For each further direction, the items of the first direction less the items of the further direction must be 0.
+    """
+    directions = _group_columns(candidates, lambda candidate: [candidate.direction])
+    if len(directions) < 2:
+        raise UserError(
+            f"instruments.{candidates[0].instrument}.halves: the candidates have one direction (got {len(candidates)}"
+            f" of {next(iter(directions))!r} and none of another); take a source with both, or leave halves out"
+        )
+    first, *further = directions.values()
+    for group in further:
+        program.add_balance(first | dict.fromkeys(group, -1.0))
 
 
-def _solve(rows: Sequence[Mapping[str, Any]], program: "_LinearProgram", seed: int) -> set[int]:
-    """Return the indices of the largest selection within the constraints."""
-    weights = np.array([1 + PREFERENCE_WEIGHT * rank(str(row["item_id"]), seed) / 2**64 for row in rows])
+def _add_circulation(program: "_LinearProgram", candidates: Sequence[_Candidate]) -> None:
+    """Constrain each phrase to be inserted as often as it is removed, so that the distance of the selection is 0."""
+    for candidate in candidates:
+        if len(candidate.removed) != len(candidate.inserted):
+            raise ValueError(
+                f"{candidate.item_id}: caption and foil exchange different numbers of phrases"
+                f" (got {len(candidate.removed)} and {len(candidate.inserted)}); correct the maker"
+            )
+    # Conservation of flow at each phrase of the swap graph.
+    for group in _count_net_removals(candidates):
+        program.add_balance(group)
+
+
+def _solve(candidates: Sequence[_Candidate], program: "_LinearProgram") -> set[int]:
+    """Return the indices of the candidates in the largest selection that fulfills all constraints."""
+    # Each candidate counts 1; its rank, scaled to 0...1, decides between selections of the same size.
+    weights = np.array([1 + PREFERENCE_WEIGHT * candidate.rank / 2**64 for candidate in candidates])
     solution = scipy.optimize.milp(
-        -weights,
+        -weights,  # milp minimizes
         constraints=program.build_constraint(),
-        integrality=np.ones(len(rows)),
+        integrality=np.ones(len(candidates)),
         bounds=scipy.optimize.Bounds(0, 1),
         options={"mip_rel_gap": RELATIVE_GAP},
     )
     if not solution.success:
         raise UserError(
-            f"balancing {rows[0]['instrument']}: the solver found no selection ({solution.message});"
+            f"balancing {candidates[0].instrument}: the solver found no selection ({solution.message});"
             " relax the limits of the instrument"
         )
+    # The solver returns floats near 0 and 1.
     return set(np.flatnonzero(solution.x > 0.5).tolist())
 
 
 def _add_candidates(
-    rows: Sequence[Mapping[str, Any]], selected: set[int], limits: BalanceLimits, seed: int
+    candidates: Sequence[_Candidate], selected: set[int], limits: BalanceLimits, highest_distance: float
 ) -> set[int]:
-    """Add candidates to a selection, each time the one that raises the distance least, up to the highest distance.
+    """Add to a selection, one by one, the candidate that raises the distance least, up to the highest distance.
 
-    With n phrases on each side, counts c and d and g(x) = x log2 x, the squared distance is
-    1 + sum(g(c) + g(d) - g(c + d)) / 2n, so that a swap changes four terms of the sum and n.
+    With n phrases on each side, counts c and d of a phrase in captions and foils, and g(x) = x log2 x, the squared
+    distance is 1 + sum(g(c) + g(d) - g(c + d)) / 2n. A swap changes n and only the few terms of its phrases.
     """
-    highest_distance = 0.0 if limits.js is None else limits.js
-    size = len(rows) if limits.size is None else limits.size
+    size = len(candidates) if limits.size is None else limits.size
     selected = set(selected)
-    counts = {side: Counter(p for index in selected for p in rows[index][f"{side}_phrases"]) for side in SIDES}
-    total = sum(_compute_term(counts, phrase) for phrase in counts["caption"] | counts["foil"])
-    used_rows = {_get_source_row(rows[index]) for index in selected}
-    candidates_by_swap: dict[Swap, list[int]] = defaultdict(list)
-    for index in sorted(range(len(rows)), key=lambda index: rank(str(rows[index]["item_id"]), seed), reverse=True):
-        if index not in selected:
-            candidates_by_swap[tuple(tuple(rows[index][f"{side}_phrases"]) for side in SIDES)].append(index)
+    counts = _PhraseCounts([candidates[index] for index in selected])
+    used_rows = {candidates[index].source_row for index in selected}
+    indices_by_swap = _group_by_swap(candidates, selected)
     while len(selected) < size:
-        for indices in candidates_by_swap.values():
-            while indices and _get_source_row(rows[indices[-1]]) in used_rows:
+        # Only the best candidate of a swap matters: all of them change the distance equally.
+        open_swaps: list[Swap] = []
+        for swap, indices in indices_by_swap.items():
+            # The preferred candidate is the last; those whose source row has an item can no longer be used.
+            while indices and candidates[indices[-1]].source_row in used_rows:
                 indices.pop()
-        open_swaps = sorted(
-            swap for swap, indices in candidates_by_swap.items() if indices and _is_within_caps(counts, swap, limits)
-        )
+            if indices and counts.is_within_caps(swap, limits):
+                open_swaps.append(swap)
         if not open_swaps:
             break
-        increase, swap = min((_compute_increase(counts, swap), swap) for swap in open_swaps)
-        phrases = sum(counts["caption"].values()) + len(swap[0])
-        if 1 + (total + increase) / (2 * phrases) > highest_distance**2:
+
+        # Equal increases are decided by the letters of the phrases.
+        increase, swap = min((counts.compute_increase(swap), swap) for swap in sorted(open_swaps))
+        # n after the swap, which exchanges the same number of phrases on both sides.
+        n_phrases = counts.removed.total() + len(swap[0])
+        squared_distance = 1 + (counts.total + increase) / (2 * n_phrases)
+        # The swap raises the distance least, so no other stays within the limit either.
+        if squared_distance > highest_distance**2:
             break
-        index = candidates_by_swap[swap].pop()
+        index = indices_by_swap[swap].pop()
         selected.add(index)
-        used_rows.add(_get_source_row(rows[index]))
-        total += increase
-        for side, words in zip(SIDES, swap, strict=True):
-            counts[side].update(words)
+        used_rows.add(candidates[index].source_row)
+        counts.add(swap, increase)
     return selected
 
 
-def _get_source_row(row: Mapping[str, Any]) -> tuple[Any, Any]:
-    return row["source"], row["source_id"]
+def _group_by_swap(candidates: Sequence[_Candidate], selected: set[int]) -> dict[Swap, list[int]]:
+    """Return for each swap the indices of its candidates that are not selected; the preferred candidate is last."""
+    indices_by_swap: dict[Swap, list[int]] = defaultdict(list)
+    order = sorted(range(len(candidates)), key=lambda index: candidates[index].rank, reverse=True)
+    for index in order:
+        if index not in selected:
+            indices_by_swap[candidates[index].swap].append(index)
+    return indices_by_swap
 
 
-def _is_within_caps(counts: Mapping[str, Counter[str]], swap: Swap, limits: BalanceLimits) -> bool:
-    """Return whether one more swap stays within the caps."""
-    return all(
-        cap is None or all(counts[side][phrase] < cap for phrase in phrases)
-        for side, phrases, cap in zip(SIDES, swap, (limits.cap, limits.foil_cap), strict=True)
-    )
+class _PhraseCounts:
+    """Count how often the selected candidates remove and insert each phrase.
+
+    Attributes:
+        removed: Times that each phrase is removed from a caption: c.
+        inserted: Times that each phrase is inserted in a foil: d.
+        total: Sum of g(c) + g(d) - g(c + d) over all phrases.
+    """
+
+    def __init__(self, selected: Sequence[_Candidate]) -> None:
+        self.removed: Counter[str] = Counter()
+        self.inserted: Counter[str] = Counter()
+        for candidate in selected:
+            self.removed.update(candidate.removed)
+            self.inserted.update(candidate.inserted)
+        phrases = self.removed | self.inserted
+        self.total: float = sum(_compute_term(self.removed[phrase], self.inserted[phrase]) for phrase in phrases)
+
+    def is_within_caps(self, swap: Swap, limits: BalanceLimits) -> bool:
+        """Return True where the caps allow one more candidate with this swap."""
+        removed, inserted = swap
+        return _fits(self.removed, removed, limits.cap) and _fits(self.inserted, inserted, limits.foil_cap)
+
+    def compute_increase(self, swap: Swap) -> float:
+        """Return the change of `total` if one more candidate with this swap is selected."""
+        more_removed = Counter(swap[0])
+        more_inserted = Counter(swap[1])
+        terms = []
+        # Sorted, so that sums of floats have the same last digits in every run.
+        for phrase in sorted(more_removed.keys() | more_inserted.keys()):
+            c = self.removed[phrase]
+            d = self.inserted[phrase]
+            terms.append(_compute_term(c + more_removed[phrase], d + more_inserted[phrase]) - _compute_term(c, d))
+        return sum(terms)
+
+    def add(self, swap: Swap, increase: float) -> None:
+        """Add a swap to the counts, and its increase, as of `compute_increase`, to the sum of terms."""
+        self.removed.update(swap[0])
+        self.inserted.update(swap[1])
+        self.total += increase
 
 
-def _compute_increase(counts: Mapping[str, Counter[str]], swap: Swap) -> float:
-    """Return by how much one more swap changes the sum of terms."""
-    affected = sorted({*swap[0], *swap[1]})
-    new_counts = {side: Counter({word: counts[side][word] for word in affected}) for side in SIDES}
-    for side, words in zip(SIDES, swap, strict=True):
-        new_counts[side].update(words)
-    return sum(_compute_term(new_counts, word) - _compute_term(counts, word) for word in affected)
+def _fits(counts: Counter[str], phrases: Phrases, cap: int | None) -> bool:
+    """Return True where no phrase exceeds the cap after some phrases are counted once more."""
+    if cap is None:
+        return True
+    return all(counts[phrase] + number <= cap for phrase, number in Counter(phrases).items())
 
 
-def _compute_term(counts: Mapping[str, Counter[str]], phrase: str) -> float:
-    """Return g(c) + g(d) - g(c + d) of one phrase."""
-    caption, foil = counts["caption"][phrase], counts["foil"][phrase]
-    return sum(number * log2(number) for number in (caption, foil) if number) - (
-        (caption + foil) * log2(caption + foil) if caption + foil else 0.0
-    )
+def _compute_term(c: int, d: int) -> float:
+    """Return g(c) + g(d) - g(c + d) with g(x) = x log2 x: 2n times the part of one phrase in the squared distance."""
+    return _compute_g(c) + _compute_g(d) - _compute_g(c + d)
+
+
+def _compute_g(count: int) -> float:
+    return count * log2(count) if count else 0.0  # the limit at 0
 
 
 def find_lowest_cap(rows: Sequence[Mapping[str, Any]], side: str, size: int) -> int:
-    """Return the lowest cap per phrase of one side that still allows `size` source rows.
+    """Return the lowest cap per phrase that still allows an item from each of `size` source rows.
 
-    Where there are fewer source rows than `size`, return the number of rows of the most frequent phrase.
+    If no cap allows that many, return the number of source rows of the most frequent phrase.
+
+    Args:
+        side: `caption` or `foil`, whose phrases the cap limits.
     """
-    rows_by_phrase: dict[str, set[tuple[Any, Any]]] = defaultdict(set)
+    rows_by_phrase: dict[str, set[SourceRow]] = defaultdict(set)
     for row in rows:
         for phrase in row[f"{side}_phrases"]:
             rows_by_phrase[phrase].add(_get_source_row(row))
     row_counts = [len(source_rows) for source_rows in rows_by_phrase.values()]
-    for cap in range(1, max(row_counts, default=0)):
-        if sum(min(cap, number) for number in row_counts) >= size:
+    highest = max(row_counts, default=1)
+    for cap in range(1, highest):
+        # Each phrase can give at most `cap` items.
+        n_allowed = sum(min(cap, count) for count in row_counts)
+        if n_allowed >= size:
             return cap
-    return max(row_counts, default=1)
+    return highest
 
 
 class _LinearProgram:
-    """Constraints of a linear program with one column for each candidate."""
+    """Collect the constraints of a linear program: one row for each constraint, one column for each candidate.
+
+    A column is 1 where its candidate is selected, else 0.
+    """
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self._entries: list[tuple[int, int, float]] = []
+        self._entries: list[tuple[int, int, float]] = []  # row, column, coefficient
         self._lower: list[float] = []
         self._upper: list[float] = []
 
@@ -209,13 +337,13 @@ class _LinearProgram:
         self._add(group, 0, 0)
 
     def build_constraint(self) -> "scipy.optimize.LinearConstraint":
-        """Return all constraints in the form of scipy."""
-        positions = np.array([(row, column) for row, column, _ in self._entries])
+        """Return all constraints as scipy's `LinearConstraint`: lower <= coefficients @ x <= upper."""
+        positions = np.array([(row, column) for row, column, _ in self._entries])  # (entries, 2)
         values = np.array([value for _, _, value in self._entries])
+        # Sparse, since a constraint concerns few of the candidates: (constraints, candidates).
         shape = (len(self._lower), self.columns)
-        return scipy.optimize.LinearConstraint(
-            scipy.sparse.csr_array((values, positions.T), shape=shape), self._lower, self._upper
-        )
+        coefficients = scipy.sparse.csr_array((values, positions.T), shape=shape)
+        return scipy.optimize.LinearConstraint(coefficients, self._lower, self._upper)
 
     def _add(self, group: Mapping[int, float], lower: float, upper: float) -> None:
         row = len(self._lower)
@@ -224,21 +352,28 @@ class _LinearProgram:
         self._upper.append(upper)
 
 
-def _group_columns(rows: Sequence[Mapping[str, Any]], get_keys: Any) -> dict[Any, dict[int, float]]:
-    """Return for each key the columns that have it, with the number of times."""
-    groups: dict[Any, dict[int, float]] = defaultdict(dict)
-    for index, row in enumerate(rows):
-        for key, number in Counter(get_keys(row)).items():
-            groups[key][index] = float(number)
+def _group_columns(
+    candidates: Sequence[_Candidate], get_keys: Callable[[_Candidate], Sequence[Hashable]]
+) -> dict[Hashable, dict[int, float]]:
+    """Return for each key the columns of the candidates that have the key, with the number of times each has it."""
+    groups: dict[Hashable, dict[int, float]] = defaultdict(dict)
+    for column, candidate in enumerate(candidates):
+        for key, number in Counter(get_keys(candidate)).items():
+            groups[key][column] = float(number)
     return groups
 
 
-def _count_net_removals(rows: Sequence[Mapping[str, Any]]) -> list[dict[int, float]]:
-    """Return for each phrase how often each row removes it (+) or inserts it (-)."""
+def _count_net_removals(candidates: Sequence[_Candidate]) -> list[dict[int, float]]:
+    """Return for each phrase the net number of times that each candidate removes it, by column.
+
+    The number is negative where the candidate inserts the phrase; columns with 0 are absent.
+    """
     groups: dict[str, dict[int, float]] = defaultdict(dict)
-    for index, row in enumerate(rows):
-        removed, inserted = Counter(row["caption_phrases"]), Counter(row["foil_phrases"])
-        for phrase in sorted(removed.keys() | inserted.keys()):
-            if removed[phrase] != inserted[phrase]:
-                groups[phrase][index] = float(removed[phrase] - inserted[phrase])
+    for column, candidate in enumerate(candidates):
+        removed = Counter(candidate.removed)
+        inserted = Counter(candidate.inserted)
+        for phrase in removed.keys() | inserted.keys():
+            net = removed[phrase] - inserted[phrase]
+            if net != 0:
+                groups[phrase][column] = float(net)
     return [groups[phrase] for phrase in sorted(groups)]

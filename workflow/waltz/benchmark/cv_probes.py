@@ -1,4 +1,4 @@
-"""CV-Probes: selection of captions, contextual ones by grammaticality, plain ones by review and people's checks."""
+"""Selection of the captions of CV-Probes: contextual captions by grammaticality, plain ones by review and checks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from waltz.benchmark.oracle import answer_checks
 from waltz.benchmark.people.writing import YES_NO
-from waltz.core.errors import UserError
+from waltz.core.errors import CONTROL_TOKEN, UserError
 from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import build_condition_rows, read_scene_captions, review_captions, simplify_caption
@@ -33,10 +33,11 @@ YES, NO = YES_NO
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 Answers = Mapping[tuple[str, str], Sequence[str]]
+"""Answers `yes` or `no` by image and caption, one of each checker."""
 
 
 def read_plain_captions(inputs: Mapping[str, str], contextual: Sequence[Row]) -> Rows:
-    """Return the plain captions that people wrote, or the scenes' own.
+    """Read the plain captions that people wrote, or for scenes the plain descriptions of the scenes.
 
     Args:
         inputs: Files by name: `written` or `descriptions`; `contextual` for the error message.
@@ -70,15 +71,20 @@ def build_probe_captions(
     Returns:
         Rows of the layout `PROBE_CAPTIONS`; and who checked the plain images: `people`, `oracle` or None.
     """
+    # Plain captions are checked against the contextual caption that was selected, so it comes first.
     contextual = select_contextual_captions(contextual_rows, grammaticality)
     answers: Answers | None = None
     checker = None
     if checks:
-        answers, checker = read_checks(checks), "people"
+        answers = read_checks(checks)
+        checker = "people"
+    # Scenes need no people: their oracle knows whether a caption is true.
     elif scenes:
         get_graph = partial(find_scene, graphs=draw_scenes(scenes["count"], scenes["seed"]))
-        answers, checker = answer_checks(list_checks(written_rows, contextual), get_graph), VOTER
-    return [*contextual, *review_plain_captions(written_rows, contextual, answers)], checker
+        answers = answer_checks(list_checks(written_rows, contextual), get_graph)
+        checker = VOTER
+    plain = review_plain_captions(written_rows, contextual, answers)
+    return [*contextual, *plain], checker
 
 
 def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
@@ -87,7 +93,7 @@ def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
     Args:
         images: The verb of each image of the study.
     Returns:
-        Rows of image, verb, writer, caption and plain_image; the verb is empty for an image that is not the study's.
+        Rows of image, verb, writer, caption and plain_image; the verb is empty where the study lacks the image.
     """
     return [
         {
@@ -105,50 +111,78 @@ def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
     """Read answers by image and caption from a CSV file with the columns `CHECK_COLUMNS`."""
     answers_by_pair: dict[tuple[str, str], dict[str, str]] = {}
     for line, record in read_csv_records(path, required=CHECK_COLUMNS):
-        if record["answer"] not in YES_NO:
-            raise UserError(f"{path}: line {line}: answer {record['answer']!r} is none of {', '.join(YES_NO)}")
+        location = f"{path}: line {line}"
+        answer = record["answer"]
+        if answer not in YES_NO:
+            raise UserError(f"{location}: answer {answer!r} is none of {', '.join(YES_NO)}; correct it")
+        # Each annotator has one vote for a pair.
+        annotator = record["annotator"]
         answers = answers_by_pair.setdefault((record["image"], record["caption"]), {})
-        if record["annotator"] in answers:
+        if annotator in answers:
             raise UserError(
-                f"{path}: line {line}: annotator {record['annotator']!r} answered this image and caption twice"
+                f"{location}: annotator {annotator!r} answered this image and caption twice; remove one of the answers"
             )
-        answers[record["annotator"]] = record["answer"]
+        answers[annotator] = answer
     return {pair: list(answers.values()) for pair, answers in answers_by_pair.items()}
 
 
 def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str, float]) -> Rows:
-    """Return the contextual captions with scores; all but the most grammatical of each image are rejected.
+    """Return all contextual captions with scores; for each image all but the most grammatical caption are rejected.
 
     Args:
         rows: Contextual rows of the layout `PROBE_CAPTIONS`.
-        grammaticality: Score of each caption.
+        grammaticality: Score of each caption; a caption that GRUEN's models cannot read has no score.
     """
-    scored = [{**row, "grammaticality": grammaticality[row["caption"]] if row["caption"] else None} for row in rows]
-    by_image: dict[str, Rows] = {}
-    for row in scored:
-        if row["rejected"] is None:
-            by_image.setdefault(row["image"], []).append(row)
-    for image_rows in by_image.values():
-        captions = list(dict.fromkeys(row["caption"] for row in image_rows))
-        best_caption = max(captions, key=lambda caption: grammaticality[caption])
-        for row in image_rows:
+    scored_rows: Rows = []
+    usable_by_image: dict[str, Rows] = {}
+    for row in rows:
+        caption = row["caption"]
+        scored_row = {**row, "grammaticality": grammaticality.get(caption or "")}
+        # A row without caption was rejected before, with a reason that says more.
+        is_unreadable = bool(caption) and caption not in grammaticality
+        if is_unreadable and scored_row["rejected"] is None:
+            scored_row["rejected"] = CONTROL_TOKEN
+        if scored_row["rejected"] is None:
+            usable_by_image.setdefault(row["image"], []).append(scored_row)
+        scored_rows.append(scored_row)
+
+    for image_rows in usable_by_image.values():
+        _reject_all_but_best(image_rows, grammaticality)
+    return scored_rows
+
+
+def _reject_all_but_best(rows: Rows, grammaticality: Mapping[str, float]) -> None:
+    """Reject all captions of one image except the most grammatical caption; of equal texts the first row is kept."""
+    # `max` keeps the first of equally grammatical captions.
+    best_caption = max((row["caption"] for row in rows), key=lambda caption: grammaticality[caption])
+    is_selected = False
+    for row in rows:
+        if row["caption"] != best_caption:
             row["rejected"] = READS_WORSE
-        best_rows = [row for row in image_rows if row["caption"] == best_caption]
-        for index, row in enumerate(best_rows):
-            row["rejected"] = SAME_CAPTION if index else None
-    return scored
+        elif is_selected:
+            row["rejected"] = SAME_CAPTION
+        else:
+            is_selected = True
 
 
 def list_checks(written_rows: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
-    """List pairs of plain image and caption to check: the plain caption, and the contextual one, which must not fit."""
-    contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
-    pairs = [
-        (row["plain_image"], caption)
-        for row in written_rows
-        if row["plain_image"] and row["image"] in contextual_captions
-        for caption in (row["caption"], contextual_captions[row["image"]])
-    ]
+    """Return the pairs of plain image and caption to check.
+
+    The plain caption must describe the plain image, and the contextual caption must not.
+    """
+    contextual_captions = _index_captions(contextual)
+    pairs: list[tuple[str, str]] = []
+    for row in written_rows:
+        plain_image = row["plain_image"]
+        if plain_image and row["image"] in contextual_captions:
+            pairs.append((plain_image, row["caption"]))
+            pairs.append((plain_image, contextual_captions[row["image"]]))
     return list(dict.fromkeys(pairs))
+
+
+def _index_captions(contextual: Iterable[Row]) -> dict[str, str]:
+    """Return the selected contextual caption of each image."""
+    return {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
 
 
 def review_plain_captions(
@@ -156,41 +190,58 @@ def review_plain_captions(
     contextual: Sequence[Row],
     answers: Answers | None,
 ) -> Rows:
-    """Review and simplify written captions, and reject those whose plain image does not fit.
+    """Review and simplify the written captions, and reject captions whose plain image does not fit.
 
     Args:
         written_rows: Rows of image, verb, writer, caption and plain_image.
         contextual: Contextual rows after selection.
-        answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption, plain or contextual;
+        answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption (plain or contextual);
             None where there are no checks.
     """
     study_images = {row["image"] for row in contextual}
-    names = sorted({row["verb"] for row in contextual})
-    contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
-    reviewed_rows = review_captions([row for row in written_rows if row["image"] in study_images], names)
+    verbs = sorted({row["verb"] for row in contextual})
+    contextual_captions = _index_captions(contextual)
+
+    study_rows = [row for row in written_rows if row["image"] in study_images]
+    # First the wording of the caption, then its plain image: the first fault is the reason.
+    reviewed_rows = review_captions(study_rows, verbs)
     for row in reviewed_rows:
-        row["rejected"] = row["rejected"] or _find_rejection(row, contextual_captions.get(row["image"]), answers)
+        if not row["rejected"]:
+            row["rejected"] = _find_rejection(row, contextual_captions.get(row["image"]), answers)
+    # Captions for other images stay in the output, with their reason.
     unused_rows = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written_rows if row["image"] not in study_images]
-    all_rows = [*reviewed_rows, *unused_rows]
-    numbers: Counter[str] = Counter()
-    rows = []
-    for row, doc in zip(all_rows, parse(row["caption"] for row in all_rows), strict=True):
+    return _simplify_captions([*reviewed_rows, *unused_rows])
+
+
+def _simplify_captions(rows: Sequence[Row]) -> Rows:
+    """Return the plain captions with their ids and simplified forms."""
+    numbers: Counter[str] = Counter()  # captions of each image so far
+    simplified_rows = []
+    docs = parse(row["caption"] for row in rows)
+    for row, doc in zip(rows, docs, strict=True):
+        image = row["image"]
         short_caption = simplify_caption(doc)
-        rows.append(
+        is_refused = isinstance(short_caption, Refusal)
+        simplified_rows.append(
             {
                 **row,
-                "caption_id": f"plain:{row['image']}#{numbers[row['image']]}",
+                "caption_id": f"plain:{image}#{numbers[image]}",
                 "kind": "plain",
-                "simplified": None if isinstance(short_caption, Refusal) else short_caption,
+                "simplified": None if is_refused else short_caption,
                 "not_simplified": short_caption.reason if isinstance(short_caption, Refusal) else None,
             }
         )
-        numbers[row["image"]] += 1
-    return rows
+        numbers[image] += 1
+    return simplified_rows
 
 
 def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -> str | None:
-    """Return why a plain caption cannot be used, or None."""
+    """Return why a plain caption cannot be used; None where it can.
+
+    Args:
+        contextual: The contextual caption of the image for which the plain caption was written.
+        answers: Checks by image and caption, as of `review_plain_captions`.
+    """
     image = row["plain_image"]
     if contextual is None:
         return NO_CONTEXTUAL_CAPTION
@@ -198,30 +249,44 @@ def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -
         return NO_PLAIN_IMAGE
     if answers is None:
         return None
-    plain_answers, contextual_answers = answers.get((image, row["caption"])), answers.get((image, contextual))
+    plain_answers = answers.get((image, row["caption"]))
+    contextual_answers = answers.get((image, contextual))
+    # Both captions need an answer; the oracle gives none where the scene does not decide.
     if not plain_answers or not contextual_answers:
         return UNDECIDED
+    # More than half of the checkers must agree, on both captions.
     if 2 * plain_answers.count(YES) <= len(plain_answers):
         return CAPTION_NOT_SHOWN
-    return ACTION_SHOWN if 2 * contextual_answers.count(NO) <= len(contextual_answers) else None
+    if 2 * contextual_answers.count(NO) <= len(contextual_answers):
+        return ACTION_SHOWN
+    return None
 
 
 def build_conditions(captions: Iterable[Row]) -> Rows:
-    """Return rows of the layout `CONDITIONS` in both forms, from the captions that are not rejected."""
+    """Return rows of the layout `CONDITIONS` in original and simplified form; rejected captions give none."""
     usable_rows = [row for row in captions if row["rejected"] is None]
-    rows = []
+    condition_rows = []
+    # A caption that could not be simplified has only the original form.
     for form, column in (("original", "caption"), ("simplified", "simplified")):
-        texts = [{**row, "caption": row[column]} for row in usable_rows if row[column] is not None]
-        contextual, plain = ([row for row in texts if row["kind"] == kind] for kind in ("contextual", "plain"))
-        rows += build_condition_rows(contextual, plain, form)
-    return rows
+        texts: dict[str, Rows] = {"contextual": [], "plain": []}
+        for row in usable_rows:
+            if row[column] is not None:
+                texts[row["kind"]].append({**row, "caption": row[column]})
+        condition_rows += build_condition_rows(texts["contextual"], texts["plain"], form)
+    return condition_rows
 
 
 def count_rejections(captions: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """Count captions of each kind by reason of rejection, the most frequent first, with those that are kept."""
+    """Return for each kind of caption the number of captions by reason of rejection, and of `kept` ones.
+
+    The most frequent reason comes first.
+    """
     counts: dict[str, Counter[str]] = {}
     for row in captions:
-        counts.setdefault(row["kind"], Counter())[row["rejected"] or "kept"] += 1
-    return {
-        kind: dict(sorted(reasons.items(), key=lambda entry: (-entry[1], entry[0]))) for kind, reasons in counts.items()
-    }
+        reason = row["rejected"] or "kept"
+        counts.setdefault(row["kind"], Counter())[reason] += 1
+    return {kind: _sort_counts(reasons) for kind, reasons in counts.items()}
+
+
+def _sort_counts(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))

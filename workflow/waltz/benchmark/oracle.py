@@ -1,6 +1,7 @@
-"""Shares of candidates that the oracle of the scenes confirms: true captions, false foils, sentences of the grammar."""
+"""Shares of candidates that the oracle of the scenes confirms: true captions, and false, well-formed foils."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -11,11 +12,11 @@ from waltz.scenes.oracle import decide_truth, is_in_grammar
 
 Row = Mapping[str, Any]
 Hits = Mapping[str, Sequence[tuple[bool, str]]]
-"""Hits and images by metric."""
+"""By metric, one pair for each candidate: whether it is a hit, and its image."""
 
 
 def build_candidate_groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
-    """Return the groups of candidates that the report compares, as predicates by name.
+    """Return the groups of candidates that the report compares: by name, a predicate that selects the candidates.
 
     The groups are the candidates before all filters, after each filter alone (with the study's lowest grammaticality),
     after all filters, and the items.
@@ -26,11 +27,15 @@ def build_candidate_groups(grammaticality: float | None) -> dict[str, Callable[[
 
     def is_grammatical(row: Row) -> bool:
         score = row["grammaticality"]
-        return is_attested(row) and score is not None and score >= (grammaticality or 0)
+        if score is None or not is_attested(row):
+            return False
+        return bool(score >= (grammaticality or 0))
 
     def is_contradiction(row: Row) -> bool:
         score = row["nli_contradiction"]
-        return is_attested(row) and score is not None and score > max(row["nli_entailment"], row["nli_neutral"])
+        if score is None or not is_attested(row):
+            return False
+        return bool(score > max(row["nli_entailment"], row["nli_neutral"]))
 
     return {
         "attested": is_attested,
@@ -48,26 +53,28 @@ def compute_oracle_shares(
     groups: Mapping[str, Callable[[Row], bool]],
     resampling: Resampling,
 ) -> list[dict[str, Any]]:
-    """Compute the oracle's shares for several groups of an instrument's candidates.
+    """Compute for each group of candidates how often the oracle confirms captions and foils.
 
     Args:
         rows: Rows of the filtered layout.
         groups: Predicates by name; each says which candidates belong to the group.
     Returns:
-        For each group, in percent: `captions_true` and `foils_false` among those that the oracle decides,
-        `captions_decided`, `foils_decided` and `foils_in_grammar` among all; n is the size of the denominator.
+        Rows of shares in percent. `captions_true` and `foils_false` are shares of the texts that the oracle decides;
+        `captions_decided`, `foils_decided` and `foils_in_grammar` are shares of all. n is the denominator.
     """
+    # Groups overlap and texts repeat, so verdicts are cached.
     get_verdict = cache(lambda image, text: decide_truth(get_graph(image), text))
     check_grammar = cache(is_in_grammar)
     shares = []
-    for group, belongs in groups.items():
-        members = [row for row in rows if belongs(row)]
+    for group, is_member in groups.items():
+        members = [row for row in rows if is_member(row)]
         hits: dict[str, list[tuple[bool, str]]] = {}
-        for side, expected in (("caption", "true"), ("foil", "false")):
-            verdicts = [(get_verdict(row["image"], row[side]), row["image"]) for row in members]
+        # Truth is measured only among texts that the oracle can decide.
+        for text_role, expected in (("caption", "true"), ("foil", "false")):
+            verdicts = [(get_verdict(row["image"], row[text_role]), row["image"]) for row in members]
             decided = [(verdict, image) for verdict, image in verdicts if verdict != "unknown"]
-            hits[f"{side}s_decided"] = [(verdict != "unknown", image) for verdict, image in verdicts]
-            hits[f"{side}s_{expected}"] = [(verdict == expected, image) for verdict, image in decided]
+            hits[f"{text_role}s_decided"] = [(verdict != "unknown", image) for verdict, image in verdicts]
+            hits[f"{text_role}s_{expected}"] = [(verdict == expected, image) for verdict, image in decided]
         hits["foils_in_grammar"] = [(check_grammar(row["foil"]), row["image"]) for row in members]
         shares += _build_share_rows(instrument, group, hits, resampling)
     return shares
@@ -81,41 +88,53 @@ def compute_condition_shares(
     Args:
         resampling: Bootstrap of the images with an action.
     Returns:
-        For each form and condition, in percent: `decided` among all items, `as_expected` among those that the oracle
-        decides; n is the size of the denominator.
+        Rows of shares in percent, for each form and condition: `decided` is a share of all items, `as_expected` a share
+        of the items that the oracle decides. n is the denominator.
     """
+    rows_by_condition: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        rows_by_condition.setdefault((row["form"], row["condition"]), []).append(row)
+
     shares = []
-    for form, condition in dict.fromkeys((row["form"], row["condition"]) for row in rows):
-        members = [row for row in rows if (row["form"], row["condition"]) == (form, condition)]
-        verdicts = [(decide_truth(get_graph(row["image"]), row["caption"]), row) for row in members]
-        decided = [(verdict, row) for verdict, row in verdicts if verdict != "unknown"]
-        hits = {
-            "decided": [(verdict != "unknown", row["group"]) for verdict, row in verdicts],
-            "as_expected": [((verdict == "true") == row["match"], row["group"]) for verdict, row in decided],
-        }
+    for (form, condition), members in rows_by_condition.items():
+        decided: list[tuple[bool, str]] = []
+        as_expected: list[tuple[bool, str]] = []
+        for row in members:
+            verdict = decide_truth(get_graph(row["image"]), row["caption"])
+            is_decided = verdict != "unknown"
+            # The group is the image with the action: all rows made from it are resampled together.
+            decided.append((is_decided, row["group"]))
+            if is_decided:
+                is_true = verdict == "true"
+                as_expected.append((is_true == row["match"], row["group"]))
+        hits = {"decided": decided, "as_expected": as_expected}
         shares += _build_share_rows("cv-probes", f"{form} {condition}", hits, resampling)
     return shares
 
 
 def _build_share_rows(instrument: str, group: str, hits: Hits, resampling: Resampling) -> list[dict[str, Any]]:
+    """Return one row for each metric, with the share of hits in percent and its interval."""
     rows = []
     for metric, pairs in hits.items():
         label = f"{instrument}:{group}:{metric}"
-        values, images = [hit for hit, _ in pairs], [image for _, image in pairs]
+        values = [hit for hit, _ in pairs]
+        images = [image for _, image in pairs]
         share = compute_share(values, images, label, resampling, "there is no such candidate")
-        rows.append({"instrument": instrument, "candidates": group, "metric": metric, **vars(share)})
+        rows.append({"instrument": instrument, "candidates": group, "metric": metric, **asdict(share)})
     return rows
 
 
 def answer_checks(
     pairs: Iterable[tuple[str, str]], get_graph: Callable[[str], Graph]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return the oracle's answers in place of people who check whether captions describe images.
+    """Let the oracle check whether captions describe images, in place of people.
 
     Returns:
-        By image and caption `yes` or `no`; no answer where the scene does not decide it.
+        By image and caption a list with `yes` or `no`; the list is empty where the scene does not decide it.
     """
-    answers = {"true": ["yes"], "false": ["no"], "unknown": []}
-    return {
-        (image, caption): answers[decide_truth(get_graph(image), caption)] for image, caption in dict.fromkeys(pairs)
-    }
+    answers_by_verdict = {"true": ["yes"], "false": ["no"], "unknown": []}
+    answers = {}
+    for image, caption in dict.fromkeys(pairs):
+        verdict = decide_truth(get_graph(image), caption)
+        answers[image, caption] = answers_by_verdict[verdict]
+    return answers

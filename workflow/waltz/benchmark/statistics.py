@@ -9,33 +9,34 @@ import scipy
 
 from waltz.benchmark.items import NOT_SELECTED
 from waltz.benchmark.votes import compute_alpha
-from waltz.core.intervals import Measure, Resampling, compute_mean
+from waltz.core.intervals import Resampling, compute_mean
+from waltz.core.measure import Measure
 from waltz.filters.pipeline import NO_CONTRADICTION, READS_WORSE, UNGRAMMATICAL, WORDED_WORSE
+from waltz.foils import coreference
 
 Row = Mapping[str, Any]
 
 PRONOUNS = frozenset(
-    (
-        *("i", "me", "my", "mine", "you", "your", "yours", "he", "him", "his", "she", "her", "hers", "it", "its"),
-        *("we", "us", "our", "ours", "they", "them", "their", "theirs", "this", "that", "these", "those"),
-        *("himself", "herself", "itself", "themselves"),
-    )
+    (*coreference.PRONOUNS, "i", "me", "my", "mine", "you", "your", "yours", "we", "us", "our", "ours")
 )
+"""Words that the figures of pronouns count: pronouns of the foiling rule, and of the first and second person."""
 LETTERS = re.compile(r"[a-z]+")
+"""One word of a lower-cased text."""
 NO_VOTES = "the data set holds no votes"
 NO_VALID = "no item was found valid"
 NO_ANNOTATIONS = "the data set holds no single annotations, which agreement needs"
 
 SELECTION_STEPS = ("attested", "grammatical", "contradiction", "ranked", "balanced")
-"""Steps that a candidate passes one after another; the first is that the rules of its instrument can use it."""
+"""Steps of the selection, in order; a candidate is `attested` where the rules of its instrument can use it."""
 STEP_BY_REASON = {
     NO_CONTRADICTION: "contradiction",
     READS_WORSE: "ranked",
     WORDED_WORSE: "ranked",
     NOT_SELECTED: "balanced",
 }
-"""Step at which a candidate is lost, by the reason why it is rejected."""
+"""Step at which a candidate is lost, by the reason of its rejection."""
 STEPS = ("candidates", *SELECTION_STEPS, "valid")
+"""All steps of the funnel, from the first candidates to the items that people found valid."""
 NOT_VOTED = "nobody voted"
 NOT_VALID = "too few votes for the caption"
 
@@ -46,7 +47,7 @@ def compute_validation_statistics(
     annotations: Sequence[Mapping[str, str]],
     resampling: Resampling,
 ) -> dict[str, Measure]:
-    """Compute the columns of Table A.2 for one data set.
+    """Compute the columns of thesis Table A.2 for one data set.
 
     Args:
         annotations: Rows of the annotations layout; none where only votes are known.
@@ -55,35 +56,56 @@ def compute_validation_statistics(
     """
     voted_items = [item for item in items if item["valid"] is not None]
     valid_items = [item for item in voted_items if item["valid"]]
-    lexical_items = len({phrase for item in items for phrase in (*item["caption_phrases"], *item["foil_phrases"])})
+    # A lexical item of the thesis is a phrase that is exchanged between caption and foil.
+    lexical_items: set[str] = set()
+    for item in items:
+        lexical_items.update(item["caption_phrases"], item["foil_phrases"])
+
+    js_valid = Measure(None, 0, reason=NO_VALID)
+    if valid_items:
+        js_valid = Measure(compute_jensen_shannon(valid_items), len(valid_items))
     measures = {
         "instances": Measure(len(items), len(items)),
-        "lexical_items": Measure(lexical_items, len(items)),
+        "lexical_items": Measure(len(lexical_items), len(items)),
         "js": Measure(compute_jensen_shannon(items), len(items)),
-        "js_valid": Measure(compute_jensen_shannon(valid_items), len(valid_items))
-        if valid_items
-        else Measure(None, 0, reason=NO_VALID),
+        "js_valid": js_valid,
     }
+
+    # Shares of the items that were voted on: the count, and the percentage with an interval.
     images = [item["image"] for item in voted_items]
-    unanimous = [item["votes_caption"] > 0 and not item["votes_foil"] + item["votes_other"] for item in voted_items]
-    for metric, hits in (("valid", [item["valid"] for item in voted_items]), ("unanimous", unanimous)):
+    hits_by_metric = {
+        "valid": [item["valid"] for item in voted_items],
+        "unanimous": [_is_unanimous(item) for item in voted_items],
+    }
+    for metric, hits in hits_by_metric.items():
         share = compute_share(hits, images, f"{dataset}:{metric}", resampling, NO_VOTES)
         measures[metric] = Measure(sum(hits), share.n) if hits else share
         measures[f"{metric}_percent"] = share
+
+    # Alpha of all items, and of the items that the votes found valid.
     valid_ids = {item["item_id"] for item in valid_items}
+    valid_annotations = [row for row in annotations if row["item_id"] in valid_ids]
     measures["alpha"] = _measure_alpha(annotations)
-    measures["alpha_valid"] = _measure_alpha([row for row in annotations if row["item_id"] in valid_ids])
+    measures["alpha_valid"] = _measure_alpha(valid_annotations)
     return measures
+
+
+def _is_unanimous(item: Row) -> bool:
+    """Return True where an item has votes and all of them are for its caption."""
+    has_vote = bool(item["votes_caption"] > 0)
+    return has_vote and not item["votes_foil"] and not item["votes_other"]
 
 
 def compute_share(
     hits: Sequence[float], images: Sequence[str], label: str, resampling: Resampling, reason: str
 ) -> Measure:
-    """Return the mean of hits from 0 to 1 in percent, with the interval of resampled images.
+    """Return the mean of hits in percent, with the interval of a bootstrap of images.
 
     Args:
-        label: Name of the resampled data.
-        reason: Why there is no value where there are no hits.
+        hits: A value of each item, from 0 to 1.
+        images: The image of each item; items of one image are resampled together.
+        label: Name of the resampled data, which seeds the bootstrap.
+        reason: Reason that the measure gives where `hits` is empty and there is no value.
     """
     if not hits:
         return Measure(None, 0, reason=reason)
@@ -93,37 +115,58 @@ def compute_share(
 def compute_jensen_shannon(items: Sequence[Mapping[str, Any]]) -> float:
     """Compute the Jensen-Shannon distance between the lexical items of captions and of foils.
 
-    The square root of the divergence in base 2, as in the thesis: 0 where captions and foils use them
-    equally often, 1 where they share none.
+    The distance is the square root of the divergence in base 2, as in the thesis: 0 where captions and foils use
+    each lexical item equally often, 1 where they share none.
     """
-    caption = Counter(phrase for item in items for phrase in item["caption_phrases"])
-    foil = Counter(phrase for item in items for phrase in item["foil_phrases"])
-    phrases = sorted(caption.keys() | foil.keys())
+    caption = _count_phrases(items, "caption")
+    foil = _count_phrases(items, "foil")
     if caption == foil:
         return 0.0
-    caption_counts, foil_counts = ([counts[word] for word in phrases] for counts in (caption, foil))
+    # Both vectors count the same phrases in the same order; scipy divides them by their sums.
+    phrases = sorted(caption.keys() | foil.keys())
+    caption_counts = [caption[phrase] for phrase in phrases]
+    foil_counts = [foil[phrase] for phrase in phrases]
     return float(scipy.spatial.distance.jensenshannon(caption_counts, foil_counts, base=2))
 
 
+def _count_phrases(items: Sequence[Row], text_role: str) -> Counter[str]:
+    """Return the number of times that each phrase is exchanged in the captions, or in the foils."""
+    counts: Counter[str] = Counter()
+    for item in items:
+        counts.update(item[f"{text_role}_phrases"])
+    return counts
+
+
 def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Count each lexical item and each pronoun in captions and in foils, of all and of valid items.
+    """Count each lexical item and each pronoun in captions and foils, of all items and of the valid items.
+
+    In the piece coreference a text is "caption. question? answer.", and only the pronouns of its question count:
+    each question must have a pronoun, and figure A.1 shows their frequencies (thesis A.1.6).
 
     Returns:
-        kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`), word, count.
+        Rows of kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`), word and count.
     """
+    # The figures compare the frequencies before and after validation.
+    subsets = {"all": items, "valid": [item for item in items if item["valid"]]}
     rows = []
-    for name, subset in (("all", items), ("valid", [item for item in items if item["valid"]])):
-        for side in ("caption", "foil"):
-            lexical = Counter(phrase for item in subset for phrase in item[f"{side}_phrases"])
-            pronouns = Counter(
-                word for item in subset for word in LETTERS.findall(item[side].lower()) if word in PRONOUNS
-            )
-            for kind, counts in (("lexical", lexical), ("pronoun", pronouns)):
-                rows += [
-                    {"kind": kind, "items": name, "side": side, "word": word, "count": count}
-                    for word, count in sorted(counts.items())
-                ]
+    for subset_name, subset in subsets.items():
+        for text_role in ("caption", "foil"):
+            pronouns: Counter[str] = Counter()
+            for item in subset:
+                pronouns.update(_list_pronouns(item, text_role))
+            counts_by_kind = {"lexical": _count_phrases(subset, text_role), "pronoun": pronouns}
+            for kind, counts in counts_by_kind.items():
+                for word, count in sorted(counts.items()):
+                    rows.append({"kind": kind, "items": subset_name, "side": text_role, "word": word, "count": count})
     return rows
+
+
+def _list_pronouns(item: Row, text_role: str) -> list[str]:
+    """Return the pronouns of a text; for the piece coreference the pronouns of its question."""
+    text = item[text_role]
+    if item.get("piece") == "coreference":
+        text = coreference.find_question(text) or text
+    return [word for word in LETTERS.findall(text.lower()) if word in PRONOUNS]
 
 
 def _measure_alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
@@ -134,14 +177,18 @@ def _measure_alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
 
 
 def find_lost_step(rejected: str | None) -> str | None:
-    """Return the step at which a candidate with this reason was lost; None where it is an item."""
+    """Return the step at which a candidate with this reason of rejection was lost; None where it is an item."""
     if rejected is None:
         return None
-    return "grammatical" if rejected.startswith(UNGRAMMATICAL) else STEP_BY_REASON.get(rejected, "attested")
+    # This reason ends with the threshold of the study, so it is no key of `STEP_BY_REASON`.
+    if rejected.startswith(UNGRAMMATICAL):
+        return "grammatical"
+    # All other reasons come from the rules of the instrument.
+    return STEP_BY_REASON.get(rejected, "attested")
 
 
 def has_passed(row: Row, step: str) -> bool:
-    """Return whether a candidate passed a step."""
+    """Return True where a candidate passed a step, whatever happened to it later."""
     lost_step = find_lost_step(row["rejected"])
     return lost_step is None or SELECTION_STEPS.index(lost_step) > SELECTION_STEPS.index(step)
 
@@ -149,17 +196,24 @@ def has_passed(row: Row, step: str) -> bool:
 def count_funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> list[dict[str, Any]]:
     """Count the candidates after each step, as rows of the funnel layout in the order of `STEPS`.
 
-    `lost` counts the reasons, the most frequent first.
+    The column `lost` counts the reasons of rejection at the step, the most frequent first.
 
     Args:
         rows: Rows of the filtered layout after balancing.
+        items: Rows of the benchmark layout, with the votes.
     """
     funnel_rows = [_build_step(instrument, "candidates", len(rows), [])]
     for step in SELECTION_STEPS:
+        # A candidate has passed a step where it was lost later, or never.
+        n_passed = sum(has_passed(row, step) for row in rows)
         reasons = [row["rejected"] for row in rows if find_lost_step(row["rejected"]) == step]
-        funnel_rows.append(_build_step(instrument, step, sum(has_passed(row, step) for row in rows), reasons))
-    invalid = [NOT_VOTED if item["valid"] is None else NOT_VALID for item in items if not item["valid"]]
-    return [*funnel_rows, _build_step(instrument, "valid", len(items) - len(invalid), invalid)]
+        funnel_rows.append(_build_step(instrument, step, n_passed, reasons))
+
+    # The last step is the validation by people, on the items.
+    invalid_items = [item for item in items if not item["valid"]]
+    reasons = [NOT_VOTED if item["valid"] is None else NOT_VALID for item in invalid_items]
+    funnel_rows.append(_build_step(instrument, "valid", len(items) - len(invalid_items), reasons))
+    return funnel_rows
 
 
 def _build_step(instrument: str, step: str, count: int, reasons: Sequence[str]) -> dict[str, Any]:

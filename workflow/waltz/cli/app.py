@@ -2,7 +2,9 @@
 
 import errno
 import importlib
+import logging
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -15,10 +17,12 @@ from waltz import __version__
 
 COMMANDS = {
     "eval": "Score models on foils: accuracy and T-SHAP by data set.",
-    "explain": "Explain what a model's score, answer or explanation rests on.",
+    "explain": "Explain what a model's score or answer rests on.",
+    "explain-prompts": "Explain a decoder's answer to ready prompts.",
     "foil": "Print the foils of a text.",
     "models": "List the models that a study can name.",
     "preflight": "Check what a study needs before anything big is downloaded.",
+    "plan": "Print the runs that a study plans, with their files.",
     "tables": "Print the tables of a study that was run.",
     "report": "Print the path of a study's page, or open it.",
     "status": "Print what of a study is done, runs, is skipped, or failed.",
@@ -27,29 +31,40 @@ COMMANDS = {
     "regions": "Store regions of images for encoders that read them.",
     "score": "Score prepared inputs with an original checkpoint.",
 }
-"""Subcommands with their line in the help of `waltz`; each in the module of its name, as its Typer app `app`."""
+"""Each subcommand with its line in the help of `waltz`.
+
+The module of a subcommand has its name, with `_` for `-`, and holds it as `app`.
+"""
 
 UNDECODED = re.compile("[\udc80-\udcff]")
-"""Byte of an argument that is no UTF-8, as Python keeps it."""
+"""Pattern of a byte that is not UTF-8, in the form in which Python keeps it in an argument."""
 UsageError: Any = typer.BadParameter.__base__
-"""Error about an option or argument, of the click that typer uses."""
+"""Class of errors about an option or argument, from the copy of click that typer uses."""
+
+
+def name_module(command: str) -> str:
+    """Return the name of the module of a subcommand."""
+    return f"waltz.cli.{command.replace('-', '_')}"
 
 
 class LazyCommand(TyperCommand):
-    """Subcommand whose module is imported when it is called, and not for the help of `waltz`."""
+    """Subcommand whose module is imported only when it is called, so that the help of `waltz` needs no module."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Import the subcommand and return its context.
 
         Raises:
-            typer.BadParameter: An argument that is no path is no UTF-8.
+            typer.BadParameter: An argument is not UTF-8, and is not a path.
         """
-        command = get_command(importlib.import_module(f"waltz.cli.{self.name}").app)
+        command = get_command(importlib.import_module(name_module(str(self.name))).app)
         command.name = self.name
         context = command.make_context(info_name, args, parent, **extra)
         parameters: list[Any] = list(command.params)
+        # Texts are printed and stored later, which a byte that is not UTF-8 would break; only paths may hold such
+        # bytes.
         for parameter in parameters:
             value = context.params.get(parameter.name)
+            # An option that may be repeated has a list of values.
             for text in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(text, str) and UNDECODED.search(text):
                     escaped = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -58,15 +73,16 @@ class LazyCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """Group of the subcommands in `COMMANDS`."""
+    """Group of all subcommands in `COMMANDS`."""
 
     def __init__(self, **attributes: Any) -> None:
-        """Create the group with a command for each name, not yet imported."""
+        """Create the group with a command for each name; no module of a subcommand is imported."""
         super().__init__(**attributes)
         self.commands = {name: LazyCommand(name, help=line, rich_markup_mode=None) for name, line in COMMANDS.items()}
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of `waltz` itself."""
+        # Parsing and running are both covered: click parses before it runs.
         with show_errors():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -78,9 +94,10 @@ class LazyGroup(TyperGroup):
 
 @contextmanager
 def show_errors() -> Iterator[None]:
-    """Show a wrong option or argument, or that standard output cannot be written, in one line; exit with status 2 or 1.
+    """Show errors of the block as the user should see them, and exit.
 
-    The errors of other files are shown by the commands that write them.
+    A wrong option or argument is shown in one line, with exit status 2. An error of the system is shown in one line,
+    with exit status 1. Any other error is shown with its traceback, without secrets, and with exit status 1.
     """
     try:
         yield
@@ -94,7 +111,18 @@ def show_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader has ended, as `head` does; click ends without a word
             raise
-        typer.echo(f"waltz: standard output: cannot be written: {error.strerror}; write to another place", err=True)
+        # Imported here, so that a command without an error starts faster.
+        from waltz.cli.output import describe_system_error
+
+        typer.echo(f"waltz: {describe_system_error(error)}", err=True)
+        raise typer.Exit(1) from None
+    # Errors and exits of click itself are handled by click.
+    except (UsageError.__base__, typer.Exit, typer.Abort):
+        raise
+    except Exception as error:  # a fault of the program
+        from waltz.core.redaction import hide_secrets
+
+        typer.echo(hide_secrets("".join(traceback.format_exception(error))).rstrip(), err=True)
         raise typer.Exit(1) from None
 
 
@@ -119,4 +147,9 @@ def main(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Keep `waltz` a group of commands."""
+    """Show the warnings of all libraries without secrets."""
+    from waltz.core.redaction import RedactingFormatter
+
+    # Warnings of libraries that set no handler go through Python's handler of last resort.
+    if logging.lastResort:
+        logging.lastResort.setFormatter(RedactingFormatter())

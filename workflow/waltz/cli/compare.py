@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console, report_errors, write_csv
+from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
 
 if TYPE_CHECKING:
     from waltz.reporting.compare_runs import Change, Run
@@ -21,7 +22,9 @@ KEY_COLUMNS = ("metric", "model", "dataset", "setting")
 def compare_command(
     first: Annotated[str, typer.Argument(help="A study that was run, or its folder results/<study> in any checkout.")],
     second: Annotated[str, typer.Argument(help="The other run: a study, or a folder.")],
-    results: Annotated[Path, typer.Option(help="Folder of results, for studies that are named.")] = Path("results"),
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of results, for studies that are named.", show_default=DEFAULT_RESULTS)
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="List the cells that are the same as well.")] = False,
     as_csv: Annotated[Path | None, typer.Option("--csv", help="Write all cells here.")] = None,
 ) -> None:
@@ -29,28 +32,42 @@ def compare_command(
     from waltz.reporting.compare_runs import SAME, compare_cells, count_verdicts, read_run
 
     with report_errors():
-        runs = [read_run(_get_folder(name, results)) for name in (first, second)]
+        folder = find_results(results)
+        # Both runs are read and compared before anything is printed, so that an error comes alone.
+        runs = [read_run(_get_folder(name, folder)) for name in (first, second)]
         all_changes = compare_cells(runs[0].cells, runs[1].cells)
         if as_csv:
             _write_changes(as_csv, all_changes)
     for name, run in zip((first, second), runs, strict=True):
         typer.echo(f"{name}: {len(run.cells)} cells; {_render_commits(run)}")
-    listed = [change for change in all_changes if every or change.verdict != SAME]
-    if listed:
-        _print_changes(listed)
-    typer.echo(", ".join(f"{verdict}: {count}" for verdict, count in count_verdicts(all_changes).items()))
+    # Equal cells are listed only on request.
+    shown_changes = all_changes
+    if not every:
+        shown_changes = [change for change in all_changes if change.verdict != SAME]
+    if shown_changes:
+        _print_changes(shown_changes)
+    counts = count_verdicts(all_changes)
+    typer.echo(", ".join(f"{verdict}: {count}" for verdict, count in counts.items()))
 
 
 def _get_folder(name: str, results: Path) -> Path:
-    """Return the folder of a run: the folder `name` if it is one of results, else that of the study `name`."""
-    return Path(name) if (Path(name) / "reporting").is_dir() else results / name
+    """Return the folder of a run: the folder `name` if it holds results, else the results of the study `name`."""
+    folder = Path(name)
+    is_run = (folder / "reporting").is_dir()
+    return folder if is_run else results / name
 
 
 def _render_commits(run: Run) -> str:
+    """Return the commits of a run's records, each with its number of records.
+
+    A commit is shortened to 12 digits. A text that follows its 40 digits, which marks uncommitted edits, is kept.
+    """
     if not run.commits:
         return "no run records"
-    short = ((commit[:12] + commit[40:], count) for commit, count in run.commits.most_common())
-    return "commits " + ", ".join(f"{commit} ({count} records)" for commit, count in short)
+    texts = []
+    for commit, count in run.commits.most_common():
+        texts.append(f"{commit[:12]}{commit[40:]} ({count} records)")
+    return f"commits {', '.join(texts)}"
 
 
 def _print_changes(changes: list[Change]) -> None:
@@ -66,5 +83,6 @@ def _print_changes(changes: list[Change]) -> None:
 
 
 def _write_changes(path: Path, changes: list[Change]) -> None:
+    # The key of a change becomes four columns; other keys of the dictionary are ignored.
     columns = ["table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict", "reason"]
     write_csv(path, columns, [asdict(change) | dict(zip(KEY_COLUMNS, change.key, strict=True)) for change in changes])

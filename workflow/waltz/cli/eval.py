@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.output import check_outputs, create_console, report_errors, write_csv
+from waltz.cli.eval_results import print_results, print_warnings, read_results, write_results
+from waltz.cli.output import check_outputs, report_errors
 from waltz.cli.run.checkout import find_checkout, start_snakemake
 from waltz.core.errors import UserError, build_name_error
-from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
     from waltz.model_registry import ModelSpec
+    from waltz.plan.plan import Plan
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 PAIR_FORMATS = (".csv", ".json", ".parquet")
 NAMED_DATA = ("valse", "scenes")
-SETTINGS = ("alignment", "perplexity", "pairwise")
-"""Settings of accuracies that are shown: encoders, language models, decoders that see."""
 
 
 @app.command()
@@ -63,49 +62,88 @@ def eval_command(
 ) -> None:
     """Score models on foils: write a study, run it with Snakemake, and print accuracy and T-SHAP by data set."""
     with report_errors():
-        _check_options(on, profile, output)
+        # First everything that can be wrong without importing torch or finding a model.
+        _check_options(model, on, images, profile, output)
         variables = _choose_device(device)
         checkout = find_checkout()
         from waltz.plan.foil_study import build_study, choose_model_names, render_study, write_study
         from waltz.plan.read_study import load_yaml
 
-        specs = [_resolve_model(each, checkout) for each in model]
+        # Then the models, the data and the study made from them, still without writing anything.
+        specs = [_resolve_model(model_name, checkout) for model_name in model]
         if attribute and all(spec.kind == "text" for spec in specs):
             raise UserError("--attribute: T-SHAP needs a model that reads images; leave it out, or name one")
         data_name, data = _choose_data(on, images, specs, checkout)
-        taken = load_yaml(checkout / "config" / f"{data['extends']}.yaml")["models"] if "extends" in data else ()
+        taken = ()
+        # A study that extends another one has its models as well, so new models need other names.
+        if "extends" in data:
+            taken = load_yaml(checkout / "config" / f"{data['extends']}.yaml")["models"]
         models = choose_model_names(specs, taken)
-        name = name or "-".join(["eval", *(each.replace(".", "-") for each in models), data_name])
+        if not name:
+            model_part = "-".join(models).replace(".", "-")
+            name = f"eval-{model_part}-{data_name}"
         study = build_study(name, models, data, profile=profile, limit=limit, attribute=attribute)
         _check_study(study, checkout)
+        cost = _describe_cost(study, on, checkout) if "attribution" in study else ""
+        # A run in progress must keep the file that it was started with.
+        if not dry_run:
+            _check_lock(name, checkout)
         text = render_study(study, shlex.join(["waltz", *sys.argv[1:]]))
         file = checkout / "config" / f"{name}.yaml"
         verdict = "not written" if dry_run else write_study(file, text)
-        targets = ["all"] if report else ["metrics", *(["shares"] if attribute else [])]
+        targets = _choose_targets(report, attribute)
+        # The same command is shown and run, so that the user can repeat it.
         arguments = ["--cores", str(cores or "all"), "--config", f"study={name}", "--", *targets]
         typer.echo(f"study:   {file} ({verdict})", err=True)
         command = [*(f"{key}={value}" for key, value in variables.items()), "snakemake", *arguments]
         typer.echo(f"command: {' '.join(command)}", err=True)
+        if cost:
+            typer.echo(f"cost:    {cost}; for the time left: waltz status {name}", err=True)
         if dry_run:
             typer.echo(f"\n{text}", nl=False)
             return
         if start_snakemake(arguments, checkout, variables).returncode:
             raise UserError(f"study {name} did not end: {file}; see: waltz status {name}")
-        rows = _read_results(checkout / "results" / name, list(models), attribute)
-        _print_results(rows)
-        _print_warnings(checkout / "results" / name)
+        # The results are read from the study's files, as those of any other study.
+        results = checkout / "results" / name
+        rows = read_results(results, list(models), attribute)
+        print_results(rows)
+        print_warnings(results)
         if output:
-            _write_results(output, rows)
+            write_results(output, rows)
 
 
-def _check_options(on: str, profile: str, output: Path | None) -> None:
-    """Refuse what can be seen to be wrong before anything is imported."""
+def _choose_targets(report: bool, attribute: bool) -> list[str]:
+    """Return the rules that Snakemake is asked for: all rules for the report page, else the rules of the numbers."""
+    if report:
+        return ["all"]
+    return ["metrics", "shares"] if attribute else ["metrics"]
+
+
+def _check_options(models: Sequence[str], on: str, images: Path | None, profile: str, output: Path | None) -> None:
+    """Refuse options that are wrong for reasons which can be seen without torch and transformers.
+
+    Importing these takes seconds, so such errors are reported before it.
+
+    Raises:
+        UserError: A model name, profile, output, folder of images or name of data is wrong.
+    """
+    from waltz.model_registry import check_model_name
+
+    for name in models:
+        check_model_name(name)
     if profile not in ("equations", "published"):
         raise build_name_error("--profile", "profile", profile, ("equations", "published"))
     if output and output.suffix not in (".csv", ".json"):
         raise build_name_error(f"--output {output}", "format", output.suffix, (".csv", ".json"))
     check_outputs(output=output)
-    if on in NAMED_DATA or Path(on).is_file():
+    if images and not images.exists():
+        raise UserError(f"--images {images}: no such folder or archive; check the path")
+    # Named data need no file; any other name is a file of pairs.
+    if on in NAMED_DATA:
+        return
+    if Path(on).is_file():
+        _check_pairs(Path(on), images)
         return
     if Path(on).suffix in PAIR_FORMATS:
         raise UserError(f"--on {on}: no such file; check the path")
@@ -113,16 +151,22 @@ def _check_options(on: str, profile: str, output: Path | None) -> None:
 
 
 def _choose_device(device: str | None) -> dict[str, str]:
-    """Return the environment variables that give a device to the jobs."""
+    """Return the environment variables that give a device to the jobs; none if the jobs choose one.
+
+    Raises:
+        UserError: The device is unknown, or this machine does not have it.
+    """
     if device is None:
         return {}
     if device == "cpu":
         return {"CUDA_VISIBLE_DEVICES": ""}
-    kind, _, index = device.partition(":")
-    if kind != "cuda" or not (index.isdecimal() or device == "cuda"):
+    match = re.fullmatch(r"cuda(?::(\d+))?", device, re.ASCII)
+    if match is None:
         raise UserError(f"--device: unknown device (got {device!r}, expected cpu, cuda or cuda:N)")
+    # torch is imported only for a GPU by name, to count the GPUs.
     import torch
 
+    index = match[1]
     count = torch.cuda.device_count()
     if int(index or 0) >= count:
         raise UserError(f"--device: there is no {device} here (got {count} GPUs); leave it out, or take cpu")
@@ -130,19 +174,20 @@ def _choose_device(device: str | None) -> dict[str, str]:
 
 
 def _resolve_model(name: str, checkout: Path) -> ModelSpec:
-    """Return a model that scores foils, with the path of a folder as the study names it."""
+    """Return the model of a name, which must score foils; the path of a local model is as the study names it."""
     from waltz.models.resolve_name import resolve_decoder, resolve_encoder
 
     spec = resolve_decoder(name) or resolve_encoder(name)
     if spec.kind.endswith("-answering"):
         raise UserError(f"--model {name}: answers questions and scores no texts (got kind {spec.kind}); name another")
+    # Weights in the checkout get a path relative to it.
     if spec.revision == "local":
         return replace(spec, weights=_shorten(Path(spec.weights), checkout))
     return spec
 
 
 def _shorten(path: Path, checkout: Path) -> str:
-    """Return a path as a study of the checkout names it: relative if it is inside."""
+    """Return a path as a study of the checkout names it: relative if it lies in the checkout, else absolute."""
     path = path.resolve()
     return str(path.relative_to(checkout) if path.is_relative_to(checkout) else path)
 
@@ -150,35 +195,57 @@ def _shorten(path: Path, checkout: Path) -> str:
 def _choose_data(
     on: str, images: Path | None, specs: Sequence[ModelSpec], checkout: Path
 ) -> tuple[str, dict[str, Any]]:
-    """Return a short name of the data, and their keys of the study."""
-    from waltz.plan.foil_study import choose_dataset_name, describe_pairs, extend_world, select_release
+    """Return a short name of the data, and the keys of the study that describe them.
+
+    Args:
+        on: Name of the data, or file of pairs.
+        images: Folder, zip or tar of the images; None where the option is absent.
+        specs: The models; images are needed only if one of them reads images.
+        checkout: The checkout that runs the study.
+    Raises:
+        UserError: Images are needed and missing, or a file of pairs does not fit them.
+    """
+    from waltz.plan.foil_study import extend_world, select_release
     from waltz.plan.read_study import load_yaml
 
-    seeing = [spec.name for spec in specs if spec.kind != "text"]
-    if images and not images.exists():
-        raise UserError(f"--images {images}: no such folder or archive; check the path")
-    if on in NAMED_DATA:
-        study = load_yaml(checkout / "config" / f"{on}.yaml")
-        if on == "scenes":
-            return on, extend_world(study)
-        if seeing and not images:
-            raise UserError(
-                f"--images is missing: {seeing[0]} reads images, which the released benchmark does not hold;"
-                " name a folder of them (docs/how-to/evaluating-a-model.md)"
-            )
-        return on, select_release(study, _shorten(images, checkout) if images and seeing else None)
-    file = Path(on)
-    folder = (images or file.parent) if seeing else None
-    _check_pairs(file, folder)
+    readers = [spec.name for spec in specs if spec.kind != "text"]
+    if on not in NAMED_DATA:
+        return _describe_file(Path(on), images, checkout, reads_images=bool(readers))
+    study = load_yaml(checkout / "config" / f"{on}.yaml")
+    # The embedded world draws its images itself.
+    if on == "scenes":
+        return on, extend_world(study)
+    # Models of text need no images of the released benchmark.
+    if not readers:
+        return on, select_release(study, None)
+    if images is None:
+        raise UserError(
+            f"--images is missing: {readers[0]} reads images, which the released benchmark does not hold;"
+            " name a folder of them (docs/how-to/evaluating-a-model.md)"
+        )
+    return on, select_release(study, _shorten(images, checkout))
+
+
+def _describe_file(file: Path, images: Path | None, checkout: Path, reads_images: bool) -> tuple[str, dict[str, Any]]:
+    """Return the name of a file of pairs, and its keys of the study; without `images`, they are next to the file."""
+    from waltz.plan.foil_study import choose_dataset_name, describe_pairs
+
+    folder = None
+    if reads_images:
+        folder = _shorten(images or file.parent, checkout)
+        # Images that were named have been checked with the options.
+        if images is None:
+            _check_pairs(file, file.parent)
     dataset = choose_dataset_name(file)
-    return dataset, describe_pairs(dataset, _shorten(file, checkout), _shorten(folder, checkout) if folder else None)
+    return dataset, describe_pairs(dataset, _shorten(file, checkout), folder)
 
 
 def _check_pairs(file: Path, images: Path | None) -> None:
-    """Refuse a file of pairs that cannot be read, or whose images are not there."""
+    """Refuse a file of pairs that cannot be read, or whose images do not exist."""
     from waltz.sources.formats.pairs import read_pairs
     from waltz.sources.images import find_image_path, open_images
 
+    # Each image is looked for once, however many pairs it has.
     names = dict.fromkeys(row["image"] for row in read_pairs(file, "pairs", "own"))
     if images is None:
         return
@@ -192,86 +259,44 @@ def _check_pairs(file: Path, images: Path | None) -> None:
                 raise UserError(f"{file}: {error}; name images by their paths below --images FOLDER") from None
 
 
-def _check_study(study: Mapping[str, Any], checkout: Path) -> None:
-    """Refuse a study that Snakemake would refuse."""
-    from waltz.evaluation.prompting.prompt_files import check_prompts
+def _plan_study(study: Mapping[str, Any]) -> Plan:
     from waltz.plan.plan import Plan
     from waltz.plan.read_study import merge_study, read_study
 
+    return Plan.from_study(read_study(merge_study(study, Path("config"))))
+
+
+def _check_study(study: Mapping[str, Any], checkout: Path) -> None:
+    """Refuse a study that Snakemake would refuse, before it is written."""
+    from waltz.evaluation.prompting.prompt_files import check_prompts
+
+    # Paths of a study are relative to the checkout.
     with chdir(checkout):
-        plan = Plan.from_study(read_study(merge_study(study, Path("config"))))
+        plan = _plan_study(study)
         for model in dict.fromkeys(run.model for run in plan.decoded):
             check_prompts(plan.models[model], plan.study.profiles)
 
 
-def _read_results(results: Path, models: Sequence[str], attribute: bool) -> list[dict[str, Any]]:
-    """Return accuracy and T-SHAP of captions by model and data set, with intervals, in percent."""
-    from statistics import mean
+def _describe_cost(study: Mapping[str, Any], on: str, checkout: Path) -> str:
+    """Return a sentence with the number of forward passes that each model needs at most for T-SHAP."""
+    from waltz.plan.costs import compute_costs
+    from waltz.sources.formats.pairs import read_pairs
 
-    from waltz.core.files import parquet
-    from waltz.core.schema import METRICS, SHARES
-    from waltz.evaluation.metrics.summary import AVERAGE
-
-    shares = {
-        (row["model"], row["dataset"], row["setting"]): row
-        for row in (parquet.read_rows(results / "attribution" / "shares.parquet", SHARES) if attribute else ())
-        if row["role"] == "caption"
-    }
-    metrics = parquet.read_rows(results / "evaluation" / "metrics.parquet", METRICS)
-    accuracies = [row for row in metrics if row["metric"] == "acc_r" and row["setting"] in SETTINGS]
-    if len({row["dataset"] for row in accuracies} - {AVERAGE}) == 1:
-        accuracies = [row for row in accuracies if row["dataset"] != AVERAGE]
-    rows: list[dict[str, Any]] = []
-    for row in sorted(accuracies, key=lambda row: models.index(row["model"])):
-        share = shares.get((row["model"], row["dataset"], row["setting"]), {})
-        columns = {"model": row["model"], "dataset": row["dataset"], "items": row["n"]}
-        rows.append({**columns, **_select_measure("accuracy", row), **_select_measure("t_shap", share)})
-        values = [each["t_shap"] for each in rows[:-1] if each["model"] == row["model"]]
-        if row["dataset"] == AVERAGE and values and None not in values:
-            rows[-1]["t_shap"] = mean(values)
-    return rows
+    attribution = dict(study["attribution"])
+    # The study asks for a sample; a small file of pairs has fewer items than that.
+    if on not in NAMED_DATA:
+        attribution["sample"] = min(attribution["sample"], sum(1 for _ in read_pairs(Path(on), "pairs", "own")))
+    with chdir(checkout):
+        costs = compute_costs(_plan_study({**study, "attribution": attribution}))
+    passes = [f"{cost.passes:,.0f} of {cost.model}" for cost in costs if cost.step == "attribution"]
+    return f"T-SHAP takes at most this many forward passes: {', '.join(passes)}"
 
 
-def _select_measure(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of a row, its interval, and the reason why it is missing."""
-    columns = {"": "value", "_low": "ci_low", "_high": "ci_high", "_reason": "reason"}
-    return {f"{name}{ending}": row.get(column) for ending, column in columns.items()}
+def _check_lock(name: str, checkout: Path) -> None:
+    """Refuse the name of a study whose lock another run holds, before the file of that study is overwritten."""
+    from waltz.core.run_lock import SNAKEMAKE_FOLDER, check_study
 
-
-def _print_results(rows: Sequence[Mapping[str, Any]]) -> None:
-    from rich.table import Table
-
-    attributed = any(row["t_shap"] is not None for row in rows)
-    table = Table("model", "data set", "items", "accuracy (%)", *(["T-SHAP (%)"] if attributed else []))
-    for row in rows:
-        cells = [_format_measure(row, name) for name in ("accuracy", "t_shap")[: 1 + attributed]]
-        table.add_row(row["model"], row["dataset"], str(row["items"]), *cells)
-    create_console().print(table)
-    typer.echo("accuracy: how often the caption scores higher than its foil (50 is chance); in brackets 95 % intervals")
-    if attributed:
-        typer.echo("T-SHAP: the text's share in the score of the caption; the rest is the image's")
-
-
-def _print_warnings(results: Path) -> None:
-    """Print what could not be scored or attributed, and why."""
-    from waltz.reporting.run_records import list_warnings, read_records
-
-    files = [file for stage in ("evaluation", "attribution") for file in sorted(results.glob(f"{stage}/*/*.run.json"))]
-    for record in read_records(files, results):
-        for kind, count, reasons in list_warnings(record):
-            if reasons:
-                typer.echo(f"{record.name}: {count} {kind} ({reasons})")
-
-
-def _format_measure(row: Mapping[str, Any], name: str) -> str:
-    if row[name] is None:
-        return row[f"{name}_reason"] or "–"
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f"{row[name]:.1f}" + ("" if low is None or high is None else f" [{low:.1f}, {high:.1f}]")
-
-
-def _write_results(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    if file.suffix == ".json":
-        write_text(file, json.dumps(rows, indent=1) + "\n")
-    else:
-        write_csv(file, list(rows[0]), rows)
+    try:
+        check_study(name, checkout / SNAKEMAKE_FOLDER)
+    except UserError as error:
+        raise UserError(f"{error}; or give this one another name with --name") from None

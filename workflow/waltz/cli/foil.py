@@ -12,14 +12,14 @@ import typer
 from waltz.cli.output import report_errors, show_error
 from waltz.core.errors import UserError
 from waltz.core.memory import check_address_space
-from waltz.core.text_diff import Span, slice_span
+from waltz.core.text_diff import Span, fold_text, slice_span
 
 if TYPE_CHECKING:
-    from waltz.foils.candidates import Candidate
+    from waltz.foils.candidates import Candidate, Refusal
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
-"""Fields of a candidate in JSON."""
+"""Fields of a candidate that its JSON object holds."""
 
 
 @app.command()
@@ -29,27 +29,42 @@ def foil_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per candidate and line.")] = False,
 ) -> None:
     """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
+    # Bytes are read and decoded line by line, so that an error can name its line.
     texts = _read_lines(sys.stdin.buffer) if text == "-" else [text]
     with report_errors():
-        if not text.strip():
+        if not fold_text(text):
             raise UserError(f"text: empty (got {text!r}, expected words); write a text")
         check_address_space()
-        from waltz.foils.candidates import Refusal  # spaCy takes seconds to import
-        from waltz.foils.single_text import build_from_texts
+        from waltz.foils.single_text import build_from_texts  # spaCy takes seconds to import
 
         for source_text, candidates in build_from_texts(instrument, texts):
             for candidate in candidates:
-                if isinstance(candidate, Refusal):
-                    show_error(f"{source_text!r}: {candidate.reason}")
-                elif as_json:
-                    typer.echo(json.dumps({"source_text": source_text, **_get_fields(candidate)}, ensure_ascii=False))
-                else:
-                    caption = _mark(candidate.caption, candidate.caption_span)
-                    typer.echo(f"{caption}\n{_mark(candidate.foil, candidate.foil_span)}\n")
+                _print_candidate(source_text, candidate, as_json)
+
+
+def _print_candidate(source_text: str, candidate: Candidate | Refusal, as_json: bool) -> None:
+    """Print a candidate; if the text has no candidate, or the candidate is not a foil, print the reason to stderr."""
+    from waltz.foils.candidates import Refusal
+
+    if isinstance(candidate, Refusal):
+        show_error(f"{source_text!r}: {candidate.reason}")
+        return
+    if candidate.rejected:
+        show_error(f"{source_text!r}: {candidate.foil!r} is no foil: {candidate.rejected}")
+        return
+    if as_json:
+        typer.echo(json.dumps({"source_text": source_text, **_get_fields(candidate)}, ensure_ascii=False))
+        return
+    caption = _mark(candidate.caption, candidate.caption_span)
+    typer.echo(f"{caption}\n{_mark(candidate.foil, candidate.foil_span)}\n")
 
 
 def _read_lines(file: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a file that are not empty."""
+    """Yield the lines of a file that are not empty, as texts.
+
+    Raises:
+        UserError: A line is not UTF-8.
+    """
     for number, line in enumerate(file, 1):
         try:
             text = line.decode("utf-8").strip()

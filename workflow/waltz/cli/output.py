@@ -1,4 +1,4 @@
-"""Output of the commands: errors in one line, consoles, CSV files."""
+"""Output of commands: errors in one line, consoles, CSV files."""
 
 import csv
 import errno
@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from waltz.core.errors import UserError, find_closest
+from waltz.core.errors import UserError, find_closest, get_first_line, list_names
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+WRITING_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""Numbers of errors that occur while a file is written, and do not name the file."""
 WIDTH = 240
-"""Characters per line where the output is not a terminal."""
+"""Number of characters in a line if the output is not a terminal."""
 
 
 @contextmanager
 def report_errors(output: str | Path = "standard output") -> Iterator[None]:
-    """Show a UserError, or an error while a file is written, in one line and exit with status 1.
+    """Show a UserError or an error of the system in one line, and exit with status 1.
 
     Args:
         output: Name of the output, for errors that do not name a file.
@@ -38,52 +40,98 @@ def report_errors(output: str | Path = "standard output") -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader has ended, as `head` does; click ends without a word
             raise
-        show_error(f"{error.filename or output}: cannot be written: {error.strerror}")
+        show_error(describe_system_error(error, output))
         raise typer.Exit(1) from None
 
 
-def check_outputs(**files: Path | None) -> None:
-    """Refuse files that cannot be written, before anything is computed for them.
+def describe_system_error(error: OSError, output: str | Path = "standard output") -> str:
+    """Return one line about an error of the system.
 
     Args:
-        files: File of each option by its name; None where the option is absent.
+        error: The error.
+        output: Name of the command's output, for an error of writing that does not name a file.
+    """
+    if error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+        return f"{name}: cannot be read or written: {error.strerror}; check the path, its permissions and its disk"
+    if error.errno in WRITING_ERRORS:
+        return f"{output}: cannot be written: {error.strerror}; write to another place"
+    return f"{type(error).__name__}: {get_first_line(error)}"
+
+
+def check_inputs(*files: Path) -> None:
+    """Refuse files and folders that do not exist, before torch is imported, which takes seconds.
+
     Raises:
-        UserError: One is a folder, or the folder that it would be in is a file or cannot be written.
+        UserError: A file or folder does not exist.
+    """
+    for file in files:
+        if not file.exists():
+            raise UserError(f"{file}: no such file or folder; correct the path")
+
+
+def check_outputs(**files: Path | None) -> None:
+    """Refuse output files that cannot be written, before their content is computed.
+
+    Args:
+        **files: File of each option, by the option's name; None if the option is absent.
+    Raises:
+        UserError: A file is a folder, or its folder is a file or cannot be written.
     """
     for name, file in files.items():
-        if file is None:
-            continue
-        where = f"--{name} {file}"
-        if file.is_dir():
-            raise UserError(f"{where}: is a folder; name a file in it")
-        parent = next(folder for folder in file.absolute().parents if folder.exists())
-        if not parent.is_dir():
-            raise UserError(f"{where}: {parent} is a file, not a folder; name another")
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise UserError(f"{where}: {parent} cannot be written; name a file in another folder")
+        if file is not None:
+            _check_output(f"--{name} {file}", file)
+
+
+def _check_output(option: str, file: Path) -> None:
+    if file.is_dir():
+        raise UserError(f"{option}: is a folder; name a file in it")
+    # Missing folders are created later, so the nearest existing one decides.
+    folder = next(folder for folder in file.absolute().parents if folder.exists())
+    if not folder.is_dir():
+        raise UserError(f"{option}: {folder} is a file, not a folder; name another")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{option}: {folder} cannot be written; name a file in another folder")
 
 
 def find_newest_study(results: Path) -> str:
     """Return the study in a folder of results whose report or tables were written last.
 
     Raises:
-        UserError: The folder holds no study that has got so far.
+        UserError: No study in the folder has a report or tables.
     """
-    built = [path for name in ("report.html", "tables") for path in results.glob(f"*/reporting/{name}")]
+    built = [*results.glob("*/reporting/report.html"), *results.glob("*/reporting/tables")]
     if not built:
         raise UserError(f"{results}: no study has tables or a report yet; run: snakemake --cores 2")
-    return max(built, key=lambda path: path.stat().st_mtime).parts[-3]
+    newest = max(built, key=lambda path: path.stat().st_mtime)
+    return newest.parts[-3]  # results/<study>/reporting/<file>
 
 
-def suggest_run(study: str, results: Path) -> str:
-    """Return the end of a message about a study without results: the study that is meant, and how to run it."""
+def suggest_run(study: str, results: Path, built: str = "tables") -> str:
+    """Return the end of a message about a study without a result: the study that was probably meant, and the action.
+
+    Args:
+        study: Name of the study.
+        results: Folder of results.
+        built: Name of the missing result, `tables` or `report.html`.
+    """
+    with_result = sorted(path.parts[-3] for path in results.glob(f"*/reporting/{built}"))
+    # Known studies: those with a file in config/, and those that were run.
     known = {path.stem for path in (results.parent / "config").glob("*.yaml")}
     known |= {path.parts[-2] for path in results.glob("*/reporting")}
-    closest = study if study in known else find_closest(study, sorted(known))
-    if not closest:
-        return f"; there are {', '.join(sorted(known))}" if known else "; run: snakemake --cores 2"
-    hint = "" if closest == study else f" (did you mean {closest!r}?)"
-    return f"{hint}; run: snakemake --cores 2 --config study={closest}"
+    closest, hint = study, ""
+    if study not in known:
+        closest = find_closest(study, sorted(known))
+        if closest:
+            hint = f" (did you mean {closest!r}?)"
+    # Four endings: the study meant has the result, it is to be run, others have the result, none has.
+    if closest and closest in with_result:
+        return hint
+    if closest:
+        return f"{hint}; run: snakemake --cores 2 --config study={closest}"
+    if with_result:
+        return f"; there is one of {list_names(with_result, 'and')}"
+    return "; no study has one yet; run: snakemake --cores 2"
 
 
 def show_error(message: object) -> None:
@@ -91,21 +139,29 @@ def show_error(message: object) -> None:
     typer.echo(f"waltz: {message}", err=True)
 
 
-def create_console() -> "Console":
-    """Return a console that does not fold lines if its output is not a terminal."""
+def create_console(stderr: bool = False) -> "Console":
+    """Return a console that shows texts as they are, and does not fold lines if its output is not a terminal.
+
+    The texts are names, paths and messages. In these, `[gpu]` or `:key:` is not markup of rich.
+
+    Args:
+        stderr: Whether it writes to standard error, and never folds lines.
+    """
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
+    console = Console(stderr=stderr, soft_wrap=stderr, markup=False, emoji=False, highlight=False)
+    if not stderr and not console.is_terminal:
+        console.width = WIDTH
+    return console
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
-    """Write rows under a header."""
+    """Write rows to a CSV file under a header; keys that are not columns are ignored."""
     write_text(path, render_csv(columns, rows))
 
 
 def render_csv(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> str:
-    """Return rows under a header as CSV; keys that are not columns are ignored."""
+    """Return rows as CSV under a header; keys that are not columns are ignored."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,8 @@ from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
     from waltz.benchmark.people.writing import Rows
-    from waltz.core.schema import Layout
+    from waltz.benchmark.votes import AnnotatorQuality
+    from waltz.core.layout import Layout
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="Let people validate a benchmark."
@@ -48,6 +49,7 @@ def export_command(
     from waltz.benchmark.people.platforms import export_tasks
 
     with report_errors():
+        # Rejected candidates are in the file as well; people see only items.
         kept_items = [item for item in _read_benchmark(items) if item["kept"]]
         files = export_tasks(kept_items, platform, folder, image_prefix, seed, annotators)
     _list_files(files)
@@ -78,30 +80,37 @@ def import_command(
         imported = import_annotations(results, platform, benchmark, seed)
         gold_ids = _read_gold_ids(gold, {item["item_id"] for item in benchmark}) if gold else set()
     annotations: Sequence[Mapping[str, str]] = imported.annotations
+    # Answers may be skipped by the import, and below because their annotator is unreliable.
     skipped = list(imported.skipped)
-    poor_annotators = []
-    for record in votes.compute_annotator_quality(annotations, gold_ids):
-        share = (
-            "no gold item"
-            if record.share is None
-            else f"{record.share:.0%} of {record.gold_answers} gold captions preferred"
-        )
-        verdict = ", too few" if record.reliable is False else ""
-        typer.echo(f"annotator {record.annotator}: {record.answers} answers, {share}{verdict}")
-        if record.reliable is False:
-            poor_annotators.append(record.annotator)
+    poor_annotators = _print_annotators(votes.compute_annotator_quality(annotations, gold_ids))
     if drop_poor:
         reason = f"the annotator prefers less than {votes.MIN_PREFERRED_SHARE:.0%} of gold captions"
         annotations, dropped = votes.drop_annotators(annotations, poor_annotators, reason)
         skipped += dropped
     _write_answers(output, votes.ANNOTATION_COLUMNS, annotations, ("item_id", "annotator", "reason"), skipped)
+
+    # Agreement and votes are reported on the answers that are left.
     kept_ids = {item["item_id"] for item in benchmark if item["kept"]}
     incomplete = votes.count_missing_answers(annotations, kept_ids, annotators)
     agreement = votes.compute_agreement(annotations)
+    alpha = f"no alpha: {agreement.reason}" if agreement.alpha is None else f"alpha {agreement.alpha:.3f}"
     valid = sum(vote["valid"] for vote in votes.count_votes(annotations, valid_votes).values())
-    alpha = f"alpha {agreement.alpha:.3f}" if agreement.alpha is not None else f"no alpha: {agreement.reason}"
     typer.echo(f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}")
     typer.echo(f"{valid} items valid, {agreement.unanimous} unanimous; {len(incomplete)} items lack answers")
+
+
+def _print_annotators(records: Iterable[AnnotatorQuality]) -> list[str]:
+    """Print for each annotator the share of gold captions preferred, and return the names of unreliable annotators."""
+    poor_annotators = []
+    for record in records:
+        share = "no gold item"
+        if record.share is not None:
+            share = f"{record.share:.0%} of {record.gold_answers} gold captions preferred"
+        if record.reliable is False:  # None where there is no gold item
+            share += ", too few"
+            poor_annotators.append(record.annotator)
+        typer.echo(f"annotator {record.annotator}: {record.answers} answers, {share}")
+    return poor_annotators
 
 
 @app.command("export-captions")
@@ -124,6 +133,7 @@ def import_captions_command(results: Exports, captions: Captions, output: Output
 
     with report_errors():
         imported = import_captions(results, _read_images_to_describe(captions), seed)
+    # plain_image stays empty here; people or `find-images` fill it in.
     rows = [
         {"image": row["image"], "annotator": row["annotator"], "caption": row["text"], "plain_image": ""}
         for row in imported.rows
@@ -195,12 +205,19 @@ def _read_rows(path: Path, layout: Layout) -> list[dict[str, Any]]:
 
 
 def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
+    """Return the ids of gold items in a text file with one id in each line.
+
+    Raises:
+        UserError: The file cannot be read, or an id is not in the benchmark.
+    """
     try:
-        gold_ids = {line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    if unknown := sorted(gold_ids - item_ids):
-        raise UserError(f"{path}: item {unknown[0]!r} is not in the benchmark")
+        raise UserError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+    gold_ids = {line.strip() for line in lines} - {""}
+    unknown = sorted(gold_ids - item_ids)
+    if unknown:
+        raise UserError(f"{path}: item {unknown[0]!r} is not in the benchmark; remove the line")
     return gold_ids
 
 
@@ -211,6 +228,7 @@ def _read_images_to_describe(path: Path) -> Rows:
     verbs = read_verbs()
     captions_by_image: dict[tuple[str, str], dict[str, None]] = {}
     for row in _read_rows(path, PROBE_CAPTIONS):
+        # A dict instead of a list: each caption of an image is shown once, in order.
         captions = captions_by_image.setdefault((row["image"], row["verb"]), {})
         if row["caption"]:
             captions[row["caption"]] = None
@@ -221,9 +239,10 @@ def _read_images_to_describe(path: Path) -> Rows:
 
 
 def _read_images_to_check(path: Path) -> Rows:
-    """Read each pair of a plain image and an original caption once."""
+    """Return each pair of a plain image and an original caption once."""
     from waltz.core.schema import CONDITIONS
 
+    # Simplified captions are derived from original ones, so only the latter are checked.
     pairs = dict.fromkeys(
         (row["image"], row["caption"])
         for row in _read_rows(path, CONDITIONS)
@@ -242,7 +261,16 @@ def _read_written_captions(path: Path) -> Rows:
 
 
 def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None:
-    """Fill in the empty plain images of written captions with an encoder of late fusion."""
+    """Fill in the empty plain images of written captions with an encoder of late fusion.
+
+    Each caption gets the image to which the encoder gives the highest score, of all images that no caption describes.
+
+    Args:
+        rows: Rows of written captions, which are changed in place.
+        images: Folder, zip or tar of images.
+        model: Hub id or folder of the encoder.
+        revision: Full commit hash of the hub id, or `local`.
+    """
     import numpy as np
 
     from waltz.core.devices import lease_device
@@ -252,6 +280,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     from waltz.models.resolve_name import detect_encoder_kind
     from waltz.sources.images import load_image, open_images
 
+    # Images with written captions show the contextual verb, so they cannot be plain images.
     contextual_images = {row["image"] for row in rows}
     with lease_device(0, 1) as device, open_images(images) as source:
         names = sorted({Path(path).name for paths in source.members.values() for path in paths} - contextual_images)
@@ -261,10 +290,13 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
         encoder = load_encoder(spec, device)
         if not encoder.late:
             raise UserError(f"{model}: a {spec.kind} gives no vectors of images; name an encoder of late fusion")
+        # vectors: (images, dimensions). One pass for each image, and one for each caption below.
         vectors = np.stack([compute_image_vector(encoder, load_image(source, name)) for name in names])
         for row in rows:
             if not row["plain_image"]:
+                # scores: (images,)
                 scores = vectors @ compute_text_vector(encoder, row["caption"])
+                # The highest score; of equal ones, the first name.
                 row["plain_image"] = min(zip((-scores).tolist(), names, strict=True))[1]
 
 

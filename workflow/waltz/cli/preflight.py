@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import asdict
@@ -12,15 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import check_outputs, create_console, report_errors
-from waltz.cli.run.checkout import find_checkout, start_snakemake
+from waltz.cli.run.checkout import (
+    CONFIG,
+    find_checkout,
+    find_fault,
+    find_files_of_studies,
+    locate_study,
+    start_snakemake,
+)
 
 if TYPE_CHECKING:
     from waltz.plan.plan import Plan
     from waltz.preflight.checks import Check
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-STUDY_SUFFIXES = (".yaml", ".yml")
-CONFIG = Path("config")
 TIMEOUT_SECONDS = 30.0
 
 
@@ -38,10 +44,11 @@ def preflight_command(
     """Check files, models, disk, GPUs and scheduler of a study before it runs; exit with 1 if something would fail."""
     with report_errors():
         check_outputs(json=output)
+        # Paths are made absolute before the folder changes to the checkout.
         target = output.resolve() if output else None
-        named = [str(Path(name).resolve()) if Path(name).suffix in STUDY_SUFFIXES else name for name in studies or []]
+        located = [locate_study(study) for study in studies or []]
         with chdir(find_checkout()):
-            checks = _check(named, profile, timeout)
+            checks = _check(located, profile, timeout)
         if target:
             _write_json(target, checks)
     _print_checks(checks)
@@ -51,41 +58,38 @@ def preflight_command(
 
 def _check(studies: Sequence[str], profile: str | None, timeout: float) -> list[Check]:
     from waltz.plan.plan import Plan
-    from waltz.plan.read_study import DEFAULT, find_study_files, read_study_files
+    from waltz.plan.read_study import DEFAULT, read_study_files
     from waltz.preflight.machine import find_profile
     from waltz.preflight.run import check_study
 
-    files = [
-        file
-        for name in studies or [DEFAULT]
-        for file in (
-            [Path(name)] if Path(name).suffix in STUDY_SUFFIXES else find_study_files({"study": name}, [], CONFIG)
-        )
-    ]
+    files = find_files_of_studies(studies or [DEFAULT])
     plan = Plan.from_study(read_study_files(files, CONFIG))
     checks = check_study(plan, find_profile(profile), timeout)
     return [*checks, *_check_work(files, plan)]
 
 
 def _check_work(files: Sequence[Path], plan: Plan) -> list[Check]:
-    """Return the jobs of each stage that Snakemake would run and their estimated GPU hours, or its error."""
-    from waltz.plan.costs import STAGES, compute_costs
+    """Return a check with the number of jobs and estimated GPU hours of each stage, or one failed check for a fault."""
+    from waltz.plan.costs import compute_costs
+    from waltz.plan.run_table import STAGES
     from waltz.preflight.checks import Check, State
     from waltz.preflight.machine import count_jobs
 
+    # Snakemake itself says which jobs are left, since it knows what was run before.
     run = start_snakemake(["--dry-run", "--quiet", "--configfile", *map(str, files)], Path.cwd(), quiet=True)
     if run.returncode:
-        lines = [line.strip() for line in run.stderr.splitlines() if line.strip()]
-        return [Check("work", "snakemake --dry-run", State.FAILURE, f"{lines[-1] if lines else 'failed'}; correct it")]
+        return [Check("work", "snakemake --dry-run", State.FAILURE, f"{find_fault(run.stderr)}; correct it")]
     jobs = count_jobs(run.stdout + run.stderr, Path("rules"))
     costs = compute_costs(plan)
-    hours = {stage: sum(cost.hours for cost in costs if cost.step in steps) for stage, steps in STAGES.items()}
-    return [
-        Check(
-            "work", stage, State.OK, f"{count:,} jobs" + (f", {hours[stage]:,.0f} GPU hours" if stage in hours else "")
-        )
-        for stage, count in jobs.items()
-    ]
+    checks = []
+    for stage, count in jobs.items():
+        finding = f"{count:,} jobs"
+        # Only stages with model runs have estimated costs; a stage may have several steps.
+        if stage in STAGES:
+            hours = sum(cost.hours for cost in costs if cost.step in STAGES[stage])
+            finding += f", {hours:,.0f} GPU hours"
+        checks.append(Check("work", stage, State.OK, finding))
+    return checks
 
 
 def _write_json(file: Path, checks: Sequence[Check]) -> None:
@@ -95,16 +99,18 @@ def _write_json(file: Path, checks: Sequence[Check]) -> None:
 
 
 def _print_checks(checks: Sequence[Check]) -> None:
-    """Print all checks, the worst last, and how many there are of each state."""
+    """Print all checks in the order of `State`, the worst last, and the number of checks in each state."""
     from rich.table import Table
 
     from waltz.preflight.checks import State
 
     table = Table("state", "what", "name", "found; what to do")
+    # States are declared from the best to the worst.
     for state in State:
         for check in checks:
             if check.state is state:
                 table.add_row(state.value, check.subject, check.name, check.finding)
     create_console().print(table)
-    counts = [f"{sum(check.state is state for check in checks)} {state.value}" for state in State]
+    n_checks = Counter(check.state for check in checks)
+    counts = [f"{n_checks[state]} {state.value}" for state in State]
     typer.echo(f"preflight: {', '.join(counts)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import report_errors, show_error
+from waltz.cli.output import check_inputs, report_errors, show_error
 from waltz.core.errors import UserError
 from waltz.core.memory import check_address_space
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, VILBERT_DETECTOR_KIND
@@ -45,44 +45,72 @@ def regions_command(
     """Store the regions that a Faster R-CNN of Visual Genome finds in images: boxes and features."""
     with report_errors():
         check_address_space()
+        # Options and files are checked before torch is imported, which takes seconds.
         if kind not in DETECTOR_CONFIGS:
             raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(DETECTOR_CONFIGS)}")
+        check_inputs(model, *image, *([config] if config else []))
         complete = _detect_regions(model, kind, config, _plan_outputs(image, out))
     if not complete:
         raise typer.Exit(1)
 
 
 def _plan_outputs(images: list[Path], out: Path) -> dict[Path, Path]:
-    """Return the output file of each image."""
-    from PIL import Image
+    """Return the output file of each image.
 
-    suffixes = Image.registered_extensions()
+    Args:
+        images: Image files, and folders of images.
+        out: The output file of a single image, or the folder for several images.
+    Raises:
+        UserError: `out` is a file where a folder is needed or the reverse, or several images have the same name.
+    """
     files: list[Path] = []
     for path in images:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        entries = sorted(entry for entry in path.iterdir() if entry.is_file())
-        image_files = [entry for entry in entries if entry.suffix.lower() in suffixes]
-        if not image_files:
-            raise UserError(f"{path}: holds no image; name an image or a folder of them")
-        if skipped := [entry.name for entry in entries if entry not in image_files]:
-            show_error(f"{path}: skipped, because their names are not those of images: {', '.join(skipped)}")
-        files += image_files
+        files += _list_images(path) if path.is_dir() else [path]
+    # A single image gets the file `out`; a folder with one image is treated like any folder.
     if len(files) == 1 and not images[0].is_dir():
         if out.is_dir():
             raise UserError(f"{out}: is a folder; name the .npz of the one image")
         return {files[0]: out}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file, and there are {len(files)} images; name a folder")
-    repeated = [name for name, count in Counter(file.name for file in files).items() if count > 1]
-    if repeated:
-        raise UserError(f"{repeated[0]}: is the name of several images, and regions go by name; take them one by one")
+    # Stored regions are found by the name of their image.
+    ((name, count),) = Counter(file.name for file in files).most_common(1)
+    if count > 1:
+        raise UserError(f"{name}: is the name of several images, and regions go by name; take them one by one")
     return {file: out / f"{file.name}.npz" for file in files}
 
 
+def _list_images(folder: Path) -> list[Path]:
+    """Return the image files in a folder; the names of its other files are shown on stderr.
+
+    Raises:
+        UserError: The folder has no image.
+    """
+    from PIL import Image
+
+    suffixes = Image.registered_extensions()
+    images, skipped = [], []
+    for entry in sorted(entry for entry in folder.iterdir() if entry.is_file()):
+        if entry.suffix.lower() in suffixes:
+            images.append(entry)
+        else:
+            skipped.append(entry.name)
+    if not images:
+        raise UserError(f"{folder}: holds no image; name an image or a folder of them")
+    if skipped:
+        show_error(f"{folder}: skipped, because their names are not those of images: {', '.join(skipped)}")
+    return images
+
+
 def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[Path, Path]) -> bool:
-    """Write the regions of each image, and return False if an image could not be read."""
+    """Write the regions of each image, and return whether all images could be read.
+
+    Args:
+        model: Weights of the detector.
+        kind: Kind of the detector.
+        config: Configuration of the detector; None for the default.
+        outputs: Output file of each image file.
+    """
     import torch
 
     from waltz.core.devices import lease_device
@@ -96,6 +124,7 @@ def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[P
             try:
                 arrays = detect(file, device.name)
             except UserError as error:
+                # One image that cannot be read does not stop the others; the exit status tells of it.
                 show_error(UserError(f"{file}: {str(error).removeprefix(f'{file}: ')}"))
                 complete = False
                 continue
@@ -107,7 +136,7 @@ def _detect_regions(model: Path, kind: str, config: Path | None, outputs: dict[P
 def _load_detector(
     model: Path, kind: str, config: Path | None
 ) -> tuple[nn.Module, Callable[[Path, str], dict[str, np.ndarray]]]:
-    """Return a detector, and the function from an image file and a device to the arrays of its regions.
+    """Return a detector, and a function that takes an image file and a device and returns the arrays of its regions.
 
     The released code of ViLBERT's detector does not rotate images by their EXIF data.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from waltz.cli.output import check_outputs, report_errors
+from waltz.cli.output import check_inputs, check_outputs, report_errors
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
 from waltz.core.memory import check_address_space
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 KINDS = ("albef", "vilbert", "vilbert-12in1", "mplug-owl3", "text")
-"""Kinds of original checkpoints, and `text` for a language model."""
+"""Kinds of original checkpoints; `text` is a language model."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -39,8 +39,10 @@ def score_command(
         if kind not in KINDS:
             raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(KINDS)}")
         check_outputs(out=out)
+        check_inputs(model, *([config] if config else []))
         arrays = _read_arrays(inputs)
         logits = _compute_logits(model, kind, config, arrays)
+        # The file appears only when it is complete.
         with replace_file(out) as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **logits)
     shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in logits.items())
@@ -54,15 +56,18 @@ def _compute_logits(
     from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
     from waltz.models.networks.array_inputs import compute_logits
 
-    if not model.exists():
-        raise UserError(f"{model}: no such file or folder; name a checkpoint file")
     settings: Mapping[str, Any] | None = None if config is None else read_settings(config)
+    # A language model is one .gguf file; other kinds may be given as a folder with the checkpoint.
     file = model if kind == "text" else find_checkpoint_file(ModelSpec("", kind, str(model)))
     return compute_logits(file, settings, inputs, kind)
 
 
 def _read_arrays(file: Path) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file without running code in it."""
+    """Return the arrays in an .npz file, without running code that it may contain.
+
+    Raises:
+        UserError: The file cannot be read, or is not an .npz of arrays.
+    """
     import numpy as np
 
     try:

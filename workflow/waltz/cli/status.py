@@ -1,4 +1,4 @@
-"""The command `waltz status`: what of a study is done, runs, is skipped, or failed."""
+"""The command `waltz status`: the parts of a study that are done, run, are skipped, or failed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waltz.cli.output import create_console, find_newest_study, report_errors, suggest_run
-from waltz.cli.run.checkout import find_checkout, start_snakemake
-from waltz.core.errors import UserError
+from waltz.cli.output import create_console, find_newest_study, report_errors
+from waltz.cli.run.checkout import CONFIG, find_checkout, find_fault, is_study_file, locate_study, start_snakemake
+from waltz.core.errors import UserError, suggest_or_list
 
 if TYPE_CHECKING:
     from waltz.core.run_lock import StudyRun
     from waltz.reporting.progress import Progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-STUDY_SUFFIXES = (".yaml", ".yml")
-CONFIG = Path("config")
 RESULTS = Path("results")
 
 
@@ -31,8 +29,8 @@ def status_command(
     ] = None,
 ) -> None:
     """Print what of a study is done, runs, is skipped (and why), or failed (with the last line of its log)."""
-    if study and Path(study).suffix in STUDY_SUFFIXES:
-        study = str(Path(study).resolve())
+    if study:
+        study = locate_study(study)
     with report_errors(), chdir(find_checkout()):
         from waltz.core.run_lock import read_last_run
         from waltz.plan.plan import Plan
@@ -43,8 +41,10 @@ def status_command(
         plan = Plan.from_study(read_study_files(files, CONFIG))
         name = plan.study.study
         run = read_last_run(name)
+        # The last run may have been asked for a part of the study; its files are those that count.
         targets = list(run.targets) if run else []
         options = _name_study(name, files)
+        # Snakemake decides which files are up to date; the logs say which jobs run or failed.
         summary = _read_summary([*options, "--summary", "--", *targets])
         progress = find_progress(summary, Path(plan.results), Path("logs") / name, run)
         _print_run(f"{name} ({', '.join([*map(str, files), *targets])})", progress, run)
@@ -53,42 +53,76 @@ def status_command(
 
 
 def _find_files(study: str | None) -> list[Path]:
-    """Return the files of a study: one that is named, those of its last run, or that of its name."""
+    """Return the files of a study.
+
+    They are the file that is named, else the files of the study's last run, else the file of its name in config/.
+
+    Args:
+        study: Name or file of a study; None for the study that was run last.
+    Raises:
+        UserError: The study has no file.
+    """
     from waltz.core.run_lock import find_last_study, read_last_run
 
-    if study and Path(study).suffix in STUDY_SUFFIXES:
+    if study and is_study_file(study):
         return [Path(study)]
     name = study or find_last_study() or find_newest_study(RESULTS)
     run = read_last_run(name)
-    for files in ([Path(file) for file in run.files] if run else [], [CONFIG / f"{name}.yaml"]):
-        if files and all(file.is_file() for file in files):
-            return [file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file for file in files]
-    raise UserError(f"study {name!r} has no file in config/ and was not run here{suggest_run(name, RESULTS)}")
+    if run:
+        run_files = [Path(file) for file in run.files]
+        # Files of the last run may have been deleted or moved since.
+        if run_files and all(file.is_file() for file in run_files):
+            return [_shorten(file) for file in run_files]
+    named_file = CONFIG / f"{name}.yaml"
+    if named_file.is_file():
+        return [named_file]
+    studies = sorted(file.stem for file in CONFIG.glob("*.yaml"))
+    raise UserError(f"study {name!r} has no file in config/ and was not run here{suggest_or_list(name, studies)}")
+
+
+def _shorten(file: Path) -> Path:
+    """Return a path relative to the current folder if the file lies in that folder; else the path as it is."""
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
 
 
 def _name_study(name: str, files: list[Path]) -> list[str]:
     """Return the options that name a study to Snakemake."""
+    # A study with its own file in config/ can be named; others are passed as files.
     is_named = [file.resolve() for file in files] == [(CONFIG / f"{name}.yaml").resolve()]
     return ["--config", f"study={name}"] if is_named else ["--configfile", *map(str, files)]
 
 
 def _read_summary(arguments: list[str]) -> str:
-    """Return the files of a study as Snakemake sees them."""
+    """Return the output of `snakemake --summary`, which lists the files of a study.
+
+    Raises:
+        UserError: Snakemake failed.
+    """
     result = start_snakemake(arguments, Path.cwd(), quiet=True)
     if result.returncode:
-        lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
-        raise UserError(f"{shlex.join(['snakemake', *arguments])}: failed: {lines[-1] if lines else 'no message'}")
+        raise UserError(f"{shlex.join(['snakemake', *arguments])}: failed: {find_fault(result.stderr)}")
     return result.stdout
 
 
 def _print_run(title: str, progress: Progress, run: StudyRun | None) -> None:
+    typer.echo(f"study {title}: {_describe_state(progress, run)}")
+
+
+def _describe_state(progress: Progress, run: StudyRun | None) -> str:
+    # The lock of a run on another machine cannot be checked, so such a run may go on or have been killed.
     if run and run.goes_on:
-        state = f"running ({run.owner})"
-    elif all(stage.done == stage.files for stage in progress.stages):
-        state = "done"
-    else:
-        state = f"not done; its last run ended ({run.owner})" if run else "not run yet"
-    typer.echo(f"study {title}: {state}")
+        return f"running ({run.owner})"
+    if run and run.may_go_on:
+        return f"running, or killed on its machine, which cannot be seen from here ({run.owner})"
+    if _is_done(progress):
+        return "done"
+    if run:
+        return f"not done; its last run ended ({run.owner})"
+    return "not run yet"
+
+
+def _is_done(progress: Progress) -> bool:
+    return all(stage.done == stage.files for stage in progress.stages)
 
 
 def _print_progress(progress: Progress, skipped: Mapping[str, str]) -> None:
@@ -99,7 +133,7 @@ def _print_progress(progress: Progress, skipped: Mapping[str, str]) -> None:
         table.add_row(stage.stage, str(stage.done), str(stage.files))
     create_console().print(table)
     for job in progress.running:
-        typer.echo(f"running  {job.name} ({job.log})")
+        typer.echo(f"running  {': '.join(filter(None, [job.name, job.line]))} ({job.log})")
     for job in progress.failed:
         typer.echo(f"failed   {job.name}: {job.line} ({job.log})")
     for name, reason in skipped.items():
@@ -107,12 +141,25 @@ def _print_progress(progress: Progress, skipped: Mapping[str, str]) -> None:
 
 
 def _print_advice(name: str, command: str, targets: list[str], progress: Progress, run: StudyRun | None) -> None:
-    """Print how to see the results of a study that is done, or the command that continues it."""
-    if all(stage.done == stage.files for stage in progress.stages):
+    """Print the next command: it shows the results of a study that is done, or continues a study that is not."""
+    from waltz.core.run_lock import build_unlock_command
+
+    if _is_done(progress):
+        # Only the targets are done; the whole study may not be.
         if targets:
             typer.echo(f"next     {command} (all tables and the report)")
         else:
             typer.echo(f"next     waltz report {name} --open; waltz tables --study {name}")
-    elif run is None or not run.goes_on:
-        unlock = "snakemake --unlock && " if any(Path(".snakemake/locks").glob("*.lock")) else ""
-        typer.echo(f"next     {unlock}{command}{' '.join(['', '--', *targets]) if targets else ''}")
+        return
+    # A run that goes on needs no command; one that may have been killed needs its description.
+    if run and run.may_go_on:
+        if not run.goes_on:
+            typer.echo(f"next     {run.describe()}")
+        return
+    if targets:
+        command = " ".join([command, "--", *targets])
+    # A killed run leaves locks behind, which are removed before the study goes on.
+    unlock = build_unlock_command(run) if run else ""
+    if unlock:
+        command = f"{unlock} && {command}"
+    typer.echo(f"next     {command}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from waltz.cli.output import create_console, find_newest_study, report_errors, suggest_run
+from waltz.cli.run.checkout import DEFAULT_RESULTS, find_results
 from waltz.core.errors import UserError, build_name_error, find_closest
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 HEADLINES = ("thesis-4.2", "thesis-4.3", "thesis-3.4", "thesis-C.25", "thesis-5.5")
-"""Tables of which the first that has averages over data sets is shown below the list of tables."""
+"""Tables that may be the headline; the first one with averages over data sets is shown below the list of tables."""
 
 
 @app.command()
@@ -35,16 +37,16 @@ def tables_command(
     profile: Annotated[
         str | None, typer.Option(help="Fidelity profile, published or equations; the study's first if none is given.")
     ] = None,
-    results: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
+    results: Annotated[Path | None, typer.Option(help="Folder of results.", show_default=DEFAULT_RESULTS)] = None,
     why: Annotated[bool, typer.Option(help="List the reasons of cells without a value or verdict.")] = False,
 ) -> None:
     """List the tables that a study built and print its headline table, or print the tables that are named."""
     with report_errors():
-        study = study or find_newest_study(results)
-        tables = find_tables(results, study)
+        folder = find_results(results)
+        study = study or find_newest_study(folder)
+        tables = find_tables(folder, study)
         if not tables:
-            folder = results / study / "reporting" / "tables"
-            raise UserError(f"{folder} holds no tables{suggest_run(study, results)}")
+            raise UserError(f"{folder / study / 'reporting' / 'tables'} holds no tables{suggest_run(study, folder)}")
         chosen = [_choose_table(name, list(tables)) for name in ids or ()]
         profile = choose_profile(profile, tables, study)
     if chosen:
@@ -55,36 +57,61 @@ def tables_command(
 
 
 def find_tables(results: Path, study: str) -> dict[str, list[Cell]]:
-    """Return the cells of each table that a study has built, in the order in which tables are declared."""
+    """Return the cells of each table that a study has built, by its id, in the order of the declarations."""
     from waltz.reporting.tables.cells import read_cells
     from waltz.reporting.tables.declarations import TABLES
 
     folder = results / study / "reporting" / "tables"
-    return {name: read_cells([file]) for name in TABLES if (file := folder / f"{name}.csv").is_file()}
+    cells = {}
+    for name in TABLES:
+        file = folder / f"{name}.csv"
+        if file.is_file():
+            cells[name] = read_cells([file])
+    return cells
 
 
 def _choose_table(name: str, tables: Sequence[str]) -> str:
-    """Return the table of an id, given in full or without the name of its paper."""
+    """Return the id of a table from its full id or from the part after the name of its paper.
+
+    Raises:
+        UserError: No table or more than one table has this id.
+    """
+    # `4.2` means `thesis-4.2`; it may fit tables of several papers.
     matches = [table for table in tables if name == table or table.endswith(f"-{name}")]
-    if len(matches) != 1:
-        close = find_closest(name, tables)
-        advice = f" (it fits {' and '.join(matches)})" if matches else f" (did you mean {close!r}?)" if close else ""
-        raise UserError(f"{name}: no such table{advice}; `waltz tables` lists them")
-    return matches[0]
+    if len(matches) == 1:
+        return matches[0]
+    advice = ""
+    closest = find_closest(name, tables)
+    if matches:
+        advice = f" (it fits {' and '.join(matches)})"
+    elif closest:
+        advice = f" (did you mean {closest!r}?)"
+    raise UserError(f"{name}: no such table{advice}; `waltz tables` lists them")
 
 
 def choose_profile(profile: str | None, tables: dict[str, list[Cell]], study: str) -> str:
-    """Return the profile that is named, or the first of the tables."""
-    profiles = list(dict.fromkeys(cell.profile for cells in tables.values() for cell in cells))
-    if profile is not None and profile not in profiles:
+    """Return the profile that is named, or the first profile of the tables if none is named.
+
+    Raises:
+        UserError: The tables do not have the profile.
+    """
+    all_cells = itertools.chain.from_iterable(tables.values())
+    profiles = list(dict.fromkeys(cell.profile for cell in all_cells))
+    if profile is None:
+        return profiles[0]
+    if profile not in profiles:
         raise build_name_error("--profile", f"profile of study {study}", profile, profiles)
-    return profile or profiles[0]
+    return profile
 
 
 def _count_values(cells: Sequence[Cell], profile: str) -> tuple[int, int]:
-    """Return how many cells of a profile have a value or a text, and how many there are."""
-    in_profile = [cell for cell in cells if cell.profile == profile]
-    return sum(cell.value is not None or bool(cell.text) for cell in in_profile), len(in_profile)
+    """Return the number of a profile's cells that have a value or a text, and the number of all its cells."""
+    filled = total = 0
+    for cell in cells:
+        if cell.profile == profile:
+            total += 1
+            filled += cell.value is not None or bool(cell.text)
+    return filled, total
 
 
 def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> None:
@@ -95,6 +122,7 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
     listing = Table("table", "title", "cells with a value", title=f"study {study}, {profile}", title_justify="left")
     for name, cells in tables.items():
         values, total = _count_values(cells, profile)
+        # A table may lack cells in the profile that is shown.
         if total:
             listing.add_row(name, TABLES[name].title, f"{values} of {total}")
     create_console().print(listing)
@@ -102,28 +130,42 @@ def _list_tables(tables: dict[str, list[Cell]], study: str, profile: str) -> Non
 
 
 def print_headline(tables: dict[str, list[Cell]], profile: str, console: Console) -> None:
-    """Print the averages over data sets of the first headline table that has them, one model a row."""
+    """Print the averages over data sets of the first headline table that has them, with one row for each model."""
+    for name in HEADLINES:
+        averages = _find_averages(tables.get(name, []), profile)
+        if averages:
+            _print_averages(name, averages, console)
+            return
+
+
+def _find_averages(cells: Sequence[Cell], profile: str) -> dict[tuple[str, str], Cell]:
+    """Return the averages over data sets that have a value in a profile, by model and metric."""
+    averages = {}
+    for cell in cells:
+        is_average = (cell.profile, cell.dataset) == (profile, "average")
+        if is_average and cell.value is not None:
+            averages[cell.model, cell.metric] = cell
+    return averages
+
+
+def _print_averages(name: str, averages: dict[tuple[str, str], Cell], console: Console) -> None:
     from rich.table import Table
 
-    from waltz.reporting.tables.declarations import TABLES
+    from waltz.reporting.tables.declarations import TABLES, get_style
     from waltz.reporting.tables.formats import format_cell
 
-    for name in HEADLINES:
-        averages = {
-            (cell.model, cell.metric): cell
-            for cell in tables.get(name, [])
-            if (cell.profile, cell.dataset) == (profile, "average") and cell.value is not None
-        }
-        if averages:
-            metrics = {
-                metric: text for metric, text in TABLES[name].metrics.items() if metric in {key[1] for key in averages}
-            }
-            headline = Table("model", *metrics.values(), title=f"{name}: averages over data sets", title_justify="left")
-            for model in dict.fromkeys(model for model, _ in averages):
-                cells = [averages.get((model, metric)) for metric in metrics]
-                headline.add_row(model, *("–" if cell is None else format_cell(cell, False) for cell in cells))
-            console.print(headline)
-            return
+    shown_metrics = {metric for _, metric in averages}
+    # Metrics in the order of the declaration; those without an average have no column.
+    metrics = [metric for metric in TABLES[name].sources if metric in shown_metrics]
+    headings = [get_style(metric).heading for metric in metrics]
+    headline = Table("model", *headings, title=f"{name}: averages over data sets", title_justify="left")
+    for model in dict.fromkeys(model for model, _ in averages):
+        texts = []
+        for metric in metrics:
+            cell = averages.get((model, metric))
+            texts.append("–" if cell is None else format_cell(cell, False))
+        headline.add_row(model, *texts)
+    console.print(headline)
 
 
 def _print_tables(names: Sequence[str], tables: dict[str, list[Cell]], profile: str, why: bool) -> None:
@@ -131,30 +173,42 @@ def _print_tables(names: Sequence[str], tables: dict[str, list[Cell]], profile: 
     from waltz.reporting.tables.formats import LEGEND
 
     for name in names:
-        _print_table(TABLES[name], [cell for cell in tables[name] if cell.profile == profile], why)
-    if names:
-        typer.echo(LEGEND)
+        cells = [cell for cell in tables[name] if cell.profile == profile]
+        _print_table(TABLES[name], cells, why)
+    typer.echo(LEGEND)
 
 
 def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None:
-    """Print a table with data sets as rows, because a terminal is narrow, and without models that have no value."""
+    """Print a table in a form that fits a terminal: data sets are rows, and models without a value are omitted.
+
+    Args:
+        declaration: The table.
+        cells: Its cells of one profile.
+        why: Whether the reasons of cells are printed as well.
+    """
     from waltz.reporting.tables.formats import list_reasons
 
+    # Metrics side by side fit as they are; else each metric is a table with models as columns.
     if declaration.columns == "metric":
         _print_grid(declaration, cells, declaration.title)
     else:
-        by_dataset = replace(
-            declaration, rows=("dataset", "setting"), columns="model", column_groups=(), side_metrics=()
-        )
-        for metric, heading in declaration.metrics.items():
-            metric_cells = [cell for cell in cells if cell.metric == metric]
-            measured = {cell.model for cell in metric_cells if cell.value is not None}
-            if measured:
-                measured_cells = [cell for cell in metric_cells if cell.model in measured]
-                _print_grid(by_dataset, measured_cells, f"{declaration.title}: {heading}")
+        for metric in declaration.sources:
+            _print_metric(declaration, metric, [cell for cell in cells if cell.metric == metric])
     if why:
         for line in list_reasons(declaration, cells):
             typer.echo(f"  {line}")
+
+
+def _print_metric(declaration: Declaration, metric: str, cells: list[Cell]) -> None:
+    """Print the cells of one metric with one row for each data set, if a model has a value."""
+    from waltz.reporting.tables.declarations import get_style
+
+    # The same cells in another layout: the table is turned, and groups of columns are dropped.
+    by_dataset = replace(declaration, rows=("dataset", "setting"), columns="model", column_groups=(), side_metrics=())
+    measured = {cell.model for cell in cells if cell.value is not None}
+    if measured:
+        measured_cells = [cell for cell in cells if cell.model in measured]
+        _print_grid(by_dataset, measured_cells, f"{declaration.title}: {get_style(metric).heading}")
 
 
 def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None:
@@ -164,9 +218,11 @@ def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None
     from waltz.reporting.tables.grid import lay_out_grid
 
     table_grid = lay_out_grid(declaration, cells)
-    columns = (" ".join(filter(None, names)) for names in table_grid.columns)
+    columns = [" ".join(filter(None, names)) for names in table_grid.columns]
     table = Table("", *columns, title=f"{declaration.id}: {title}", title_justify="left")
+    # Intervals and n take much room; they are shown where a column is a model.
     is_full = declaration.columns == "model"
     for names, row in table_grid.rows:
-        table.add_row(" ".join(names), *("" if marked is None else format_cell(marked.cell, is_full) for marked in row))
+        texts = ["" if marked is None else format_cell(marked.cell, is_full) for marked in row]
+        table.add_row(" ".join(names), *texts)
     create_console().print(table)

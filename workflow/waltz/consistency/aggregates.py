@@ -3,42 +3,41 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy
 
-from waltz.core.intervals import Bounds, Measure, Resamples, Resampling, compute_interval, resample
-
-Row = Mapping[str, Any]
+from waltz.core.intervals import Bounds, Resamples, Resampling, build_measure, resample
+from waltz.core.measure import Measure
 
 CONSTANT_RANGE = 1e-12
-"""Values within this range differ at most by rounding."""
+"""Scores count as constant if the largest and the smallest differ by at most this, which is rounding."""
 LEAST_VARIANCE = 1e-18
-"""A resample whose variance is below this is constant up to rounding."""
+"""A resample counts as constant if its variance is below this, which is rounding."""
 DEVIATION = "sd"
-"""Suffix of the sample standard deviation over seeds (`paraphrasing:sd`); `paraphrasing:seed=3` is one seed."""
+"""Suffix of the metric for the standard deviation over seeds (`paraphrasing:sd`); one seed is `paraphrasing:seed=3`."""
 HUNDREDTHS: Bounds = (-100.0, 100.0)
-"""Bounds of a correlation times 100."""
+"""Smallest and largest value of a correlation times 100."""
 
 
 def compute_correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]) -> Measure:
     """Return the point-biserial correlation of a test's verdicts with CC-SHAP (thesis C.3).
 
-    Only items that have both are used.
+    Only items that have both a verdict and CC-SHAP are used.
 
     Args:
-        verdicts: By item; 1, 0 or None.
-        scores: CC-SHAP by item, None or NaN where it is undefined.
+        verdicts: Verdict of each item: 1, 0 or None.
+        scores: CC-SHAP of each item; None or NaN where it is undefined.
     Returns:
-        In -1 to 1; n is the number of items. The value is missing (nan in the thesis) with fewer than
-        two items, or where one of the two is constant.
+        Correlation from -1 to 1; n is the number of items. The value is missing (nan in the thesis) with fewer than two
+        items, or if all verdicts or all scores are equal.
     """
-    pairs = [
-        (verdict, score)
-        for item_id, verdict in sorted(verdicts.items())
-        if verdict is not None and (score := scores.get(item_id)) is not None and not math.isnan(score)
-    ]
+    # Items are sorted, so that the sums do not depend on the order of the rows.
+    pairs = []
+    for item_id, verdict in sorted(verdicts.items()):
+        score = scores.get(item_id)
+        if verdict is not None and score is not None and not math.isnan(score):
+            pairs.append((verdict, score))
     n = len(pairs)
     if n < 2:
         return Measure(None, n, reason=f"{n} items have both a verdict and CC-SHAP; a correlation needs two")
@@ -47,16 +46,37 @@ def compute_correlation(verdicts: Mapping[str, int | None], scores: Mapping[str,
         return Measure(None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}")
     if np.ptp([score for _, score in pairs]) <= CONSTANT_RANGE:
         return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
+    # The point-biserial correlation is Pearson's correlation with a variable that is 0 or 1.
     result = scipy.stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
     return Measure(float(result.statistic), n)
 
 
-@dataclass(frozen=True)
-class SeedSpread:
-    """A number over several seeds.
+@dataclass(frozen=True, slots=True)
+class ItemNumber:
+    """Hold a number of one item and seed.
 
     Attributes:
-        deviation: Its sample standard deviation (n - 1), without a value below two seeds; n counts seeds.
+        item_id: Name of the item.
+        cluster: Unit that the bootstrap resamples: the image, or the item if it has no image.
+        seed: Seed of the run.
+        value: The number; None where it is undefined.
+        reason: Why it is undefined.
+    """
+
+    item_id: str
+    cluster: str
+    seed: int
+    value: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """Hold the mean and the standard deviation of a number over several seeds.
+
+    Attributes:
+        mean: Mean over the seeds; n counts seeds.
+        deviation: Sample standard deviation (n - 1) over the seeds; it has no value with fewer than two seeds.
     """
 
     mean: Measure
@@ -67,10 +87,12 @@ def compute_seed_spread(values: Mapping[int, float | None]) -> SeedSpread:
     """Return mean and standard deviation of a number over seeds (figures of thesis C.2, C.4, C.5).
 
     Args:
-        values: By seed; None where it is undefined.
+        values: The number of each seed; None where it is undefined.
     """
     defined_values = [value for _, value in sorted(values.items()) if value is not None]
     n = len(defined_values)
+    # A mean over some of the seeds is not comparable with a mean over all, so that one undefined seed makes the mean
+    # undefined.
     if n < len(values) or not n:
         undefined = Measure(None, n, reason=f"{len(values) - n} of {len(values)} seeds have no value")
         return SeedSpread(undefined, undefined)
@@ -82,10 +104,12 @@ def compute_seed_spread(values: Mapping[int, float | None]) -> SeedSpread:
 
 @dataclass(frozen=True)
 class SampledMeasure:
-    """A measure with the bootstrap draws behind its interval, for averages over seeds, tests and data sets.
+    """Hold a measure with the bootstrap draws behind its interval, from which averages of measures are drawn.
 
     Attributes:
-        draws: float64 of shape (resamples,), in the measure's unit; empty where it has no value.
+        measure: The measure with its interval.
+        draws: Its value in each resample, float64 of shape (resamples,), in the unit of the measure; empty without a
+            value.
     """
 
     measure: Measure
@@ -93,132 +117,188 @@ class SampledMeasure:
 
 
 def compute_mean_over_seeds(
-    rows: Sequence[Row], label: str, how: Resampling, bounds: Bounds | None
+    numbers: Sequence[ItemNumber], label: str, resampling: Resampling, bounds: Bounds | None
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
-    """Compute a mean over items, for each seed and over seeds.
+    """Compute the mean over items for each seed, and the mean of these means over seeds.
 
     Args:
-        rows: item_id, cluster (the image, or the item where there is none), seed, value (None where there is none) and
-            reason of each item.
-        label: Name of the data set, which separates its bootstrap draws from others'.
-        how: Resamples, coverage, seed; clusters are drawn, the same for all seeds.
-        bounds: Least and greatest value of an item.
+        numbers: A number of each item and seed.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
+        resampling: Resamples, coverage, seed; clusters are resampled, in the same way for all seeds.
+        bounds: Lowest and highest possible value of an item.
     Returns:
-        The mean over seeds with its draws; and numbers by the suffix of the metric's name: the mean, its deviation,
-        each seed.
+        The mean over seeds with its draws; and all measures, each with the suffix of the metric's name: the mean, its
+        standard deviation, the mean of each seed.
     """
-    defined_rows = sorted((row for row in rows if row["value"] is not None), key=_get_sort_key)
-    resamples = _resample_clusters(defined_rows, label, how)
+    # Arrays of shape (numbers,) hold the defined numbers of all seeds, sorted by seed and item.
+    defined = [number for number in numbers if number.value is not None]
+    defined.sort(key=_get_sort_key)
+    values = np.array([number.value for number in defined], dtype=np.float64)
+    resamples = _resample_clusters(defined, label, resampling)
     by_seed = {}
-    for seed in sorted({row["seed"] for row in rows}):
-        seed_rows = [row for row in defined_rows if row["seed"] == seed]
-        if resamples is None or not seed_rows:
-            why = next((f": {row['reason']}" for row in rows if row["seed"] == seed and row["reason"]), "")
-            count = sum(row["seed"] == seed for row in rows)
-            by_seed[seed] = SampledMeasure(Measure(None, 0, reason=f"none of {count} items has one{why}"), np.empty(0))
+    for seed in sorted({number.seed for number in numbers}):
+        is_of_seed = np.array([number.seed == seed for number in defined], dtype=bool)
+        if resamples is None or not is_of_seed.any():
+            by_seed[seed] = SampledMeasure(_explain_missing_mean(numbers, seed), np.empty(0))
             continue
-        values = np.array([row["value"] for row in defined_rows])
-        draws = resamples.compute_means(values, np.array([row["seed"] == seed for row in defined_rows]))
-        measure = build_measure(
-            float(np.mean([row["value"] for row in seed_rows])),
-            len(seed_rows),
-            draws,
-            how,
-            _count_clusters(seed_rows),
-            bounds,
-        )
+        # All seeds share the resamples of clusters; the selection keeps the numbers of this seed.
+        draws = resamples.compute_means(values, is_of_seed)  # (resamples,)
+        seed_values = values[is_of_seed]
+        clusters = _count_clusters([number for number in defined if number.seed == seed])
+        mean = float(np.mean(seed_values))
+        measure = build_measure(mean, len(seed_values), draws, resampling, clusters, bounds)
         by_seed[seed] = SampledMeasure(measure, draws)
-    return _average_over_seeds(by_seed, defined_rows, how, bounds)
+    return _average_over_seeds(by_seed, defined, resampling, bounds)
+
+
+def _explain_missing_mean(numbers: Sequence[ItemNumber], seed: int) -> Measure:
+    """Return a measure without a value for a seed; its reason includes the first reason of the items."""
+    seed_numbers = [number for number in numbers if number.seed == seed]
+    reasons = [number.reason for number in seed_numbers if number.reason]
+    first_reason = f": {reasons[0]}" if reasons else ""
+    return Measure(None, 0, reason=f"none of {len(seed_numbers)} items has one{first_reason}")
 
 
 def compute_correlations_over_seeds(
-    tests: Sequence[Row], scores: Sequence[Row], label: str, how: Resampling
+    tests: Sequence[ItemNumber], scores: Sequence[ItemNumber], label: str, resampling: Resampling
 ) -> list[tuple[str, Measure]]:
     """Compute the correlation of one test with CC-SHAP, times 100, for each seed and over seeds.
 
     Args:
-        tests: Verdicts, 0 or 100, as rows of `compute_mean_over_seeds`.
+        tests: Verdicts, 0 or 100.
+        scores: CC-SHAP.
+        label: Name of the data set, as in `compute_mean_over_seeds`.
+        resampling: Resamples, coverage, seed, as in `compute_mean_over_seeds`.
     Returns:
-        By the suffix of the metric's name, as in `compute_mean_over_seeds`.
+        Measures with the suffix of the metric's name, as in `compute_mean_over_seeds`.
     """
-    by_item = {(row["item_id"], row["seed"]): row["value"] for row in scores}
-    pairs = [
-        {**row, "score": by_item[row["item_id"], row["seed"]]}
-        for row in sorted(tests, key=_get_sort_key)
-        if row["value"] is not None and by_item.get((row["item_id"], row["seed"])) is not None
-    ]
-    resamples = _resample_clusters(pairs, label, how)
+    # Pair the verdict and CC-SHAP of each item and seed; the bootstrap draws these pairs together.
+    score_by_item = {(number.item_id, number.seed): number.value for number in scores}
+    paired: list[ItemNumber] = []  # tests of the items that have both numbers
+    paired_scores: list[float] = []
+    for test in sorted(tests, key=_get_sort_key):
+        score = score_by_item.get((test.item_id, test.seed))
+        if test.value is not None and score is not None:
+            paired.append(test)
+            paired_scores.append(score)
+    test_values = np.array([test.value for test in paired], dtype=np.float64)
+    score_values = np.array(paired_scores, dtype=np.float64)
+    resamples = _resample_clusters(paired, label, resampling)
+
     by_seed = {}
-    for seed in sorted({row["seed"] for row in tests}):
-        correlation = compute_correlation(
-            {
-                row["item_id"]: None if row["value"] is None else int(row["value"] > 0)
-                for row in tests
-                if row["seed"] == seed
-            },
-            {row["item_id"]: row["value"] for row in scores if row["seed"] == seed},
-        )
+    for seed in sorted({test.seed for test in tests}):
+        # The value comes from all items of the seed, the interval from resamples of the same items.
+        correlation = compute_correlation(_get_verdicts(tests, seed), _get_values(scores, seed))
         if correlation.value is None or resamples is None:
             by_seed[seed] = SampledMeasure(correlation, np.empty(0))
             continue
-        draws = 100 * _compute_pearson(pairs, resamples, np.array([row["seed"] == seed for row in pairs]))
-        clusters = _count_clusters([row for row in pairs if row["seed"] == seed])
-        by_seed[seed] = SampledMeasure(
-            build_measure(100 * correlation.value, correlation.n, draws, how, clusters, HUNDREDTHS), draws
-        )
-    return _average_over_seeds(by_seed, pairs, how, HUNDREDTHS)[1]
+        is_of_seed = np.array([test.seed == seed for test in paired], dtype=bool)
+        draws = 100 * _compute_pearson(test_values, score_values, resamples, is_of_seed)
+        clusters = _count_clusters([test for test in paired if test.seed == seed])
+        measure = build_measure(100 * correlation.value, correlation.n, draws, resampling, clusters, HUNDREDTHS)
+        by_seed[seed] = SampledMeasure(measure, draws)
+    return _average_over_seeds(by_seed, paired, resampling, HUNDREDTHS)[1]
 
 
-def _compute_pearson(pairs: Sequence[Row], resamples: Resamples, where: np.ndarray) -> np.ndarray:
-    """Return Pearson's correlation of value and score in each resample, NaN where one of them is constant."""
-    sides = [np.array([row[name] for row in pairs], dtype=np.float64) for name in ("value", "score")]
-    x, y = ((side - side[where].mean()) / (np.ptp(side[where]) or 1.0) for side in sides)
-    mean_x, mean_y = resamples.compute_means(x, where), resamples.compute_means(y, where)
-    covariance = resamples.compute_means(x * y, where) - mean_x * mean_y
-    variances = (resamples.compute_means(x * x, where) - mean_x**2) * (
-        resamples.compute_means(y * y, where) - mean_y**2
-    )
-    defined = variances > LEAST_VARIANCE
-    correlations: np.ndarray = np.where(defined, covariance / np.sqrt(np.where(defined, variances, 1.0)), np.nan)
+def _get_values(numbers: Sequence[ItemNumber], seed: int) -> dict[str, float | None]:
+    return {number.item_id: number.value for number in numbers if number.seed == seed}
+
+
+def _get_verdicts(tests: Sequence[ItemNumber], seed: int) -> dict[str, int | None]:
+    """Return the verdict of each item for one seed: 1, 0 or None."""
+    verdicts: dict[str, int | None] = {}
+    for item_id, value in _get_values(tests, seed).items():
+        verdicts[item_id] = None if value is None else int(value > 0)
+    return verdicts
+
+
+def _compute_pearson(first: np.ndarray, second: np.ndarray, resamples: Resamples, selection: np.ndarray) -> np.ndarray:
+    """Return Pearson's correlation of two vectors in each resample: float64 of shape (resamples,).
+
+    It is NaN in a resample in which a vector is constant.
+
+    Args:
+        first: First vector, float64 of shape (items,).
+        second: Second vector, float64 of shape (items,).
+        resamples: Resamples of the items.
+        selection: The items that count, bool of shape (items,).
+    """
+    # A correlation does not depend on location and scale. Centered values of range 1 lose the fewest digits when the
+    # square of a mean is subtracted from a mean of squares.
+    x, y = _standardize(first, selection), _standardize(second, selection)
+    # r = (E[xy] - E[x]E[y]) / sqrt((E[x^2] - E[x]^2) (E[y^2] - E[y]^2)), with the means of each resample
+    mean_x, mean_y = resamples.compute_means(x, selection), resamples.compute_means(y, selection)
+    covariance = resamples.compute_means(x * y, selection) - mean_x * mean_y
+    variance_x = resamples.compute_means(x * x, selection) - mean_x**2
+    variance_y = resamples.compute_means(y * y, selection) - mean_y**2
+    variances = variance_x * variance_y
+    is_defined = variances > LEAST_VARIANCE
+    scale = np.sqrt(np.where(is_defined, variances, 1.0))
+    correlations: np.ndarray = np.where(is_defined, covariance / scale, np.nan)
     return correlations
 
 
-def _resample_clusters(rows: Sequence[Row], label: str, how: Resampling) -> Resamples | None:
-    """Draw the same resamples of clusters for all seeds, so that their draws can be averaged."""
-    if not rows:
+def _standardize(values: np.ndarray, selection: np.ndarray) -> np.ndarray:
+    """Center and scale values by the mean and the range of the selected items."""
+    # A constant vector keeps its scale.
+    value_range = np.ptp(values[selection]) or 1.0
+    standardized: np.ndarray = (values - values[selection].mean()) / value_range
+    return standardized
+
+
+def _resample_clusters(numbers: Sequence[ItemNumber], label: str, resampling: Resampling) -> Resamples | None:
+    """Draw resamples of clusters, the same for all seeds, so that the draws of seeds can be averaged; None if empty."""
+    if not numbers:
         return None
-    return resample([row["cluster"] for row in rows], resamples=how.resamples, seed=how.seed, label=label)
+    clusters = [number.cluster for number in numbers]
+    return resample(clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
 
 
-def _count_clusters(rows: Sequence[Row]) -> int:
-    return len({row["cluster"] for row in rows})
-
-
-def build_measure(
-    value: float, n: int, draws: np.ndarray, how: Resampling, clusters: int, bounds: Bounds | None
-) -> Measure:
-    """Build a measure with the interval of its draws; arguments as in `core.intervals.compute_interval`."""
-    return Measure(value, n, *compute_interval(draws, how.confidence, clusters, bounds))
+def _count_clusters(numbers: Sequence[ItemNumber]) -> int:
+    return len({number.cluster for number in numbers})
 
 
 def _average_over_seeds(
-    by_seed: Mapping[int, SampledMeasure], defined_rows: Sequence[Row], how: Resampling, bounds: Bounds | None
+    by_seed: Mapping[int, SampledMeasure],
+    defined: Sequence[ItemNumber],
+    resampling: Resampling,
+    bounds: Bounds | None,
 ) -> tuple[SampledMeasure, list[tuple[str, Measure]]]:
-    """Return the mean over seeds, and by the suffix of the metric's name: the mean, its deviation, each seed."""
-    items = len({row["item_id"] for row in defined_rows})
+    """Return the mean over seeds with its draws, and all measures with their suffixes.
+
+    The measures are the mean, its standard deviation, and the value of each seed.
+
+    Args:
+        by_seed: The measure of each seed.
+        defined: All numbers that have a value.
+    """
+    item_count = len({number.item_id for number in defined})
     spread = compute_seed_spread({seed: sampled.measure.value for seed, sampled in by_seed.items()})
-    each = [(f":seed={seed}", sampled.measure) for seed, sampled in by_seed.items()]
     if spread.mean.value is None:
-        why = next(sampled.measure.reason for sampled in by_seed.values() if sampled.measure.value is None)
-        reason = why if len(by_seed) == 1 else f"{spread.mean.reason}: {why}"
-        average = SampledMeasure(Measure(None, items, reason=reason), np.empty(0))
-        return average, [("", average.measure), (f":{DEVIATION}", replace(spread.deviation, reason=reason)), *each]
-    draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
-    average = SampledMeasure(
-        build_measure(spread.mean.value, items, draws, how, _count_clusters(defined_rows), bounds), draws
-    )
-    return average, [("", average.measure), (f":{DEVIATION}", spread.deviation), *each]
+        reason = _explain_missing_average(by_seed, spread)
+        average = SampledMeasure(Measure(None, item_count, reason=reason), np.empty(0))
+        deviation = replace(spread.deviation, reason=reason)
+    else:
+        # Draw k of each seed has the same clusters, so that the mean over seeds of draw k is a draw of the average.
+        draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
+        clusters = _count_clusters(defined)
+        measure = build_measure(spread.mean.value, item_count, draws, resampling, clusters, bounds)
+        average = SampledMeasure(measure, draws)
+        deviation = spread.deviation
+
+    measures = [("", average.measure), (f":{DEVIATION}", deviation)]
+    for seed, sampled in by_seed.items():
+        measures.append((f":seed={seed}", sampled.measure))
+    return average, measures
 
 
-def _get_sort_key(row: Row) -> tuple[int, str]:
-    return row["seed"], row["item_id"]
+def _explain_missing_average(by_seed: Mapping[int, SampledMeasure], spread: SeedSpread) -> str | None:
+    """Return why an average over seeds is undefined: the number of seeds without a value, and the first reason."""
+    missing = [sampled.measure.reason for sampled in by_seed.values() if sampled.measure.value is None]
+    if len(by_seed) == 1:
+        return missing[0]
+    return f"{spread.mean.reason}: {missing[0]}"
+
+
+def _get_sort_key(number: ItemNumber) -> tuple[int, str]:
+    return number.seed, number.item_id

@@ -1,30 +1,32 @@
-"""The claim that edits move attributions of explanations more than those of answers (thesis 5.4), judged from rows."""
+"""The claim that edits move attributions of explanations more than of answers (thesis 5.4), judged from records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from waltz.core.intervals import Bounds, Measure, Resampling, compute_interval, resample
+from waltz.core.intervals import Bounds, Resampling, build_measure, resample
+from waltz.core.measure import Measure
+from waltz.core.schema import EditedRecord
 
 Verdict = Literal["supports", "refutes", "undecided"]
 MIN_DIFFERENCE = 0.05
-"""Cosine distance that explanations must shift further than answers, for the claim to be worth making."""
+"""Difference of the cosine distances of explanations and of answers above which the claim is supported."""
 MIN_CLUSTERS = 5
-"""Clusters below which an interval says too little for a verdict."""
+"""Minimum number of clusters for a verdict; an interval over fewer clusters is too uncertain."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Evidence for the claim that edits leave attributions of answers while those of explanations change.
+    """Hold the evidence for the claim that edits change attributions of explanations, but not of answers.
 
     Attributes:
-        answer: Mean distance that attributions of answers moved.
-        explanation: Mean distance of the explanations'.
+        answer: Mean cosine distance by which edits move the attributions of answers.
+        explanation: Mean cosine distance by which edits move the attributions of explanations.
         difference: Mean of explanation minus answer, item by item.
-        verdict: `supports` where the interval of the difference lies above `MIN_DIFFERENCE`, `refutes` where it lies
-            below; `undecided` else, and with fewer clusters than `MIN_CLUSTERS`; None without items.
+        verdict: `supports` if the interval of the difference is above `MIN_DIFFERENCE`, `refutes` if it is below; else
+            `undecided`, also with fewer clusters than `MIN_CLUSTERS`. None without items.
     """
 
     answer: Measure
@@ -33,49 +35,57 @@ class Claim:
     verdict: Verdict | None
 
 
-def judge_claim(rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling) -> Claim:
-    """Judge whether edits move attributions of explanations more than those of answers.
+def judge_claim(records: Sequence[EditedRecord], label: str, resampling: Resampling) -> Claim:
+    """Judge whether edits move the attributions of explanations more than the attributions of answers.
 
-    Noise that permutations leave in the attributions moves both; the answer's, of a single token, more. So where few
-    permutations are drawn the difference comes out too low.
+    The noise of the permutations moves both. It moves the answer more, since an answer is a single token. With few
+    permutations the difference is therefore too low.
 
     Args:
-        rows: Rows of the layout `EDITED` of one model, data set, profile and seed, or of several seeds: those of one
-            image, or of one item of text, are drawn together. Those without distances are skipped.
-        label: Name of model and data set, which separates the bootstrap draws from others'.
-        resampling: Resamples, coverage and seed; clusters are drawn.
+        records: Records of one model, data set, profile and seed, or of several seeds. Records of one image, or of one
+            item of text, are resampled together; records without distances are skipped.
+        label: Name that separates the bootstrap draws of these records from other draws.
+        resampling: Resamples, coverage and seed; clusters are resampled.
     """
-    pairs = [
-        (row["answer"], row["explanation"], row["image"] or row["item_id"])
-        for row in rows
-        if row["answer"] is not None and row["explanation"] is not None
-    ]
-    if not pairs:
-        no_measure = Measure(None, 0, reason=f"none of {len(rows)} items has contributions before and after an edit")
+    # Only items with both distances count, so that the difference is taken item by item.
+    answers: list[float] = []
+    explanations: list[float] = []
+    clusters: list[str] = []
+    for record in records:
+        if record.answer is not None and record.explanation is not None:
+            answers.append(record.answer)
+            explanations.append(record.explanation)
+            clusters.append(record.image or record.item_id)
+    if not clusters:
+        no_measure = Measure(None, 0, reason=f"none of {len(records)} items has contributions before and after an edit")
         return Claim(no_measure, no_measure, no_measure, None)
-    draws = resample(
-        [cluster for *_, cluster in pairs], resamples=resampling.resamples, seed=resampling.seed, label=label
-    )
-    answer, explanation = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (0, 1))
+    draws = resample(clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
+    answer_shifts = np.array(answers, dtype=np.float64)
+    explanation_shifts = np.array(explanations, dtype=np.float64)
 
     def measure_shift(values: np.ndarray, bounds: Bounds) -> Measure:
-        ends = compute_interval(draws.compute_means(values), resampling.confidence, draws.clusters, bounds)
-        return Measure(float(values.mean()), len(values), *ends)
+        means = draws.compute_means(values)
+        return build_measure(float(values.mean()), len(values), means, resampling, draws.clusters, bounds)
 
-    difference = measure_shift(explanation - answer, (-2.0, 2.0))
-    verdict = _choose_verdict(difference.ci_low, difference.ci_high)
+    # Cosine distances lie in [0, 2], their differences in [-2, 2].
+    difference = measure_shift(explanation_shifts - answer_shifts, (-2.0, 2.0))
+    verdict: Verdict = "undecided"
+    if draws.clusters >= MIN_CLUSTERS:
+        verdict = _choose_verdict(difference.ci_low, difference.ci_high)
     return Claim(
-        answer=measure_shift(answer, (0.0, 2.0)),
-        explanation=measure_shift(explanation, (0.0, 2.0)),
+        answer=measure_shift(answer_shifts, (0.0, 2.0)),
+        explanation=measure_shift(explanation_shifts, (0.0, 2.0)),
         difference=difference,
-        verdict=verdict if draws.clusters >= MIN_CLUSTERS else "undecided",
+        verdict=verdict,
     )
 
 
 def _choose_verdict(low: float | None, high: float | None) -> Verdict:
-    """Return what the interval of the difference supports."""
+    """Return the verdict that the interval of the difference allows."""
     if low is None or high is None:
         return "undecided"
     if low > MIN_DIFFERENCE:
         return "supports"
-    return "refutes" if high < MIN_DIFFERENCE else "undecided"
+    if high < MIN_DIFFERENCE:
+        return "refutes"
+    return "undecided"

@@ -1,8 +1,9 @@
-"""Selection of the questions of stage consistency, among the items that stage evaluation asks.
+"""Selection of the questions of stage consistency, among the items of stage evaluation.
 
-`equations` takes those of lowest rank under the study's seed, so that a smaller sample is part of a larger one.
-`published` takes what the released scripts for CC-SHAP and the tests took: of captions and foils the first valid ones
-in file order, of text tasks and of open questions with a `choice` the first that `sources.published_samples` draws.
+`equations` takes the questions of lowest rank under the study's seed, so that a smaller sample is part of a larger one.
+`published` takes the questions of the released scripts for CC-SHAP and the tests. For captions and foils these are the
+first valid items in file order; for text tasks, and open questions with a `choice`, the first items of
+`sources.published_samples`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,50 +31,61 @@ Row = Mapping[str, Any]
 def select_questions(
     rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
-    """Select the questions of a data set, in their order, and list the drawn items that cannot be asked.
+    """Select the questions of a data set, in their order, and list the selected items that have no usable question.
 
     Args:
-        rows: All rows of the data set's file in file order: of the benchmark, of the layout `QUESTIONS` or of `TEXTS`.
-        entry: `form` (`pairs`, `open` or `choice`), and the study's own entry, whose `size` bounds n.
-        n: Number of items; None takes all of the data set, of published samples as many as were published (300 open
-            questions, 100 items of a text task). A smaller data set is taken completely.
-        seed: The study's seed: of sample, order of captions and wrong labels in `equations`.
+        rows: All rows of the data set's file in file order, in the layout of the benchmark, `QUESTIONS` or `TEXTS`.
+        entry: `form` (`pairs`, `open` or `choice`), and the entry of the study, whose `size` limits n.
+        n: Number of items. None takes the whole data set; of a published sample, as many items as were published (300
+            open questions, 100 items of a text task). A smaller data set is taken completely.
+        seed: The study's seed; in `equations` it decides the sample, the order of captions and the wrong labels.
     Raises:
-        UserError: Nothing can be asked.
+        UserError: There is no usable question.
     """
-    form, size = entry["form"], entry.get("size")
-    n = min((limit for limit in (n, size) if limit is not None), default=None)
+    # The study's `size` limits the questions of the evaluation, from which these are taken.
+    form = entry["form"]
+    n = _choose_limit(n, entry.get("size"))
     if form == "choice":
         return select_text_questions(rows, dataset, profile, n, seed)
-    selected = (
-        _select_pairs(rows, dataset, profile, n, seed)
-        if form == "pairs"
-        else _select_open_questions(rows, dataset, entry, profile, n, seed)
-    )
+    if form == "pairs":
+        selected = _select_pairs(rows, dataset, profile, n, seed)
+    else:
+        selected = _select_open_questions(rows, dataset, entry, profile, n, seed)
     if not selected.questions:
         raise UserError(f"no usable questions: {dataset} (got 0 of {len(rows)} rows); correct the data set's entry")
     return selected
 
 
+def _choose_limit(*limits: int | None) -> int | None:
+    """Return the smallest limit; None if all limits are None."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def get_setting(question: Question) -> str:
     """Return the setting of a question: `pairwise`, `open`, or `choice` for text tasks."""
-    return question.form if question.form in ("pairwise", "open") else CHOICE
+    if question.form in ("pairwise", "open"):
+        return question.form
+    return CHOICE
 
 
 def select_seeds(seeds: Sequence[int], dataset: str, profile: str, repeated: Collection[str] | None) -> list[int]:
-    """Return the seeds of the runs on a data set: in `published` only the first, unless its runs were repeated.
+    """Return the seeds of the runs on a data set; `published` takes only the first, unless the runs were repeated.
 
     Args:
-        repeated: Data sets whose runs were repeated, None for all.
+        repeated: Names of the data sets whose runs were repeated; None for all.
     """
+    # A profile that samples by rank is ours, and takes all seeds of the study.
     is_repeated = repeated is None or dataset in repeated
-    return list(seeds if is_repeated or get_fidelity(profile).sampling == "rank" else seeds[:1])
+    if is_repeated or get_fidelity(profile).sampling == "rank":
+        return list(seeds)
+    return list(seeds[:1])
 
 
 def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
-    """Select the sentences that all items of ComVE share in the released code: what its loop over the data leaves.
+    """Select the two sentences that the released code uses for every item of ComVE.
 
-    They are those of the row after the last one tested, or of the last row where all are tested.
+    The released code reads them from a loop variable after its loop over the data. They are therefore the sentences of
+    the row after the last tested one, or of the last row if all rows are tested.
 
     Args:
         rows: All rows of ComVE in file order, rejected ones included.
@@ -81,45 +93,67 @@ def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | N
     Raises:
         UserError: The selected row does not have two sentences.
     """
-    tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED_SAMPLES["comve"].n)
+    # One row more than is tested is drawn: its sentences are those that the loop left.
+    limit = _choose_limit(n, entry.get("size"))
+    tested = PUBLISHED_SAMPLES["comve"].n if limit is None else limit
     by_id = {str(row["source_id"]): row for row in rows}
-    read = [tuple(by_id[place]["choices"]) for place in select_published_ids("comve", rows, tested + 1)]
-    pair = read[min(tested, len(read) - 1)]
+    source_ids = select_published_ids("comve", rows, tested + 1)
+    last_id = source_ids[min(tested, len(source_ids) - 1)]
+    pair = tuple(by_id[last_id]["choices"])
     if len(pair) != 2:
         raise UserError(
-            f"wrong number of sentences: ComVE, row {tested + 1} of the published order (got {len(pair)}, expected 2)"
+            f"wrong number of sentences: ComVE, row {tested + 1} of the published order (got {len(pair)}, expected 2);"
+            " fetch the data set again"
         )
     return pair
 
 
 def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
-    """Select captions and foils; items without votes count as valid. Orders are those of all valid items."""
+    """Select pairs of caption and foil; items without votes of annotators count as valid."""
+    # Orders are drawn over all valid items, so that they do not depend on the size of the sample.
+    fidelity = get_fidelity(profile)
     valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
     ids = list(valid)
-    fidelity = get_fidelity(profile)
-    released = fidelity.sampling == "released"
-    taken = ids[:n] if released else sample(ids, None if n is None else min(n, len(ids)), seed)
-    balanced = fidelity.option_order == "balanced"
-    orders = assign_balanced_orders(ids, seed) if balanced else draw_published_orders(list(valid.values()))
-    return SelectedQuestions(
-        tuple(build_pairwise_questions([valid[item_id] for item_id in taken], dataset, orders)), {}
-    )
+    if fidelity.sampling == "released":
+        selected_ids = ids[:n]
+    else:
+        selected_ids = _sample_ids(ids, n, seed)
+    if fidelity.option_order == "balanced":
+        orders = assign_balanced_orders(ids, seed)
+    else:
+        orders = draw_published_orders(list(valid.values()))
+    questions = build_pairwise_questions([valid[item_id] for item_id in selected_ids], dataset, orders)
+    return SelectedQuestions(tuple(questions), {})
+
+
+def _sample_ids(ids: Sequence[str], n: int | None, seed: int) -> list[str]:
+    """Return at most n ids of lowest rank under a seed; all ids if n is None."""
+    count = None if n is None else min(n, len(ids))
+    return sample(ids, count, seed)
 
 
 def _select_open_questions(
     rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
-    """Select open questions among those that stage evaluation asks.
+    """Select open questions among the items of stage evaluation.
 
-    Of a published draw, `published` takes the first and lists those that cannot be asked.
+    From a published sample, `published` takes the first items, and lists those without a usable question.
     """
     choice = entry.get("choice")
-    items = {item["item_id"]: item for item in select_vqa_items(dataset, rows, entry["size"], seed, choice)[0]}
+    usable_items, _ = select_vqa_items(dataset, rows, entry["size"], seed, choice)
+    items = {item["item_id"]: item for item in usable_items}
     if get_fidelity(profile).sampling == "rank" or choice is None:
-        drawn, skipped = sample(list(items), None if n is None else min(n, len(items)), seed), {}
-    else:
-        drawn = [f"{dataset}:{source_id}" for source_id in select_published_ids(choice, rows, entry["size"])[:n]]
-        reasons = {f"{dataset}:{row['source_id']}": row["rejected"] or "the answer is withheld" for row in rows}
-        skipped = {item_id: reasons[item_id] for item_id in drawn if item_id not in items}
-    taken = [items[item_id] for item_id in drawn if item_id in items]
-    return SelectedQuestions(tuple(build_open_questions(taken, dataset)), skipped)
+        selected_ids = _sample_ids(list(items), n, seed)
+        return SelectedQuestions(tuple(build_open_questions([items[item_id] for item_id in selected_ids], dataset)), {})
+
+    # The published draw contains rows that cannot be asked; they are skipped with a reason.
+    reasons = {f"{dataset}:{row['source_id']}": row["rejected"] or "the answer is withheld" for row in rows}
+    selected_items = []
+    skipped = {}
+    for source_id in select_published_ids(choice, rows, entry["size"])[:n]:
+        item_id = f"{dataset}:{source_id}"
+        if item_id in items:
+            selected_items.append(items[item_id])
+        else:
+            skipped[item_id] = reasons[item_id]
+    return SelectedQuestions(tuple(build_open_questions(selected_items, dataset)), skipped)

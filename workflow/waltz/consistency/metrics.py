@@ -3,128 +3,157 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 
 from waltz.consistency.aggregates import (
+    ItemNumber,
     SampledMeasure,
-    build_measure,
     compute_correlations_over_seeds,
     compute_mean_over_seeds,
 )
 from waltz.consistency.edit_claim import judge_claim
 from waltz.core.errors import UserError
-from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling
+from waltz.core.intervals import PERCENT, Bounds, Resampling, build_measure
+from waltz.core.measure import Measure
+from waltz.core.schema import CcShapRecord, ConsistencyRecord, EditedRecord, MetricRecord
 from waltz.fidelity import get_fidelity
 
-Row = Mapping[str, Any]
-
 POST_HOC, COT = "post-hoc", "cot"
-"""Settings of the papers: the model answers and explains afterwards, or answers behind a chain of thought."""
-SETTING_OF_TEST = {
-    "counterfactual_edits": POST_HOC,
-    "input_from_explanation": POST_HOC,
-    "biasing_features": COT,
-    "early_answering": COT,
-    "filler_tokens": COT,
-    "adding_mistakes": COT,
-    "paraphrasing": COT,
-}
-"""Setting of each test."""
+"""Settings of the papers: the model explains its answer afterwards, or answers after a chain of thought."""
+POST_HOC_TESTS = ("counterfactual_edits", "input_from_explanation")
+COT_TESTS = ("biasing_features", "early_answering", "filler_tokens", "adding_mistakes", "paraphrasing")
+"""Tests of the papers in each setting; the papers average over the tests of both settings."""
+SETTING_OF_TEST = {**dict.fromkeys(POST_HOC_TESTS, POST_HOC), **dict.fromkeys(COT_TESTS, COT)}
+"""Setting of each test, also of tests that users add."""
 CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
 """Metric of CC-SHAP by setting."""
 ACCURACY_METRICS = {POST_HOC: "accuracy", COT: "accuracy_cot"}
 """Metric of the accuracy of the answers that the tests start from, by setting (figures of thesis C.2, C.4)."""
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
-"""Columns next to CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
+"""Columns next to CC-SHAP's value, each averaged to a metric such as `cc_shap_posthoc:kl`."""
 T_SHAP_COLUMNS = {"t_shap_prediction": "t_shap_answer", "t_shap_explanation": "t_shap_explanation"}
-"""Column of T-SHAP by metric."""
+"""Column of T-SHAP for each metric."""
 SHARED = "_shared"
-"""Suffix of T-SHAP's metrics where only the tokens that the prompts of answer and explanation share are players."""
+"""Suffix of T-SHAP's metrics if only tokens that the prompts of answer and explanation share are players."""
 AVERAGE = "average"
+"""Name of the data set of averages over data sets."""
 RESCALED_AVERAGES = ("rescaled_average", "rescaled_tests", "rescaled_cc_shap")
-"""Averages over data sets of tests and CC-SHAP, of the tests alone, and of CC-SHAP alone (thesis C.1)."""
+"""Metrics that average over data sets: tests and CC-SHAP, tests alone, CC-SHAP alone (thesis C.1)."""
 EDIT_GROUPS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
-"""Prefixes of the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
+"""Whether the answer changes, for each prefix of the metrics of counterfactual edits; None takes all edits."""
 SIGNED: Bounds = (-1.0, 1.0)
+"""Smallest and largest value of a cosine or a correlation."""
+SHARE: Bounds = (0.0, 1.0)
+"""Smallest and largest value of a share."""
 
 
 @dataclass(frozen=True)
 class ConsistencyRows:
-    """Results of stage consistency for a model on a data set.
+    """Hold the results of stage consistency for one model on one data set.
 
     Attributes:
-        tests: Rows of the layout `CONSISTENCY`.
-        cc_shap: Rows of the layout `CC_SHAP`; empty where the study asks for none.
-        edited: Rows of the layout `EDITED`; empty where the study asks for none.
+        tests: Verdicts of the tests.
+        cc_shap: CC-SHAP of each item; empty if the study does not request it.
+        edited: Shifts of attributions after edits; empty if the study does not request them.
     """
 
-    tests: Sequence[Row]
-    cc_shap: Sequence[Row] = field(default=())
-    edited: Sequence[Row] = field(default=())
+    tests: Sequence[ConsistencyRecord]
+    cc_shap: Sequence[CcShapRecord] = ()
+    edited: Sequence[EditedRecord] = ()
 
 
 Runs = Mapping[tuple[str, str], ConsistencyRows]
-"""By model and data set, in order."""
-Series = Mapping[tuple[str, str], Sequence[Row]]
-"""By metric and setting: rows of item_id, cluster, seed, value, reason."""
+"""Results for each model and data set, in order."""
+Series = Mapping[tuple[str, str], Sequence[ItemNumber]]
+"""Numbers of items for each metric and setting."""
 
 
-def build_metric_rows(runs: Runs, how: Resampling, pooled_dataset: str = "all") -> list[dict[str, Any]]:
-    """Build the rows of all metrics of all models on all data sets, for each seed and over seeds.
+def build_metric_records(runs: Runs, resampling: Resampling, pooled_dataset: str = "all") -> list[MetricRecord]:
+    """Build the records of all metrics of all models on all data sets, for each seed and over seeds.
 
-    A metric with a name of the papers is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds.
-    Tests are percent of the items with a verdict, accuracies and T-SHAP percent (T-SHAP with `_shared` where query
-    suffixes do not play), CC-SHAP -1 to 1, its companions as they are.
-    `edits:…` are shifts with counterfactual edits, `edits:flipping:…` with those that change the answer,
-    `edits:keeping:…` with the others; `…:claim` is 1 where they support the thesis's claim, 0 where they refute it.
+    A metric with a name of the papers is the mean over seeds; the suffix `:seed=…` marks the value of one seed, `:sd`
+    the standard deviation over seeds. Tests are percentages of the items with a verdict. Accuracies and T-SHAP are
+    percentages too; T-SHAP has the suffix `_shared` if query suffixes do not play. CC-SHAP is between -1 and 1, and its
+    companions have their units. `edits:…` are shifts after counterfactual edits, `edits:flipping:…` after edits that
+    change the answer, `edits:keeping:…` after the other edits; `…:claim` is 1 if they support the thesis's claim, 0 if
+    they refute it.
 
     Args:
-        pooled_dataset: Name of the data set that stands for the edited items of all these data sets.
+        runs: Results for each model and data set.
+        pooled_dataset: Name of the data set under which the edited items of all data sets are pooled.
     Returns:
-        Rows of the layout `METRICS`; data set `average` holds a model's `RESCALED_AVERAGES` over its data sets (C.1),
-        `pooled_dataset` the shifts with edits over the items of all its data sets, where there are several.
+        A record of each metric. The data set `average` holds the `RESCALED_AVERAGES` of a model over its data sets
+        (C.1); `pooled_dataset` holds the shifts over the edited items of all data sets, if there are several.
     Raises:
         UserError: A data set was prompted in two settings.
     """
-    metric_rows = []
-    parts: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}
-    edited: dict[tuple[str, str], list[Sequence[Row]]] = {}
+    metrics: list[MetricRecord] = []
+    averaged: dict[tuple[str, str], dict[tuple[str, str], SampledMeasure]] = {}  # by model and profile
+    edited: dict[tuple[str, str], list[Sequence[EditedRecord]]] = {}  # by model and profile
     for (model, dataset), run in runs.items():
         for profile, profile_run in _split_by_profile(run, f"{model} on {dataset}").items():
-            names = {"model": model, "dataset": dataset, "profile": profile}
-            for (metric, setting), rows in _collect_series(profile_run).items():
-                here = {**names, "setting": setting}
-                average, measures = compute_mean_over_seeds(rows, dataset, how, _get_bounds(metric))
-                metric_rows += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in measures]
+            for (metric, setting), numbers in _collect_series(profile_run).items():
+                # Each metric of the run: over seeds, and for each seed.
+                cell = MetricCell(model, dataset, profile, setting)
+                average, measures = compute_mean_over_seeds(numbers, dataset, resampling, _get_bounds(metric))
+                metrics += [cell.build_record(metric + suffix, measure) for suffix, measure in measures]
+                # Tests and CC-SHAP enter the averages of thesis C.1.
                 if metric in SETTING_OF_TEST or metric in CC_SHAP_METRICS.values():
-                    parts.setdefault((model, profile), {})[dataset, metric] = average
+                    averaged.setdefault((model, profile), {})[dataset, metric] = average
             if profile_run.edited:
                 edited.setdefault((model, profile), []).append(profile_run.edited)
-                metric_rows += [{**names, **row} for row in _summarize_edits(profile_run.edited, dataset, how)]
-    for (model, profile), parts_of_edited in edited.items():
-        if len(parts_of_edited) > 1:
-            names = {"model": model, "dataset": pooled_dataset, "profile": profile}
-            pooled = [row for rows in parts_of_edited for row in rows]
-            metric_rows += [{**names, **row} for row in _summarize_edits(pooled, pooled_dataset, how)]
-    for (model, profile), cells in parts.items():
-        names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": ""}
+                edit_cell = MetricCell(model, dataset, profile, POST_HOC)
+                metrics += _build_edit_records(edit_cell, profile_run.edited, resampling)
+
+    # Shifts after edits, pooled over the items of several data sets.
+    for (model, profile), records_of_datasets in edited.items():
+        if len(records_of_datasets) > 1:
+            pooled_cell = MetricCell(model, pooled_dataset, profile, POST_HOC)
+            pooled = list(chain.from_iterable(records_of_datasets))
+            metrics += _build_edit_records(pooled_cell, pooled, resampling)
+
+    # The averages over data sets of thesis C.1.
+    for (model, profile), cells in averaged.items():
+        average_cell = MetricCell(model, AVERAGE, profile, "")
         for metric in RESCALED_AVERAGES:
-            measure = _compute_rescaled_average(select_rescaled(cells, metric), how)
-            metric_rows.append({**names, "metric": metric, **vars(measure)})
-    return metric_rows
+            measure = _compute_rescaled_average(select_rescaled(cells, metric), resampling)
+            metrics.append(average_cell.build_record(metric, measure))
+    return metrics
 
 
-def build_correlation_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
-    """Build the rows of each test's point-biserial correlation (times 100) with CC-SHAP of its setting (thesis C.3).
+@dataclass(frozen=True)
+class MetricCell:
+    """Name the model, data set, profile and setting that measures belong to."""
+
+    model: str
+    dataset: str
+    profile: str
+    setting: str
+
+    def build_record(self, metric: str, measure: Measure) -> MetricRecord:
+        """Return the record of one measure."""
+        return MetricRecord(
+            model=self.model,
+            dataset=self.dataset,
+            profile=self.profile,
+            setting=self.setting,
+            metric=metric,
+            measure=measure,
+        )
+
+
+def build_correlation_records(runs: Runs, resampling: Resampling) -> list[MetricRecord]:
+    """Build the records of each test's point-biserial correlation (times 100) with CC-SHAP of its setting (thesis C.3).
 
     Returns:
-        Rows of the layout `METRICS`, of each seed and over seeds as in `build_metric_rows`; without a value (nan in
-        the thesis) where a test or CC-SHAP is constant.
+        Records for each seed and over seeds, as in `build_metric_records`. A record has no value (nan in the thesis) if
+        all verdicts or all CC-SHAP values are equal.
     """
-    correlation_rows = []
+    correlations: list[MetricRecord] = []
     for (model, dataset), run in runs.items():
         for profile, profile_run in _split_by_profile(run, f"{model} on {dataset}").items():
             series = _collect_series(profile_run)
@@ -132,95 +161,138 @@ def build_correlation_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
                 scores = series.get((CC_SHAP_METRICS[setting], setting))
                 if metric not in SETTING_OF_TEST or scores is None:
                     continue
-                here = {"model": model, "dataset": dataset, "profile": profile, "setting": setting}
-                measures = compute_correlations_over_seeds(tests, scores, dataset, how)
-                correlation_rows += [
-                    {**here, "metric": metric + ending, **vars(measure)} for ending, measure in measures
-                ]
-    return correlation_rows
+                cell = MetricCell(model, dataset, profile, setting)
+                measures = compute_correlations_over_seeds(tests, scores, dataset, resampling)
+                correlations += [cell.build_record(metric + suffix, measure) for suffix, measure in measures]
+    return correlations
 
 
-def _split_by_profile(run: ConsistencyRows, place: str) -> dict[str, ConsistencyRows]:
-    """Split a run by profile, in the order of the rows."""
-    settings = sorted({row["setting"] for row in (*run.tests, *run.cc_shap)})
+def _split_by_profile(run: ConsistencyRows, location: str) -> dict[str, ConsistencyRows]:
+    """Split the results of a run by profile, in the order of the rows; refuse a run with two settings."""
+    settings = sorted({*(test.setting for test in run.tests), *(record.setting for record in run.cc_shap)})
     if len(settings) > 1:
         raise UserError(
-            f"consistency of {place}: items were asked as {' and as '.join(settings)}; delete one and run again"
+            f"consistency of {location}: items were asked as {' and as '.join(settings)}; delete one and run again"
         )
-    profiles = dict.fromkeys(row["profile"] for row in (*run.tests, *run.cc_shap, *run.edited))
-    return {
-        profile: ConsistencyRows(*([row for row in rows if row["profile"] == profile] for rows in vars(run).values()))
-        for profile in profiles
-    }
+    profiles = [test.profile for test in run.tests]
+    profiles += [record.profile for record in run.cc_shap]
+    profiles += [record.profile for record in run.edited]
+    runs = {}
+    for profile in dict.fromkeys(profiles):
+        runs[profile] = ConsistencyRows(
+            tests=[record for record in run.tests if record.profile == profile],
+            cc_shap=[record for record in run.cc_shap if record.profile == profile],
+            edited=[record for record in run.edited if record.profile == profile],
+        )
+    return runs
 
 
 def _collect_series(run: ConsistencyRows) -> Series:
-    """Collect numbers by metric and setting, as named in the papers."""
-    series: dict[tuple[str, str], list[Row]] = {}
-    answers: dict[tuple[str, int, str], Row] = {}
-    for row in run.tests:
-        key = (row["item_id"], row["seed"], SETTING_OF_TEST[row["test"]])
-        if key not in answers or answers[key]["correct"] is None:
-            answers[key] = row  # all tests of a setting start from the same answer
-        value = None if row["verdict"] is None else 100.0 * row["verdict"]
-        series.setdefault((row["test"], SETTING_OF_TEST[row["test"]]), []).append(_build_number(row, value))
-    for (*_, setting), row in answers.items():
-        value = None if row["correct"] is None else 100.0 * row["correct"]
-        series.setdefault((ACCURACY_METRICS[setting], setting), []).append(_build_number(row, value))
-    for row in run.cc_shap:
-        setting, name = row["kind"], CC_SHAP_METRICS[row["kind"]]
-        series.setdefault((name, setting), []).append(_build_number(row, row["value"]))
+    """Collect the numbers of items for each metric and setting, under the names of the papers."""
+    series: dict[tuple[str, str], list[ItemNumber]] = defaultdict(list)
+    # Verdicts of the tests, then the accuracy of the answers that they start from.
+    for test in run.tests:
+        setting = SETTING_OF_TEST[test.test]
+        series[test.test, setting].append(_build_number(test, _to_percent(test.verdict)))
+    for setting, test in _select_answered(run.tests):
+        series[ACCURACY_METRICS[setting], setting].append(_build_number(test, _to_percent(test.correct)))
+    # CC-SHAP with its companions, and T-SHAP of answers and explanations.
+    for record in run.cc_shap:
+        metric, setting = CC_SHAP_METRICS[record.kind], record.kind
+        series[metric, setting].append(_build_number(record, record.value))
         for companion in COMPANIONS:
-            series.setdefault((f"{name}:{companion}", setting), []).append(_build_number(row, row[companion]))
-        suffix = SHARED if get_fidelity(row["profile"]).shared_players == "prefix" else ""
-        for metric, column in T_SHAP_COLUMNS.items():
-            if row["image"] is not None:
-                value = None if row[column] is None else 100.0 * row[column]
-                series.setdefault((metric + suffix, setting), []).append(_build_number(row, value))
-    return series
+            value = getattr(record, companion)
+            series[f"{metric}:{companion}", setting].append(_build_number(record, value))
+        # Without an image T-SHAP is 1 by definition.
+        if record.image is None:
+            continue
+        # In `equations` only the players that both prompts share enter CC-SHAP and T-SHAP.
+        suffix = SHARED if get_fidelity(record.profile).shared_players == "prefix" else ""
+        for t_shap_metric, column in T_SHAP_COLUMNS.items():
+            value = _to_percent(getattr(record, column))
+            series[t_shap_metric + suffix, setting].append(_build_number(record, value))
+    return dict(series)
 
 
-def _build_number(row: Row, value: float | None) -> dict[str, Any]:
-    return {
-        "item_id": row["item_id"],
-        "cluster": str(row["item_id"] if row["image"] is None else row["image"]),
-        "seed": row["seed"],
-        "value": None if value is None or not math.isfinite(value) else float(value),
-        "reason": row["error"] or row["reason"],
-    }
+def _select_answered(tests: Sequence[ConsistencyRecord]) -> Iterator[tuple[str, ConsistencyRecord]]:
+    """Yield one test for each item, seed and setting, from which the accuracy of the answers is taken.
+
+    All tests of a setting start from the same answer. A test whose answer was judged is preferred to a test that
+    failed.
+    """
+    answered: dict[tuple[str, int, str], ConsistencyRecord] = {}
+    for test in tests:
+        key = (test.item_id, test.seed, SETTING_OF_TEST[test.test])
+        if key not in answered or answered[key].correct is None:
+            answered[key] = test
+    for (_, _, setting), test in answered.items():
+        yield setting, test
+
+
+def _to_percent(share: float | None) -> float | None:
+    return None if share is None else 100.0 * share
+
+
+def _build_number(record: ConsistencyRecord | CcShapRecord | EditedRecord, value: float | None) -> ItemNumber:
+    # NaN and infinity count as missing; the reason of the record says why.
+    if value is not None:
+        value = float(value) if math.isfinite(value) else None
+    cluster = record.item_id if record.image is None else record.image
+    return ItemNumber(record.item_id, str(cluster), record.seed, value, record.error or record.reason)
 
 
 def _get_bounds(metric: str) -> Bounds | None:
-    """Return least and greatest value of a metric; None for companions that have none."""
+    """Return the lowest and highest possible value of a metric; None for companions without bounds."""
     if metric in CC_SHAP_METRICS.values() or metric.endswith(":correlation"):
         return SIGNED
-    return None if ":" in metric else PERCENT
+    if ":" in metric:
+        return None
+    return PERCENT
 
 
-def _compute_rescaled_average(cells: Mapping[tuple[str, str], SampledMeasure], how: Resampling) -> Measure:
-    """Compute the average of thesis C.1 over all data sets, which are resampled independently."""
+def _compute_rescaled_average(cells: Mapping[tuple[str, str], SampledMeasure], resampling: Resampling) -> Measure:
+    """Compute the average of thesis C.1 over all data sets with its interval; data sets are resampled independently."""
     scores = tuple(CC_SHAP_METRICS.values())
     average = compute_rescaled_average({key: cell.measure for key, cell in cells.items()}, scores)
     if average.value is None:
         return average
-    by_dataset: dict[str, list[np.ndarray]] = {}
+    draws_of_datasets: dict[str, list[np.ndarray]] = defaultdict(list)
     for (dataset, metric), cell in cells.items():
-        by_dataset.setdefault(dataset, []).append(50 * (cell.draws + 1) if metric in scores else cell.draws)
-    draws = np.mean([np.mean(draws, axis=0) for draws in by_dataset.values()], axis=0)
-    return build_measure(average.value, average.n, draws, how, average.n, PERCENT)
+        draws = cell.draws
+        if metric in scores:
+            draws = _rescale_cc_shap(draws)
+        draws_of_datasets[dataset].append(draws)
+    # First the mean of each data set's measures, then the mean over data sets, in each resample.
+    draws = np.mean([np.mean(draws, axis=0) for draws in draws_of_datasets.values()], axis=0)
+    measure = build_measure(average.value, average.n, draws, resampling, average.n, PERCENT)
+    return replace(measure, images=None)  # an average of measures, whose images are not added up
 
 
-def _summarize_edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[dict[str, Any]]:
-    """Yield setting, metric and measure of the shifts with all edits, and with those that change or keep the answer."""
-    for name, flipped in EDIT_GROUPS.items():
-        group = [row for row in rows if flipped is None or row["flipped"] is flipped]
-        for metric, measure in _measure_shifts(group, label, how).items():
-            yield {"setting": POST_HOC, "metric": f"{name}:{metric}", **vars(measure)}
+Number = TypeVar("Number", float, np.ndarray)
 
 
-def _measure_shifts(rows: Sequence[Row], label: str, how: Resampling) -> dict[str, Measure]:
-    """Return the shifts with edits, and the evidence for the thesis's claim."""
-    claim = judge_claim(rows, label, how)
+def _rescale_cc_shap(value: Number) -> Number:
+    """Rescale CC-SHAP from -1..1 to 0..100, the scale of the tests."""
+    return 50 * (value + 1)
+
+
+def _build_edit_records(
+    cell: MetricCell, records: Sequence[EditedRecord], resampling: Resampling
+) -> Iterator[MetricRecord]:
+    """Yield the records of the shifts after all edits, after edits that change the answer, and after the others.
+
+    Args:
+        cell: Model, data set, profile and setting of the records; its data set separates the bootstrap draws.
+    """
+    for prefix, flipped in EDIT_GROUPS.items():
+        group = [record for record in records if flipped is None or record.flipped is flipped]
+        for metric, measure in _measure_shifts(group, cell.dataset, resampling).items():
+            yield cell.build_record(f"{prefix}:{metric}", measure)
+
+
+def _measure_shifts(records: Sequence[EditedRecord], label: str, resampling: Resampling) -> dict[str, Measure]:
+    """Return the measures of shifts after edits, and the verdict about the thesis's claim."""
+    claim = judge_claim(records, label, resampling)
     measures = {"answer": claim.answer, "explanation": claim.explanation, "difference": claim.difference}
     n = claim.difference.n
     if claim.verdict in ("supports", "refutes"):
@@ -228,10 +300,13 @@ def _measure_shifts(rows: Sequence[Row], label: str, how: Resampling) -> dict[st
     else:
         undecided = f"undecided: the interval over {n} items allows either, or too few were edited"
         measures["claim"] = Measure(None, n, reason=claim.difference.reason or undecided)
+    # Share of the attribution that the inserted word gets.
     for column in ("inserted_answer", "inserted_explanation"):
-        shares = [_build_number(row, row[column]) for row in rows]
-        mean = compute_mean_over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else claim.difference
-        measures[column] = mean
+        measures[column] = claim.difference  # without records it has the reason
+        if records:
+            shares = [_build_number(record, getattr(record, column)) for record in records]
+            average, _ = compute_mean_over_seeds(shares, label, resampling, SHARE)
+            measures[column] = average.measure
     return measures
 
 
@@ -239,34 +314,40 @@ T = TypeVar("T")
 
 
 def select_rescaled(cells: Mapping[tuple[str, str], T], average: str) -> dict[tuple[str, str], T]:
-    """Return the measures, by data set and measure, that one of `RESCALED_AVERAGES` is over."""
-    scores = CC_SHAP_METRICS.values()
-    measured = {
-        "rescaled_average": (*SETTING_OF_TEST, *scores),
-        "rescaled_tests": (*SETTING_OF_TEST,),
-        "rescaled_cc_shap": (*scores,),
+    """Return the cells, by data set and measure, that one of `RESCALED_AVERAGES` averages."""
+    scores = tuple(CC_SHAP_METRICS.values())
+    tests = (*POST_HOC_TESTS, *COT_TESTS)
+    averaged_measures = {
+        "rescaled_average": (*tests, *scores),
+        "rescaled_tests": tests,
+        "rescaled_cc_shap": scores,
     }[average]
-    return {key: cell for key, cell in cells.items() if key[1] in measured}
+    return {key: cell for key, cell in cells.items() if key[1] in averaged_measures}
 
 
 def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
     """Average a model's consistency over all measures and data sets (thesis C.1).
 
-    CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, with equal
-    weights. With this rule, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
+    CC-SHAP is rescaled from -1..1 to 0..100. Measures are averaged within each data set, then over data sets, with
+    equal weights. With this rule, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
 
     Args:
-        cells: By data set and measure.
-        scores: The measures that are CC-SHAP.
+        cells: Measures by data set and name of the measure.
+        scores: Names of the measures that are CC-SHAP.
     Returns:
-        In 0 to 100; n is the number of cells. Without a value where a cell has none.
+        Average from 0 to 100; n is the number of cells. It has no value if a cell has none.
     """
+    # An average over some of the cells would not be comparable, so that a missing cell leaves no average.
     missing = [f"{measure} on {dataset}" for (dataset, measure), cell in cells.items() if cell.value is None]
-    if not cells or missing:
-        reason = f"no value for {', '.join(sorted(missing))}" if missing else "there is nothing to average"
-        return Measure(None, len(cells), reason=reason)
-    by_dataset = defaultdict(list)
+    if missing:
+        return Measure(None, len(cells), reason=f"no value for {', '.join(sorted(missing))}")
+    if not cells:
+        return Measure(None, 0, reason="there is nothing to average")
+    values_of_datasets: dict[str, list[float]] = defaultdict(list)
     for (dataset, measure), cell in cells.items():
         value = float(cell.value or 0.0)
-        by_dataset[dataset].append(50 * (value + 1) if measure in scores else value)
-    return Measure(float(np.mean([np.mean(values) for values in by_dataset.values()])), len(cells))
+        if measure in scores:
+            value = _rescale_cc_shap(value)
+        values_of_datasets[dataset].append(value)
+    means = [np.mean(values) for values in values_of_datasets.values()]
+    return Measure(float(np.mean(means)), len(cells))

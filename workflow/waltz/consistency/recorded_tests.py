@@ -1,4 +1,4 @@
-"""Test verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP is computed anew."""
+"""Test verdicts and attributions of recorded runs in the layouts of stage consistency; CC-SHAP is computed again."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from waltz.consistency.cc_shap.measure import (
     compute_companions,
     compute_cosine,
     find_shared_players,
+    list_companions,
 )
 from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
@@ -38,25 +39,25 @@ def import_tests(
     """Yield the test verdicts of a recorded model on each data set, as rows of the layout `CONSISTENCY`, under `rows`.
 
     Args:
-        file: Rows of a source of recorded runs.
+        file: File with the rows of recorded runs.
         model: Name of the model in the study, and its weights.
+        datasets: Names of the data sets.
         profiles: Profiles of the study.
     Raises:
-        UserError: The source holds nothing of the model on a data set.
+        UserError: The file has no rows of the model on a data set.
     """
     for dataset, records in read_records(file, model, list(datasets), profiles, "test", "answer"):
-        correct = {
-            (row["item_id"], row["profile"], row["seed"], row["kind"]): build_answer_row(row)["correct"]
-            for row in records.rows
-            if row["record"] == "answer"
-        }
-        rows = [
-            build_test_row(
-                row, correct.get((row["item_id"], row["profile"], row["seed"], SETTING_OF_TEST[row["test"]]))
-            )
-            for row in records.rows
-            if row["record"] == "test"
-        ]
+        # correct: whether each answer is right, by item, run and kind. All tests of a setting start from one answer.
+        correct = {}
+        for row in records.rows:
+            if row["record"] == "answer":
+                key = row["item_id"], row["profile"], row["seed"], row["kind"]
+                correct[key] = build_answer_row(row)["correct"]
+        rows = []
+        for row in records.rows:
+            if row["record"] == "test":
+                key = row["item_id"], row["profile"], row["seed"], SETTING_OF_TEST[row["test"]]
+                rows.append(build_test_row(row, correct.get(key)))
         facts = {**records.facts, "without_verdict": sum(row["verdict"] is None for row in rows)}
         yield DatasetResult(DatasetFiles(dataset, str(file)), {"rows": rows}, records.read, facts)
 
@@ -66,28 +67,26 @@ def import_attributions(
 ) -> Iterator[DatasetResult]:
     """Yield CC-SHAP (`rows`) and the attributions (`contributions`) of a recorded model on each data set.
 
-    Arguments and errors are those of `import_tests`. The record has the largest difference between our CC-SHAP and that
-    of the run, which is its rounding where both are right.
+    Arguments and errors are as in `import_tests`. The run record states the largest difference between our CC-SHAP
+    and the recorded CC-SHAP; if both are right, it is the rounding of the recorded value.
     """
     for dataset, records in read_records(file, model, list(datasets), profiles, "attribution"):
+        # The attributions of an answer and of its explanation are two records, which are joined to a pair.
         pairs: dict[tuple[object, ...], dict[str, Row]] = {}
         for row in records.rows:
             key = tuple(row[name] for name in ("item_id", "profile", "setting", "kind", "seed"))
             pairs.setdefault(key, {})[row["output"]] = row
-        rows = [build_cc_shap_row(pair) for pair in pairs.values()]
-        differences = [
-            abs(row["value"] - recorded)
-            for row, pair in zip(rows, pairs.values(), strict=True)
-            if row["value"] is not None and (recorded := next(iter(pair.values()))["cc_shap"]) is not None
-        ]
-        first = min(records.facts["seeds"], default=0)
-        contributions = [
-            build_attribution_row(pair[output])
-            for pair in pairs.values()
-            if len(pair) == len(OUTPUTS)
-            for output in OUTPUTS
-            if pair[output]["seed"] == first
-        ]
+        first_seed = min(records.facts["seeds"], default=0)
+        rows, contributions, differences = [], [], []
+        for pair in pairs.values():
+            row = build_cc_shap_row(pair)
+            rows.append(row)
+            recorded = next(iter(pair.values()))["cc_shap"]
+            if row["value"] is not None and recorded is not None:
+                differences.append(abs(row["value"] - recorded))
+            # As in our runs, attributions are stored for the first seed.
+            if len(pair) == len(OUTPUTS) and row["seed"] == first_seed:
+                contributions += [build_attribution_row(pair[output]) for output in OUTPUTS]
         facts = {
             **records.facts,
             "rows_without_value": sum(row["value"] is None for row in rows),
@@ -99,17 +98,17 @@ def import_attributions(
 
 
 def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
-    """Return the row of the layout `CONSISTENCY` of one recorded verdict.
+    """Convert one recorded verdict to a row of the layout `CONSISTENCY`.
 
     Args:
-        correct: Whether the answer that the test starts from is right; None where it is not recorded.
+        correct: Whether the answer that the test starts from is right; None if it is not recorded.
     """
     columns = ("item_id", "profile", "setting", "test", "seed", "image", "verdict", "answer", "edited_answer")
     texts = ("reason", "explanation", "edited_input", "edited_explanation", "inserted", "flipped")
     exchanges = []
     if record["prompt"] is not None and record["generation"] is not None:
-        given = json.dumps({"prompt": record["prompt"]}, ensure_ascii=False)
-        exchanges = [{"kind": "recorded", "seed": record["seed"], "given": given, "reply": record["generation"]}]
+        inputs = json.dumps({"prompt": record["prompt"]}, ensure_ascii=False)
+        exchanges = [{"kind": "recorded", "seed": record["seed"], "given": inputs, "reply": record["generation"]}]
     return {
         **{name: record[name] for name in (*columns, *texts)},
         "text": record["input"] or "",
@@ -121,21 +120,22 @@ def build_test_row(record: Row, correct: bool | None) -> dict[str, Any]:
 
 
 def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
-    """Return the row of the layout `CC_SHAP` of the recorded attributions of an answer and its explanation.
+    """Compute CC-SHAP from the recorded attributions of an answer and its explanation: a row of the layout `CC_SHAP`.
 
-    Ratios are compared as they are; from Shapley values the ratios of the profile are computed first.
+    Recorded ratios are compared as they are. From recorded Shapley values the ratios of the profile are computed first.
 
     Args:
-        pair: Rows of the layout `RECORDED` by output.
+        pair: Rows of the layout `RECORDED` by output, `answer` and `explanation`.
     """
-    some = next(iter(pair.values()))
+    # Columns that a run does not record stay null.
+    first = next(iter(pair.values()))
     row: dict[str, Any] = {
-        **{name: some[name] for name in ("item_id", "profile", "setting", "kind", "seed", "image")},
+        **{name: first[name] for name in ("item_id", "profile", "setting", "kind", "seed", "image")},
         **dict.fromkeys(("value", "standard_error", "with_weak", "weak_answer", "weak_explanation")),
         **dict.fromkeys(field.name for field in fields(Companions)),
         **dict.fromkeys(("ratios_answer", "ratios_explanation", "evaluated", "reason", "error")),
-        **{f"t_shap_{name}{ending}": None for name in OUTPUTS for ending in ("", "_se")},
-        "answer": some["label"],
+        **dict.fromkeys(("t_shap_answer", "t_shap_answer_se", "t_shap_explanation", "t_shap_explanation_se")),
+        "answer": first["label"],
         "explanation": None,
     }
     missing = [name for name in OUTPUTS if name not in pair]
@@ -146,6 +146,7 @@ def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
     row |= {"answer": answer["generation"] or answer["label"], "explanation": explanation["generation"]}
     if answer["unit"] != explanation["unit"] or answer["grid"] != explanation["grid"]:
         return row | {"reason": "answer and explanation have different units or grids of patches"}
+    # Recorded ratios are already taken over the shared players.
     if answer["unit"] == RATIO:
         return row | _compare_ratios(_list_ratios(answer), _list_ratios(explanation))
     try:
@@ -155,14 +156,15 @@ def build_cc_shap_row(pair: Mapping[str, Row]) -> dict[str, Any]:
 
 
 def _list_ratios(record: Row) -> np.ndarray:
-    """Return the mean ratios of the players before the query suffix, text first: float64 of shape (players,)."""
-    words = record["values"][: len(record["tokens"]) - record["suffix"]]
-    ratios: np.ndarray = np.array([*words, *(record["patches"] or [])], dtype=np.float64).mean(axis=1)
+    """Return the mean ratios over outputs of the players before the query suffix, text first: shape (players,)."""
+    text_values = record["values"][: len(record["tokens"]) - record["suffix"]]
+    values = np.array([*text_values, *(record["patches"] or [])], dtype=np.float64)  # (players, outputs)
+    ratios: np.ndarray = values.mean(axis=1)
     return ratios
 
 
 def _compare_ratios(answer: np.ndarray, explanation: np.ndarray) -> dict[str, Any]:
-    """Return the columns of CC-SHAP of two vectors of ratios."""
+    """Return the columns of CC-SHAP for two recorded vectors of ratios, or the reason why there is no value."""
     columns: dict[str, Any] = {"ratios_answer": answer.tolist(), "ratios_explanation": explanation.tolist()}
     if len(answer) != len(explanation):
         reason = f"{len(answer)} ratios of the answer, {len(explanation)} of the explanation cannot be compared"
@@ -174,25 +176,25 @@ def _compare_ratios(answer: np.ndarray, explanation: np.ndarray) -> dict[str, An
 
 
 def _compare_shapley_values(answer: Row, explanation: Row) -> dict[str, Any]:
-    """Return the columns of CC-SHAP of the Shapley values of two prompts."""
-    profile = answer["profile"]
+    """Return the columns of CC-SHAP for the recorded Shapley values of two prompts."""
+    fidelity = get_fidelity(answer["profile"])
     shared = find_shared_players(
         answer["tokens"],
         explanation["tokens"],
         (answer["suffix"], explanation["suffix"]),
-        get_fidelity(profile),
+        fidelity,
         patches=(answer["grid"] or 0) ** 2,
     )
-    sides = []
+    estimates = []
     for record, players in zip((answer, explanation), shared, strict=True):
-        phi = np.array([*record["values"], *(record["patches"] or [])], dtype=np.float64)
+        phi = np.array([*record["values"], *(record["patches"] or [])], dtype=np.float64)  # (players, outputs)
+        # A run does not record the values of the empty and of the full coalition, which CC-SHAP does not need.
         unknown = np.full(phi.shape[1], np.nan)
-        sides.append(SharedEstimate(Estimate(phi, unknown, unknown, 0), players))
-    cc_shap = compute_cc_shap(sides[0], sides[1], profile)
-    companions = {field.name: getattr(cc_shap.companions, field.name, None) for field in fields(Companions)}
+        estimates.append(SharedEstimate(Estimate(phi, unknown, unknown, 0), players))
+    cc_shap = compute_cc_shap(estimates[0], estimates[1], fidelity)
     return {
         "value": cc_shap.value,
-        **companions,
+        **list_companions(cc_shap),
         "with_weak": cc_shap.with_weak,
         "weak_answer": cc_shap.weak_answer,
         "weak_explanation": cc_shap.weak_explanation,
@@ -203,14 +205,16 @@ def _compare_shapley_values(answer: Row, explanation: Row) -> dict[str, Any]:
 
 
 def build_attribution_row(record: Row) -> dict[str, Any]:
-    """Return the row of the attribution layout of one recorded attribution.
+    """Convert one recorded attribution to a row of the attribution layout.
 
-    Ratios are of the players before the query suffix, so the others are left out.
+    Ratios are recorded for the players before the query suffix only, so that the tokens of the suffix are dropped.
     """
     is_ratio = record["unit"] == RATIO
-    words = len(record["tokens"]) - (record["suffix"] if is_ratio else 0)
-    tokens, text = record["tokens"][:words], record["prompt"] or record["input"] or ""
-    unmeasured = ("score", "base_value", "value", "t_shap_se", "estimator", "budget", "evaluated", "residual")
+    n_text = len(record["tokens"])
+    if is_ratio:
+        n_text -= record["suffix"]
+    tokens, text = record["tokens"][:n_text], record["prompt"] or record["input"] or ""
+    unmeasured = ("score", "base_value", "value", "t_shap_se", "estimator", "requested", "evaluated", "residual")
     return {
         "item_id": record["item_id"],
         "role": "caption" if record["setting"] == "pairwise" else ANSWER,
@@ -224,7 +228,7 @@ def build_attribution_row(record: Row) -> dict[str, Any]:
         "tokens": tokens,
         "spans": locate_tokens(text, tokens),
         "grid": record["grid"] or 0,
-        "phi": [*record["values"][:words], *(record["patches"] or [])],
+        "phi": [*record["values"][:n_text], *(record["patches"] or [])],
         "t_shap": record["t_shap"],
         "reason": None if record["t_shap"] is not None else "the run has no T-SHAP",
         "seed": record["seed"],
@@ -232,10 +236,12 @@ def build_attribution_row(record: Row) -> dict[str, Any]:
 
 
 def locate_tokens(text: str, tokens: Sequence[str]) -> list[Span]:
-    """Return the characters of a text that each token stands for, in order; empty spans where one is not found.
+    """Return the start and end of each token in a text; all spans are empty if a token is not found.
 
-    A token is compared without its spaces; one of spaces alone stands for nothing.
+    Tokens are found one after the other. A token is compared without the spaces around it; a token of spaces has an
+    empty span.
     """
+    # "▁" and "Ġ" mark a space in the vocabularies of SentencePiece and of GPT-2.
     spans, end = [], 0
     for token in tokens:
         word = token.strip(" ▁Ġ")

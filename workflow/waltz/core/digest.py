@@ -13,21 +13,26 @@ from pathlib import Path
 import waltz
 
 PACKAGE = Path(waltz.__file__).parent
+"""Folder of the package waltz."""
 INFRASTRUCTURE = frozenset(
     {
         "waltz",  # the version
         "waltz.core.devices",
         "waltz.core.digest",
+        "waltz.core.downloads.checksums",
+        "waltz.core.downloads.content_checks",
+        "waltz.core.downloads.http_limits",
+        "waltz.core.downloads.lock_file",
+        "waltz.core.downloads.transfer",
+        "waltz.core.downloads.urls",
         "waltz.core.errors",
         "waltz.core.files.atomic",
-        "waltz.core.files.content_checks",
-        "waltz.core.files.downloads",
         "waltz.core.files.packages",
         "waltz.core.job_records",
         "waltz.core.run_lock",
     }
 )
-"""Modules that say how a job runs, and decide none of the values that it writes: they are in no digest."""
+"""Modules that decide how a job runs, but no value that it writes; no digest contains them."""
 IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
 """Fields of syntax tree nodes that carry no further information."""
 
@@ -44,25 +49,32 @@ def digest(script: str | Path, *modules: str) -> str:
     Returns:
         16 hexadecimal digits.
     """
-    total = hashlib.sha256(_parse(Path(script).resolve())[0].encode())
-    for name, file in sorted(find_modules(Path(script).resolve(), modules).items()):
-        total.update(name.encode() + b"\0" + _parse(file)[0].encode())
+    file = Path(script).resolve()
+    script_syntax, _ = _parse(file)
+    # The names of modules count as well, in a fixed order.
+    total = hashlib.sha256(script_syntax.encode())
+    for name, module_file in sorted(find_modules(file, modules).items()):
+        module_syntax, _ = _parse(module_file)
+        total.update(name.encode() + b"\0" + module_syntax.encode())
     return total.hexdigest()[:16]
 
 
 def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
-    """Return the files of the modules of the package that a script and some modules import, by module name."""
+    """Return the files of all modules of waltz that a script and `modules` import, also indirectly, by module name."""
     files = _find_files(modules)
+    # Walk the graph of imports; each module is visited once, so that cycles end.
     unvisited = [script, *files.values()]
     while unvisited:
-        new = {name: file for name, file in _find_imports(unvisited.pop()).items() if name not in files}
-        files.update(new)
-        unvisited.extend(new.values())
+        imported = _find_imports(unvisited.pop())
+        for name, file in imported.items():
+            if name not in files:
+                files[name] = file
+                unvisited.append(file)
     return files
 
 
 def find_file(module: str) -> Path | None:
-    """Return the file of a module of the package, or None if the name is a function or a class."""
+    """Return the file of a module of waltz, or None if the name belongs to a function or a class."""
     base = PACKAGE.joinpath(*module.split(".")[1:])
     package = base / "__init__.py"
     if package.is_file():
@@ -73,20 +85,30 @@ def find_file(module: str) -> Path | None:
 
 @functools.cache
 def _find_imports(file: Path) -> dict[str, Path]:
-    """Return the modules of the package that a file imports anywhere, with the packages that contain them."""
+    """Return the modules of waltz that a file imports anywhere, and the packages that contain them, by name."""
     return _find_files(_parse(file)[1])
 
 
 def _find_files(names: Iterable[str]) -> dict[str, Path]:
-    """Return the files of the modules that imported names denote or belong to, by module name."""
-    parts = [name.split(".") for name in names if name.split(".")[0] == PACKAGE.name]
-    modules = {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
-    return {module: file for module in modules - INFRASTRUCTURE if (file := find_file(module))}
+    """Return for imported names the files of their modules, by module name; names of other packages are ignored."""
+    modules: set[str] = set()
+    for name in names:
+        parts = name.split(".")
+        if parts[0] == PACKAGE.name:
+            # The import of a.b.c runs the modules a, a.b and a.b.c.
+            modules.update(".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+    files: dict[str, Path] = {}
+    for module in modules - INFRASTRUCTURE:
+        file = find_file(module)
+        if file is not None:
+            files[module] = file
+    return files
 
 
 @functools.cache
 def _parse(file: Path) -> tuple[str, frozenset[str]]:
-    """Return the digest of a file's syntax and the names that it imports.
+    """Return a file's digest, which ignores comments, docstrings and formatting, and the names that it imports.
 
     One pass over the tree gives both, because parsing is most of the time that Snakemake needs to start.
     """
@@ -98,22 +120,31 @@ def _parse(file: Path) -> tuple[str, frozenset[str]]:
 
 def _visit(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
     """Add the content of a node, except for docstrings, to `syntax`, and the names that it imports to `imported`."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    # A lone text is a docstring: it changes no value.
+    if is_docstring:
         return
-    if isinstance(node, ast.Import):
-        imported.update(alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        imported.add(node.module)
-        imported.update(f"{node.module}.{alias.name}" for alias in node.names)
+    imported.update(_list_imported_names(node))
     syntax.append(f"{type(node).__name__}(")
     for field in node._fields:
         if field in IGNORED_FIELDS:
             continue
-        value = getattr(node, field)
         syntax.append(field)
-        for part in value if isinstance(value, list) else [value]:
+        value = getattr(node, field)
+        parts = value if isinstance(value, list) else [value]
+        for part in parts:
             if isinstance(part, ast.AST):
                 _visit(part, syntax, imported)
             else:
                 syntax.append(repr(part))
     syntax.append(")")
+
+
+def _list_imported_names(node: ast.AST) -> list[str]:
+    """Return the full names that a statement imports; none of a relative import or another statement."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    # `from a import b` may import the module a.b or a name of a, so both are listed.
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []

@@ -1,4 +1,4 @@
-"""Measured numbers with bootstrap confidence intervals, or the reason why there is none."""
+"""Bootstrap resamples over images, and confidence intervals of measured numbers."""
 
 import hashlib
 import math
@@ -7,35 +7,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from waltz.core.measure import Measure
+
 Bounds = tuple[float, float]
 """Smallest and largest possible value of a number."""
 PERCENT: Bounds = (0.0, 100.0)
 EQUALITY_TOLERANCE = 1e-9
-"""Draws that differ by less than this share of the distance of the bounds are equal up to rounding."""
+"""Draws whose range is at most this share of the distance between the bounds are equal up to rounding."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """One measured number.
-
-    Attributes:
-        value: Value in the unit of the metric; None with a reason.
-        n: Number of items that it was measured on (annotated items for agreement).
-        ci_low: Lower end of the interval; None if no sampling is behind the number.
-        ci_high: Upper end.
-        reason: Reason why there is no value.
-    """
-
-    value: float | None
-    n: int
-    ci_low: float | None = None
-    ci_high: float | None = None
-    reason: str | None = None
+BOOTSTRAP, CLOPPER_PEARSON = "bootstrap", "clopper-pearson"
+"""Methods: percentiles of bootstrap draws; exact binomial interval of clusters that all agree on a bound."""
+BINOMIAL_BOUND = "binomial-bound"
+"""Method of an interval if all clusters agree on one value between the bounds."""
+ZOU_DONNER = "zou-donner"
+"""Method of an interval of a mean of independent numbers."""
+WILSON = "wilson"
+"""Method of an interval of a share by Wilson's score."""
+Interval = tuple[float | None, float | None, str | None]
+"""Lower end, upper end and method of an interval; None, None, None for no interval."""
+NO_INTERVAL: Interval = (None, None, None)
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Number of bootstrap resamples, coverage of the intervals (a share), and seed of the draws."""
+    """Settings of bootstrap intervals.
+
+    Attributes:
+        resamples: Number of resamples.
+        confidence: Coverage of the intervals, a share from 0 to 1.
+        seed: Seed of the draws.
+    """
 
     resamples: int
     confidence: float
@@ -47,7 +49,7 @@ class Resamples:
     """Resamples of a data set that draw whole clusters with replacement.
 
     Attributes:
-        cluster: Number of each item's cluster, int64 of shape (items,).
+        cluster: Index of each item's cluster, int64 of shape (items,).
         counts: Number of times that each resample drew each cluster, float64 of shape (resamples, clusters).
     """
 
@@ -59,29 +61,35 @@ class Resamples:
         """Number of clusters."""
         return int(self.counts.shape[1])
 
-    def compute_means(self, values: Sequence[float] | np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
-        """Compute the mean of each resample.
+    def compute_means(self, values: Sequence[float] | np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """Return the mean of each resample.
 
         Args:
             values: One number per item.
-            where: Bool of shape (items,): the items that the mean is taken over; None for all.
+            mask: Bool of shape (items,): the items that the mean is taken over; None for all.
         Returns:
             float64 of shape (resamples,), in the unit of `values`; NaN if a resample contains none of the
             items, or if there is only one cluster.
         """
-        index = self.cluster if where is None else self.cluster[where]
-        numbers = np.asarray(values, dtype=np.float64)
-        sums = np.bincount(index, weights=numbers if where is None else numbers[where], minlength=self.clusters)
-        sizes = np.bincount(index, minlength=self.clusters).astype(np.float64)
         if self.clusters == 1:
-            return np.full(len(self.counts), np.nan)
+            return np.full(len(self.counts), np.nan)  # one cluster has no variance
+        index = self.cluster
+        numbers = np.asarray(values, dtype=np.float64)
+        if mask is not None:
+            index = index[mask]
+            numbers = numbers[mask]
+
+        # Sum and number of the items of each cluster, both of shape (clusters,).
+        sums = np.bincount(index, weights=numbers, minlength=self.clusters)
+        sizes = np.bincount(index, minlength=self.clusters).astype(np.float64)
+        # (resamples, clusters) @ (clusters,): a cluster that is drawn twice counts its items twice.
         with np.errstate(invalid="ignore"):
             means: np.ndarray = (self.counts @ sums) / (self.counts @ sizes)
         return means
 
 
 def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) -> Resamples:
-    """Draw clusters with replacement, as many as there are.
+    """Draw bootstrap resamples of a data set: each resample draws as many clusters as there are, with replacement.
 
     Items that share an image are not independent, so images are drawn, not items. The same clusters, seed and label
     give the same draws, so that numbers measured on them are paired.
@@ -90,19 +98,28 @@ def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) 
         clusters: The image of each item.
         resamples: Number of resamples.
         seed: Seed of the draws.
-        label: Name of the resampled data; other labels give independent draws.
+        label: Name of the resampled data; different labels give independent draws.
     """
+    # index: (items,), the cluster of each item as a number from 0.
     names, index = np.unique(np.asarray(clusters), return_inverse=True)
+    n_clusters = len(names)
+    # 64 bits of a hash: the same draws on every machine, and others for another label.
     entropy = int.from_bytes(hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big")
     generator = np.random.Generator(np.random.PCG64(entropy))
-    counts = generator.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
+    # Drawing n of n clusters with replacement is one multinomial draw of how often each cluster comes.
+    # counts: (resamples, clusters).
+    counts = generator.multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), size=resamples)
     return Resamples(index, counts.astype(np.float64))
 
 
 def bootstrap_means(
     values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str
 ) -> np.ndarray:
-    """Compute the means of one number per item over resamples; other arguments as of `resample`.
+    """Return the mean over items in each resample; other arguments as of `resample`.
+
+    Args:
+        values: One number per item.
+        clusters: The image of each item.
 
     Returns:
         float64 of shape (resamples,), in the unit of `values`.
@@ -119,61 +136,98 @@ def compute_mean(
     resampling: Resampling,
     bounds: Bounds | None = PERCENT,
 ) -> Measure:
-    """Compute the mean of one number per item with its interval; arguments as of `resample` and `compute_interval`."""
+    """Return the mean of one number per item with its interval; arguments as of `resample` and `compute_interval`."""
     draws = bootstrap_means(values, clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
-    ends = compute_interval(draws, resampling.confidence, len(set(clusters)), bounds)
-    return Measure(float(np.mean(values)), len(values), *ends)
+    return build_measure(float(np.mean(values)), len(values), draws, resampling, len(set(clusters)), bounds)
 
 
-def compute_interval(
-    draws: np.ndarray, confidence: float, clusters: int, bounds: Bounds | None
-) -> tuple[float | None, float | None]:
-    """Compute the percentile interval of bootstrap draws.
+def build_measure(
+    value: float, n: int, draws: np.ndarray, resampling: Resampling, clusters: int, bounds: Bounds | None
+) -> Measure:
+    """Return a measure with the interval of its draws; other arguments as of `compute_interval`."""
+    ends = compute_interval(draws, resampling.confidence, clusters, bounds)
+    return Measure(value, n, *ends, images=clusters)
+
+
+def compute_interval(draws: np.ndarray, confidence: float, clusters: int, bounds: Bounds | None) -> Interval:
+    """Return the percentile interval of bootstrap draws and the name of its method.
 
     Resamples without a number are ignored. If more than `1 - confidence` of them have none, there is no interval: the
-    other resamples are then those that happen to contain the few items for which the number is defined.
+    remaining resamples are then a selection that happens to contain the few items for which the number is defined.
 
-    If all clusters have the same value, so have all resamples, which does not make the value certain. By the exact
-    binomial, the share of such clusters is then at least `((1 - confidence) / 2) ** (1 / clusters)`; all others may
-    lie at either bound. For a share of 0 or 100 percent this is the interval of Clopper and Pearson.
+    If all clusters have the same value, all resamples have it too, but the value is not certain. By the exact binomial,
+    the share of such clusters is then at least `((1 - confidence) / 2) ** (1 / clusters)`; all other clusters may lie
+    at either bound. For a share of 0 or 100 percent this is the interval of Clopper and Pearson.
 
     Args:
         draws: float64 of shape (resamples,), NaN for a resample without a number.
         confidence: Coverage, a share.
         clusters: Number of clusters that were drawn from.
-        bounds: Bounds of the number in its unit; None if it has none: clusters that agree then have no interval.
+        bounds: Bounds of the number in its unit; None if it has none: there is no interval then if all clusters agree.
     Source:
         Clopper & Pearson (Biometrika 26, 1934).
     """
+    # finite: (finite resamples,).
     finite = draws[np.isfinite(draws)]
     if not finite.size or finite.size < confidence * draws.size:
-        return None, None
+        return NO_INTERVAL
+
+    # Percentile interval: cut off half of 1 - confidence at either end.
     tail = (1 - confidence) / 2
     low, high = (float(end) for end in np.quantile(finite, [tail, 1 - tail]))
-    if np.ptp(finite) > EQUALITY_TOLERANCE * (bounds[1] - bounds[0] if bounds else np.abs(finite).max()):
-        return low, high
+    scale = np.abs(finite).max() if bounds is None else bounds[1] - bounds[0]
+    if np.ptp(finite) > EQUALITY_TOLERANCE * scale:
+        return low, high, BOOTSTRAP
+
+    # All clusters agree on one value, so the draws say nothing about other values.
     if bounds is None:
-        return None, None
+        return NO_INTERVAL
+    lowest, highest = bounds
+    # Least share p of agreeing clusters that would still let all of them agree with probability `tail`:
+    # p ** clusters = tail.
     agreeing = tail ** (1 / clusters)
-    return agreeing * low + (1 - agreeing) * bounds[0], agreeing * high + (1 - agreeing) * bounds[1]
+    is_at_bound = bool(np.isclose(bounds, low, rtol=0, atol=EQUALITY_TOLERANCE * (highest - lowest)).any())
+    method = CLOPPER_PEARSON if is_at_bound else BINOMIAL_BOUND
+    # The rest of the clusters, a share of 1 - p, may lie at either bound.
+    return agreeing * low + (1 - agreeing) * lowest, agreeing * high + (1 - agreeing) * highest, method
 
 
-def compute_interval_of_mean(parts: Sequence[Measure]) -> tuple[float | None, float | None]:
-    """Compute the interval of the unweighted mean of independent numbers: the squares of half widths add up.
+def count_images(parts: Sequence[Measure]) -> int | None:
+    """Return the sum of the numbers of images of several measures; None if a measure has no number of images."""
+    total = 0
+    for part in parts:
+        if part.images is None:
+            return None
+        total += part.images
+    return total
+
+
+def compute_interval_of_mean(parts: Sequence[Measure]) -> Interval:
+    """Return the interval of the unweighted mean of independent numbers, from the intervals of the numbers.
+
+    The squares of the distances from each value to its lower end add up, and likewise to its upper end.
 
     Args:
-        parts: At least one number; there is no interval if one of them has none.
+        parts: At least one number; there is no interval if a number has no value or interval.
     Source:
         Zou & Donner (Statistics in Medicine 27, 2008), on confidence limits of sums.
     """
-    bounds = [(part.value, part.ci_low, part.ci_high) for part in parts]
-    widths = [
-        (value - low, high - value)
-        for value, low, high in bounds
-        if value is not None and low is not None and high is not None
-    ]
-    if len(widths) < len(parts):
-        return None, None
-    middle = math.fsum(value for value, *_ in bounds if value is not None) / len(parts)
-    below, above = (math.hypot(*side) / len(parts) for side in zip(*widths, strict=True))
-    return middle - below, middle + above
+    # Distances from each value to the ends of its interval.
+    values: list[float] = []
+    widths_below: list[float] = []
+    widths_above: list[float] = []
+    for part in parts:
+        if part.value is None or part.ci_low is None or part.ci_high is None:
+            return NO_INTERVAL
+        values.append(part.value)
+        widths_below.append(part.value - part.ci_low)
+        widths_above.append(part.ci_high - part.value)
+
+    # Variances of independent numbers add up, and each half width stands for a standard deviation.
+    # The mean divides the sum, and its half widths, by the number of parts.
+    n = len(parts)
+    mean = math.fsum(values) / n
+    below = math.hypot(*widths_below) / n
+    above = math.hypot(*widths_above) / n
+    method = ZOU_DONNER if n > 1 else parts[0].ci_method
+    return mean - below, mean + above, method

@@ -1,8 +1,8 @@
 """A process that imports the libraries of the jobs once and then forks into each job of a run on this machine.
 
-Where data are few, a job needs longer to import torch, transformers or spaCy than to work. A forked job finds them
-imported: of the default study's 178 jobs, imports fell from 305 to 40 CPU seconds, and all from 530 to 264. Nothing of
-waltz is imported before the fork, so a job runs the code that it would read in a new interpreter.
+With few data, a job takes longer to import torch, transformers or spaCy than to work. In a forked job they are already
+imported: for the 178 jobs of the default study, the CPU time of imports fell from 305 to 40 seconds, and of all work
+from 530 to 264. Nothing of waltz is imported before the fork, so a job runs the same code as in a new interpreter.
 """
 
 import atexit
@@ -11,16 +11,16 @@ import multiprocessing
 import os
 import runpy
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
 
 LIBRARIES = (
-    "__main__",  # Snakemake, whose objects a script unpickles
+    "__main__",  # Snakemake: scripts unpickle its objects
     "snakemake.iocontainers",
     "inflect",
     "jinja2",
@@ -34,71 +34,82 @@ LIBRARIES = (
     "spacy.pipeline.factories",
     *(f"transformers.models.{kind}.modeling_{kind}" for kind in ("albert", "bert", "blip", "clip", "gpt2", "llava")),
 )
-LEAST_JOBS = 30
-"""Fewer jobs import less in all than the server does."""
+"""Modules that the server imports before it forks."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables that numerical libraries read their number of threads from when they are imported."""
 GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
+"""Device files of the drivers of NVIDIA and AMD."""
 
 
 def has_gpu_driver() -> bool:
-    """Return whether this machine has the driver of a GPU; nothing is started to find out."""
+    """Return whether this machine has the driver of a GPU; the check starts neither torch nor CUDA."""
     return any(Path(file).exists() for file in GPU_FILES)
 
 
-def start_job_server(script_class: Any) -> threading.Event:
-    """Start the server, and run scripts in its forks from when it is ready.
+@dataclass(frozen=True)
+class JobServer:
+    """Handle of the server process.
 
-    Args:
-        script_class: `snakemake.script.PythonScript`. A script runs in a new interpreter as before if it has an
-            environment or more than one thread of its own (libraries read the number when they are imported), or uses a
-            GPU (CUDA does not outlive a fork).
-    Returns:
-        Event that is set when the server is ready; never on systems other than Linux.
+    Attributes:
+        ready: Event that is set when the libraries are imported; it is never set if the server cannot be started.
+        run: Function that calls `run_script` with its arguments in a fork of the server and returns the exit status.
     """
+
+    ready: threading.Event
+    run: Callable[[str, str | None], int | None]
+
+
+def start_job_server() -> JobServer | None:
+    """Start the server in the background and return its handle.
+
+    Returns:
+        The handle; None on other systems than Linux, where libraries do not survive a fork.
+    """
+    if sys.platform != "linux":
+        return None
     ready = threading.Event()
-    if sys.platform != "linux":  # elsewhere, libraries of the system do not outlive a fork
-        return ready
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # Snakemake sets them anew for each interpreter
-    run_in_new_interpreter = script_class.execute_script
-    lock = threading.Lock()
+    # Only jobs with one thread are forked, and libraries read the number of threads when they are imported.
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # Snakemake sets them again for each interpreter
+    starting = threading.Lock()
 
-    def run_in_fork(*arguments: Any) -> int | None:
-        """Run `run_script` and return its exit status."""
-        process = context.Process(target=run_script, args=arguments)
-        with lock:  # starting one reads the status of others that have ended
+    def run_in_fork(file: str, temporary: str | None) -> int | None:
+        """Call `run_script` in a fork and return its exit status."""
+        # The server has the libraries imported; its fork runs the script as the main program.
+        process = context.Process(target=run_script, args=(file, temporary))
+        with starting:  # starting one reads the status of others that have ended
             process.start()
         wait([process.sentinel])
-        with lock:
+        with starting:
             process.join()
         return process.exitcode
 
-    def start_server() -> None:
+    def import_libraries() -> None:
+        """Start the server by a fork with an empty script, and report when its libraries are imported."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is for Snakemake and the jobs
-        run_in_fork(os.devnull, None)
+        try:
+            run_in_fork(os.devnull, None)
+        except OSError as error:  # such as a folder for temporary files whose path is too long for a socket
+            print(
+                f"waltz: jobs start interpreters of their own, which takes longer ({error}: {tempfile.gettempdir()});"
+                " set TMPDIR to a short path",
+                file=sys.stderr,
+            )
+            return
         ready.set()
 
-    def execute_script(script: Any, file: str, edit: bool = False) -> None:
-        if not (ready.is_set() and can_fork(script)):
-            run_in_new_interpreter(script, file, edit)
-        elif status := run_in_fork(file, script.resources.get("tmpdir")):
-            raise subprocess.CalledProcessError(status, f"{sys.executable} {file}")
-
-    script_class.execute_script = execute_script
-    threading.Thread(target=start_server, daemon=True).start()
-    return ready
-
-
-def can_fork(script: Any) -> bool:
-    """Return whether a script of Snakemake gives the same in a fork as in a new interpreter."""
-    has_environment = script.conda_env or script.container_img or script.env_modules or script.shadow_dir
-    uses_gpu = script.resources.get("gpu", 0) and has_gpu_driver()
-    return not (has_environment or uses_gpu or script.bench_record or script.threads > 1)
+    threading.Thread(target=import_libraries, daemon=True).start()
+    return JobServer(ready, run_in_fork)
 
 
 def run_script(file: str, temporary: str | None) -> None:
-    """Run a script as the main program, with a folder for temporary files."""
+    """Run a script as the main program.
+
+    Args:
+        file: Path of the script.
+        temporary: Folder for temporary files; None for the system's folder.
+    """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gc.freeze()  # what the server imported never becomes garbage, and is not copied to look for some
     if temporary:

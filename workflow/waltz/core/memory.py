@@ -1,4 +1,4 @@
-"""Memory that this process may use, and a check that its libraries have enough address space."""
+"""Memory that this process may use, and a check that libraries have enough address space."""
 
 import resource
 import sys
@@ -16,7 +16,7 @@ for ever, and pyarrow waits for a thread that could not start."""
 
 
 def check_address_space() -> None:
-    """Refuse a limit of the address space (`ulimit -v`) in which libraries hang.
+    """Refuse a limit of the address space (`ulimit -v`) under which libraries hang.
 
     Raises:
         UserError: The limit is too small.
@@ -30,13 +30,16 @@ def check_address_space() -> None:
 
 
 def count_usable_bytes() -> int:
-    """Return the bytes that this process can allocate: memory and swap of the machine, or its own limit."""
+    """Return the bytes that this process can allocate: memory and swap of the machine, or its limit if that is less."""
+    # `ulimit -v` may limit the process to less than the machine has.
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
     limit = _read_address_space()
     return machine if limit is None else min(machine, limit)
 
 
 def _read_address_space() -> int | None:
-    """Return the limit of this process's address space in bytes; None where there is none, or on macOS."""
+    """Return the limit of this process's address space in bytes; None without a limit and on macOS."""
+    if sys.platform == "darwin":
+        return None  # macOS states a limit that it does not enforce
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if limit == resource.RLIM_INFINITY or sys.platform == "darwin" else limit
+    return None if limit == resource.RLIM_INFINITY else limit

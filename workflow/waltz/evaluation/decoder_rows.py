@@ -1,17 +1,20 @@
 """Rows of decoders in the evaluation layout: label choice, open answers, text scores (thesis 3.5, 5.2, 5.5).
 
-The chosen label is the one with the highest score for the first token of the answer, among the labels alone; with two
-labels a random choice is right half of the time. `published` takes the first of equally high ones, `equations` none.
+Only labels are compared: the chosen label has the highest score for the first token of the answer. With two labels a
+random choice is right half of the time. If several labels have the highest score, `published` takes the first of them,
+and `equations` chooses none.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from waltz.core.errors import ItemError
+from waltz.core.rounding import compute_logit_rounding, compute_rounding
 from waltz.core.sampling import rank
 from waltz.evaluation.prompting.decoder_outputs import (
     DecoderOutput,
@@ -27,31 +30,32 @@ from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, ren
 from waltz.evaluation.prompting.questions import Question, build_open_questions
 from waltz.evaluation.settings import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
 from waltz.evaluation.vqa import ANSWER, ANSWERING, contains_gold_answer, normalize_answer
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Sampling
 
 Row = Mapping[str, Any]
 
 TIE = "tie"
-MOST_TOKENS = 10
-"""Most tokens of a short answer, as published."""
+MAX_ANSWER_TOKENS = 10
+"""Maximum number of tokens of a short answer, as published."""
 LIKELIHOOD = "log-likelihood"
-"""Setting of the mean log-probability of a text's tokens, in nats a token."""
+"""Setting of the mean log-probability of a text's tokens, in nats per token."""
 LIKELIHOOD_SUM = "log-likelihood-sum"
-"""Setting of their sum, in nats."""
+"""Setting of the sum of the log-probabilities of a text's tokens, in nats."""
 VQASCORE = "vqascore"
-"""Setting of the probability of "Yes"."""
+"""Setting of the probability of "Yes" as the answer to the question whether a figure shows a text."""
 
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """Settings of text generation.
+    """Hold the settings of text generation.
 
     Attributes:
-        seed: The study's seed; each item's draws have a seed of their own.
-        sampling: Settings of sampling; None takes the likeliest tokens (`decoder_tasks.choose_sampling`).
-        cot_tokens: Most tokens of a chain of thought, 100 as published; 0 asks for no answers after one.
+        seed: The study's seed, from which each item derives its seed.
+        sampling: Settings of sampling; None takes the most probable tokens (`decoder_tasks.choose_sampling`).
+        cot_tokens: Maximum number of tokens of a chain of thought, 100 as published; 0 requests no answers after a
+            chain of thought.
     """
 
     seed: int
@@ -65,19 +69,23 @@ def score_labels(
     template: PromptTemplate,
     reasonings: Sequence[str] | None = None,
 ) -> list[DecoderOutput]:
-    """Return the logits of each question's labels where the answer begins, in the order of the labels.
+    """Return, for each question, the logits of its labels as the first token of the answer, in the order of the labels.
 
     Args:
-        reasonings: The chain of thought before each answer; None asks for the answer without one.
+        session: A decoder with its images.
+        questions: Questions with labels.
+        template: The prompts.
+        reasonings: The chain of thought before each answer; None requests answers without a chain of thought.
     Raises:
-        UserError: The family has no such prompt, or the chat template changes the item's words.
+        UserError: The family has no such prompt.
     """
-    prompts = _render_prompts("answer" if reasonings is None else "answer-after-cot", questions, template, reasonings)
+    kind = "answer" if reasonings is None else "answer-after-cot"
     queries = []
-    for question, prompt in zip(questions, prompts, strict=True):
+    for question, texts in zip(questions, _list_reasonings(questions, reasonings), strict=True):
         labels = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
-        queries.append(DecoderQuery(question.image, prompt, labels))
-    find_tokens = get_label_token_finder(template.prompt_file.profile)
+        queries.append(_build_query(kind, question, template, texts, labels))
+    # All labels are alternatives for the first token of the answer, so that each question needs one forward pass.
+    find_tokens = get_label_token_finder(template.prompt_file.fidelity)
     outputs = score_continuations(session, queries, find_tokens, FIRST_STEP)
     return [outputs[query] for query in queries]
 
@@ -85,8 +93,9 @@ def score_labels(
 def generate_chains_of_thought(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
 ) -> list[str]:
-    """Return the chain of thought about each question, whitespace included; empty where the prompt cannot be read."""
-    return _generate_texts(session, questions, template, "cot", None, settings.cot_tokens, settings)[0]
+    """Generate a chain of thought about each question, whitespace included; empty if the prompt cannot be read."""
+    chains, _ = _generate_texts(session, questions, template, "cot", None, settings.cot_tokens, settings)
+    return chains
 
 
 def _generate_texts(
@@ -95,43 +104,63 @@ def _generate_texts(
     template: PromptTemplate,
     kind: str,
     reasonings: Sequence[str] | None,
-    most_tokens: int,
+    max_tokens: int,
     settings: GenerationSettings,
 ) -> tuple[list[str], list[DecoderOutput]]:
-    """Generate a text for each question; return the texts and the outputs that hold their tokens."""
+    """Generate a text for each question, and return the texts with the outputs that hold their tokens."""
     queries = []
-    prompts = _render_prompts(kind, questions, template, reasonings)
-    for question, prompt in zip(questions, prompts, strict=True):
-        item_seed = rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1 if settings.sampling else 0
-        queries.append(DecoderQuery(question.image, prompt, seed=item_seed))
-    output_of_query = generate_tokens(session, queries, most_tokens, settings.sampling)
-    outputs = [output_of_query[query] for query in queries]
-    texts = [decode_generation(session.decoder, output.token_ids or (), most_tokens, template) for output in outputs]
+    for question, repeated in zip(questions, _list_reasonings(questions, reasonings), strict=True):
+        item_seed = 0
+        if settings.sampling is not None:
+            # Each item draws with a seed that does not depend on other items; torch takes 63 bits.
+            item_seed = rank(f"{question.item_id}:{question.role}:{kind}", settings.seed) >> 1
+        queries.append(_build_query(kind, question, template, repeated, seed=item_seed))
+    output_of_query = generate_tokens(session, queries, max_tokens, settings.sampling)
+
+    texts: list[str] = []
+    outputs: list[DecoderOutput] = []
+    for query in queries:
+        output = output_of_query[query]
+        outputs.append(output)
+        texts.append(decode_generation(session.decoder, output.token_ids or (), max_tokens, template))
     return texts, outputs
 
 
-def _render_prompts(
-    kind: str, questions: Sequence[Question], template: PromptTemplate, reasonings: Sequence[str] | None
-) -> list[str]:
-    """Return the prompt of each question, with the chain of thought that it repeats."""
+def _list_reasonings(questions: Sequence[Question], reasonings: Sequence[str] | None) -> list[dict[str, str]]:
+    """Return the chain of thought that the prompt of each question repeats, in the form that `render_prompt` takes."""
     if reasonings is None:
-        return [render_prompt(kind, question, template).text for question in questions]
-    return [
-        render_prompt(kind, question, template, {"reasoning": reasoning}).text
-        for question, reasoning in zip(questions, reasonings, strict=True)
-    ]
+        return [{} for _ in questions]
+    return [{"reasoning": reasoning} for reasoning in reasonings]
 
 
-def _build_row(question: Question, output: DecoderOutput, profile: str, setting: str, **columns: Any) -> dict[str, Any]:
-    """Return a row of a question; score, probability, prediction and verdict are null unless they are given."""
+def _build_query(
+    kind: str,
+    question: Question,
+    template: PromptTemplate,
+    texts: Mapping[str, str] | None = None,
+    continuations: tuple[str, ...] = (),
+    seed: int = 0,
+) -> DecoderQuery:
+    """Return the query of a question; it has an error if a text of the item cannot be put into a prompt."""
+    try:
+        prompt = render_prompt(kind, question, template, texts).text
+    except ItemError as error:
+        return DecoderQuery(question.image, "", continuations, seed, str(error))
+    return DecoderQuery(question.image, prompt, continuations, seed)
+
+
+def _build_row(
+    question: Question, output: DecoderOutput, fidelity: Fidelity, setting: str, **columns: Any
+) -> dict[str, Any]:
+    """Return a row of the evaluation layout for a question; columns that are not passed are null."""
     return {
         "item_id": question.item_id,
         "role": question.role or ANSWER,
-        "profile": profile,
+        "profile": fidelity.name,
         "setting": setting,
         "image": question.image,
         "tokens": output.tokens,
-        **dict.fromkeys(("score", "probability", "prediction", "correct")),
+        **dict.fromkeys(("score", "rounding", "probability", "prediction", "correct")),
         "error": output.error,
         **columns,
     }
@@ -140,66 +169,86 @@ def _build_row(question: Question, output: DecoderOutput, profile: str, setting:
 def build_choice_rows(
     questions: Sequence[Question],
     outputs: Sequence[DecoderOutput],
-    profile: str,
+    fidelity: Fidelity,
     reasonings: Sequence[str] | None = None,
+    dtype: str = "float32",
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout, one for each question.
+    """Return a row of the evaluation layout for each question with labels.
 
     | setting | role | score | probability | prediction |
     | --- | --- | --- | --- | --- |
-    | `pairwise` | caption | logit of the caption's label minus that of the foil's | its sigmoid | caption, foil, tie |
-    | `single` | of the text | logit of "correct" minus that of "incorrect" | its sigmoid | match, mismatch, tie |
+    | `pairwise` | caption | logit of the caption's label - logit of the foil's | its sigmoid | caption, foil, tie |
+    | `single` | of the text | logit of "correct" - logit of "incorrect" | its sigmoid | match, mismatch, tie |
     | `choice` | answer | logit of the highest label | its softmax among the labels | a label, tie |
 
     Args:
         outputs: Outputs of `score_labels`.
-        reasonings: The chains of thought, where the answers follow one: the setting ends in `-after-cot`.
+        reasonings: The chain of thought before each answer; the setting then ends in `-after-cot`. None without.
+        dtype: Precision of the decoder.
     """
     rows = []
     for index, (question, output) in enumerate(zip(questions, outputs, strict=True)):
+        # The forms of text tasks share one setting.
         setting = question.form if question.form in (PAIRWISE, SINGLE) else CHOICE
         columns: dict[str, Any] = {"order": question.order}
         if setting == PAIRWISE:
             columns["role"] = "caption"
         if output.scores is not None:
-            columns |= _judge_labels(question, setting, output.scores, profile)
+            columns |= _judge_labels(question, setting, output.scores, fidelity)
+            # A difference of logits has the rounding of the logit of larger magnitude.
+            columns["rounding"] = compute_rounding(max(map(abs, output.scores)), dtype)
         if reasonings is not None:
             setting += AFTER_COT
             columns["reasoning"] = reasonings[index]
-        rows.append(_build_row(question, output, profile, setting, **columns))
+        rows.append(_build_row(question, output, fidelity, setting, **columns))
     return rows
 
 
-def _judge_labels(question: Question, setting: str, logits: Sequence[float], profile: str) -> dict[str, Any]:
-    """Return score, probability, prediction and verdict; see `build_choice_rows`."""
+def _judge_labels(question: Question, setting: str, logits: Sequence[float], fidelity: Fidelity) -> dict[str, Any]:
+    """Return score, probability, prediction and correctness for a question; see `build_choice_rows`."""
     if setting == CHOICE:
-        prediction = choose_best_label(question.labels, logits, profile)
-        score, probability, correct = max(logits), max(compute_softmax(logits)), prediction in question.gold
-        return {"score": score, "probability": probability, "prediction": prediction, "correct": correct}
+        prediction = choose_best_label(question.labels, logits, fidelity)
+        return {
+            "score": max(logits),
+            "probability": max(compute_softmax(logits)),
+            "prediction": prediction,
+            "correct": prediction in question.gold,
+        }
+    # The two labels name caption and foil, or match and mismatch.
     if setting == PAIRWISE:
-        names, right = ("caption", "foil"), "caption"
+        names, expected = ("caption", "foil"), "caption"
     else:
-        names, right = ("match", "mismatch"), RIGHT_PREDICTION[str(question.role)]
+        names, expected = ("match", "mismatch"), RIGHT_PREDICTION[str(question.role)]
+    # The margin is always the caption's logit minus the foil's, whichever was shown first.
     first, second = logits
+    margin = first - second
     if question.order == "foil-first":
-        names, margin = names[::-1], second - first
-    else:
-        margin = first - second
-    prediction = choose_best_label(names, logits, profile)
-    probability = compute_softmax([margin, 0.0])[0]
-    return {"score": margin, "probability": probability, "prediction": prediction, "correct": prediction == right}
+        names = (names[1], names[0])
+        margin = second - first
+    prediction = choose_best_label(names, logits, fidelity)
+    return {
+        "score": margin,
+        "probability": compute_softmax([margin, 0.0])[0],
+        "prediction": prediction,
+        "correct": prediction == expected,
+    }
 
 
-def choose_best_label(labels: Sequence[str], logits: Sequence[float], profile: str) -> str:
-    """Return the label with the highest logit; of equally high ones the first in `published`, `tie` in `equations`."""
+def choose_best_label(labels: Sequence[str], logits: Sequence[float], fidelity: Fidelity) -> str:
+    """Return the label with the highest logit.
+
+    If several labels have the highest logit, it is the first of them in `published`, and `tie` in `equations`.
+    """
     highest = max(logits)
-    if get_fidelity(profile).tied_labels == "tie" and list(logits).count(highest) > 1:
+    is_tied = list(logits).count(highest) > 1
+    if is_tied and fidelity.tied_labels == "tie":
         return TIE
     return labels[list(logits).index(highest)]
 
 
 def compute_softmax(logits: Sequence[float]) -> list[float]:
     """Return the softmax of the labels' logits, in double precision."""
+    # The highest logit is subtracted, so that exp cannot overflow.
     weights = np.exp(np.array(logits, dtype=np.float64) - max(logits))
     return [float(share) for share in weights / weights.sum()]
 
@@ -212,41 +261,54 @@ def answer_questions(
     settings: GenerationSettings,
     reasonings: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout, role `answer`, with the model's answer to each question.
+    """Let a decoder answer open questions, and return a row of the evaluation layout, role `answer`, for each.
 
-    `prediction` is the generated answer. `correct` states in `published` whether a gold answer is part of it
+    `prediction` is the generated answer. `correct` states in `published` whether the answer contains a gold answer
     (`contains_gold_answer`), in `equations` whether it is the gold answer.
 
     Args:
-        items: Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA).
-        reasonings: The chain of thought before each answer; None asks for the answer without one.
+        session: A decoder with its images.
+        items: Rows of item_id, image, question, answer and answers (of the annotators; empty for GQA).
+        dataset: Name of the data set.
+        template: The prompts.
+        settings: Settings of the generation.
+        reasonings: The chain of thought before each answer; None requests answers without a chain of thought.
     """
-    kind, setting = ("answer", ANSWERING) if reasonings is None else ("answer-after-cot", ANSWERING + AFTER_COT)
+    if reasonings is None:
+        kind, setting = "answer", ANSWERING
+    else:
+        kind, setting = "answer-after-cot", ANSWERING + AFTER_COT
     questions = build_open_questions(items, dataset)
-    texts, outputs = _generate_texts(session, questions, template, kind, reasonings, MOST_TOKENS, settings)
-    profile = template.prompt_file.profile
+    texts, outputs = _generate_texts(session, questions, template, kind, reasonings, MAX_ANSWER_TOKENS, settings)
+    fidelity = template.prompt_file.fidelity
     rows = []
     for index, (item, question, output) in enumerate(zip(items, questions, outputs, strict=True)):
-        columns: dict[str, Any] = {} if reasonings is None else {"reasoning": reasonings[index]}
+        # A question that could not be asked keeps its error, and has no prediction.
+        columns: dict[str, Any] = {}
+        if reasonings is not None:
+            columns["reasoning"] = reasonings[index]
         if output.error is None:
-            columns |= {"prediction": texts[index], "correct": _is_correct(item, texts[index], profile)}
-        rows.append(_build_row(question, output, profile, setting, **columns))
+            columns["prediction"] = texts[index]
+            columns["correct"] = _is_correct(item, texts[index], fidelity)
+        rows.append(_build_row(question, output, fidelity, setting, **columns))
     return rows
 
 
-def is_right_answer(answer: str, question: Question, profile: str) -> bool:
-    """Return whether an answer is right: the gold label; for open questions by the rule of `answer_questions`.
+def is_right_answer(answer: str, question: Question, fidelity: Fidelity) -> bool:
+    """Return whether an answer is right: whether it is the gold label, or right by the rule of `answer_questions`.
 
-    A question with one gold answer counts as one without annotators, whose answer `published` takes as it is written.
+    An open question with a single gold answer counts as a question without annotators; `published` compares its gold
+    answer as it is written.
     """
     if question.labels:
         return answer in question.gold
-    several = question.gold if len(question.gold) > 1 else ()
-    return _is_correct({"answer": question.gold[0], "answers": several}, answer, profile)
+    annotators = question.gold if len(question.gold) > 1 else ()
+    return _is_correct({"answer": question.gold[0], "answers": annotators}, answer, fidelity)
 
 
-def _is_correct(item: Row, answer: str, profile: str) -> bool:
-    if get_fidelity(profile).open_answers == "substring":
+def _is_correct(item: Row, answer: str, fidelity: Fidelity) -> bool:
+    # The released code looks for a gold answer anywhere in the generated text.
+    if fidelity.open_answers == "substring":
         return contains_gold_answer(answer, item)
     return normalize_answer(answer) == normalize_answer(item["answer"])
 
@@ -254,76 +316,86 @@ def _is_correct(item: Row, answer: str, profile: str) -> bool:
 def score_likelihood(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout: log-likelihood of each text as the description of its image, mean and sum.
+    """Return the log-likelihood of each text as the description of its image: rows for its mean, and for its sum.
 
-    The text follows the prompt for a description; a space before it belongs to its first token. Its own tokens count,
-    an end mark does not. `tokens` is their number. The scores rank caption and foil, so acc_r and AUROC are defined;
-    they decide no match, so p_c, p_f and acc are not.
+    The text follows the prompt for a description; a space before it belongs to its first token. The tokens of the text
+    count, an end mark does not; `tokens` is their number. The scores rank caption and foil, so that acc_r and AUROC are
+    defined. They do not predict a match, so that p_c, p_f and acc are undefined.
 
     Args:
+        session: A decoder with its images.
         questions: Single texts with their images (`build_single_questions`).
+        template: The prompts.
     Source:
         VisualGPTScore (Lin et al. 2024), without its correction for the text alone.
     """
-    queries = [
-        DecoderQuery(
-            question.image, render_prompt("caption", question, template).text.rstrip(" "), (question.fields["caption"],)
-        )
-        for question in questions
-    ]
+    queries = []
+    for question in questions:
+        query = _build_query("caption", question, template, continuations=(question.fields["caption"],))
+        # A space at the end belongs to the first token of the text.
+        queries.append(replace(query, prompt=query.prompt.rstrip(" ")))
+    # log p(token | image, prompt, tokens before it) for each token of the text.
     outputs = score_continuations(session, queries, find_continuation_tokens, "log-probability")
+    fidelity, dtype = template.prompt_file.fidelity, session.decoder.spec.dtype
     rows = []
     for setting in (LIKELIHOOD, LIKELIHOOD_SUM):
         for question, query in zip(questions, queries, strict=True):
-            scores = outputs[query].scores
-            columns: dict[str, Any] = {"tokens": len(scores or ())}
-            if scores is not None:
-                total = math.fsum(scores)
-                columns["score"] = total if setting == LIKELIHOOD_SUM else total / len(scores)
-            rows.append(_build_row(question, outputs[query], template.prompt_file.profile, setting, **columns))
+            token_scores = outputs[query].scores  # log-probability of each token of the text
+            columns: dict[str, Any] = {"tokens": len(token_scores or ())}
+            if token_scores is not None:
+                score = math.fsum(token_scores)
+                if setting == LIKELIHOOD:
+                    score /= len(token_scores)
+                columns |= {"score": score, "rounding": compute_logit_rounding(score, dtype)}
+            rows.append(_build_row(question, outputs[query], fidelity, setting, **columns))
     return rows
 
 
 def score_vqascore(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout: probability of "Yes" as the answer to "Does this figure show …?".
+    """Return the probability of "Yes" as the answer to "Does this figure show …?" for each text, as rows.
 
-    The probability is taken over all tokens of the vocabulary. No released code has this score; in `published` the
-    prompt has the markers of the model's family, and the token of "Yes" is found like those of labels.
+    The probability is taken over all tokens of the vocabulary. No released code has this score. In `published` the
+    prompt has the markers of the model's family, and the token of "Yes" is found in the same way as tokens of labels.
 
     Args:
+        session: A decoder with its images.
         questions: Single texts with their images.
+        template: The prompts.
     Source:
         VQAScore (Lin et al., ECCV 2024).
     """
-    queries = [
-        DecoderQuery(
-            question.image,
-            render_prompt("vqascore", question, template, {"text": question.fields["caption"]}).text,
-            (template.prompt_file.affirms,),
-        )
-        for question in questions
-    ]
-    profile = template.prompt_file.profile
-    outputs = score_continuations(session, queries, get_label_token_finder(profile), "probability")
+    fidelity = template.prompt_file.fidelity
+    yes = (template.prompt_file.affirms,)
+    queries = []
+    for question in questions:
+        queries.append(_build_query("vqascore", question, template, {"text": question.fields["caption"]}, yes))
+    outputs = score_continuations(session, queries, get_label_token_finder(fidelity), "probability")
     rows = []
     for question, query in zip(questions, queries, strict=True):
         scores = outputs[query].scores
-        rows.append(
-            _build_row(question, outputs[query], profile, VQASCORE, score=None if scores is None else scores[0])
-        )
+        columns = {}
+        if scores is not None:
+            columns = {"score": scores[0], "rounding": compute_rounding(scores[0], session.decoder.spec.dtype)}
+        rows.append(_build_row(question, outputs[query], fidelity, VQASCORE, **columns))
     return rows
 
 
 def count_outcomes(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Count rows by setting and order of captions, ties, rows without a score, and the most frequent errors."""
-    rows = list(rows)
-    errors = Counter(row["error"] for row in rows if row["error"] is not None)
-    orders = Counter(f"{row['profile']}, {row['order']}" for row in rows if row.get("order"))
+    """Count rows by profile and order of captions, ties and rows without a score; list the most frequent errors."""
+    errors: Counter[str] = Counter()
+    orders: Counter[str] = Counter()
+    ties = 0
+    for row in rows:
+        ties += row["prediction"] == TIE
+        if row["error"] is not None:
+            errors[row["error"]] += 1
+        if row.get("order"):
+            orders[f"{row['profile']}, {row['order']}"] += 1
     return {
         "orders": dict(sorted(orders.items())),
-        "ties": sum(row["prediction"] == TIE for row in rows),
+        "ties": ties,
         "unscored": errors.total(),
         "errors": dict(errors.most_common(10)),
     }

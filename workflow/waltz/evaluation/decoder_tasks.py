@@ -7,15 +7,17 @@ about text alone.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
-from waltz.core.schema import BENCHMARK, POSITION
+from waltz.core.layout import POSITION
+from waltz.core.schema import BENCHMARK
 from waltz.evaluation import vqa
 from waltz.evaluation.decoder_rows import (
     GenerationSettings,
@@ -45,6 +47,7 @@ from waltz.evaluation.prompting.questions import (
     build_single_questions,
     select_text_questions,
 )
+from waltz.evaluation.settings import PromptingSettings, ScoringSettings
 from waltz.fidelity import get_fidelity
 from waltz.models.decoders.continuations import get_published_sampling
 from waltz.models.decoders.decoder import Decoder, Sampling
@@ -52,18 +55,18 @@ from waltz.sources.images import load_image, open_images
 from waltz.sources.readers import QUESTIONS, TEXTS
 
 IMAGES_PER_BLOCK = 32
-"""Images whose questions are all asked before those of other images."""
+"""Number of images in a block; all questions about them are asked in this block."""
 QUESTIONS_PER_BLOCK = 64
-"""Text questions that are asked together."""
+"""Number of questions about text in a block."""
 ALL_BLOCKS = slice(None)
-"""The shard of a task that is not cut."""
+"""Shard that contains all blocks of a task."""
 PROMPTS_PER_ITEM = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
-"""Prompts for an item of each form without a chain of thought, and those that a chain of thought adds."""
+"""Number of prompts for an item of each form: without a chain of thought, and added by a chain of thought."""
 
 
 @dataclass(frozen=True)
 class DecoderTask:
-    """The questions of one data set in one profile.
+    """Hold the questions of one data set in one profile.
 
     Attributes:
         dataset: Name of the data set.
@@ -71,7 +74,7 @@ class DecoderTask:
         form: `pairs`, `open` or `choice`.
         items: Rows of the benchmark (`pairs`), or of `vqa.select_questions` (`open`).
         questions: The questions of a data set of form `choice`.
-        orders: Whether each item's caption is (A), for form `pairs`.
+        orders: For each item id, whether the caption is (A), for form `pairs`.
         skipped: Number of rows of form `open` or `choice` that cannot be asked, by reason.
     """
 
@@ -85,9 +88,9 @@ class DecoderTask:
 
     @cached_property
     def blocks(self) -> list[Sequence[Any]]:
-        """Items or questions that are computed together; shards are made of whole blocks.
+        """Return the blocks of items or questions that are computed together; shards consist of whole blocks.
 
-        Blocks do not depend on the number of shards, so that stored results are found again with another one.
+        Blocks do not depend on the number of shards, so that stored results are found again if this number changes.
         """
         if self.form != "choice":
             return list(_split_by_image(self.items))
@@ -96,43 +99,47 @@ class DecoderTask:
 
     @property
     def item_ids(self) -> list[str]:
-        """Ids of all items, in order."""
+        """Return the ids of all items, in order."""
         return [*(item["item_id"] for item in self.items), *(question.item_id for question in self.questions)]
 
     def count_items(self, shard: slice = ALL_BLOCKS) -> int:
-        """Return the number of items in some blocks."""
+        """Return the number of items in the blocks of a shard."""
         return sum(map(len, self.blocks[shard]))
 
     def count_prompts(self, cot_tokens: int, shard: slice = ALL_BLOCKS) -> int:
-        """Return the number of prompts, repeated ones included; `cot_tokens` 0 asks for no chain of thought."""
-        without_cot, added_by_cot = PROMPTS_PER_ITEM[self.form]
-        return self.count_items(shard) * (without_cot + (added_by_cot if cot_tokens else 0))
+        """Return the number of prompts, repeated ones included.
+
+        Args:
+            cot_tokens: Maximum number of tokens of a chain of thought; 0 requests no chain of thought.
+            shard: The blocks that count.
+        """
+        prompts, added_by_cot = PROMPTS_PER_ITEM[self.form]
+        if cot_tokens:
+            prompts += added_by_cot
+        return self.count_items(shard) * prompts
 
 
 def build_task(
-    file: str | Path,
-    dataset: str,
-    entry: Mapping[str, Any],
-    profile: str,
-    *,
-    scored: str,
-    sample: int | None,
-    seed: int,
+    file: str | Path, dataset: str, entry: Mapping[str, Any], profile: str, settings: ScoringSettings
 ) -> DecoderTask:
     """Read a data set and select its questions.
 
     Args:
         file: Parquet of the benchmark, of `QUESTIONS` or of `TEXTS`, by its form.
+        dataset: Name of the data set.
         entry: `form` (`pairs`, `open` or `choice`); for the latter two the study's entry, with `size` and `choice`.
-        scored: `valid` or `all` pairs, as in `evaluation.items`.
-        sample: Number of pairs, or None.
+        profile: Name of the profile.
+        settings: Settings by which questions are selected.
     Raises:
         UserError: The file does not have the layout of its form, or nothing can be asked.
     """
+    seed = settings.seed
     if entry["form"] == "pairs":
         benchmark = parquet.read(file, BENCHMARK)
-        orders = assign_orders(select_items(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
-        items = select_items(benchmark, scored, sample, seed).to_pylist()
+        # Orders are assigned to all items, so that an item is shown in the same order in every sample.
+        all_items = select_items(benchmark, settings.scored, None, seed).to_pylist()
+        orders = assign_orders(all_items, dataset, profile, seed)
+        items = select_items(benchmark, settings.scored, settings.sample, seed).to_pylist()
         return DecoderTask(dataset, profile, "pairs", items=tuple(items), orders=orders)
     if entry["form"] == "open":
         rows = parquet.read_rows(file, QUESTIONS)
@@ -150,7 +157,10 @@ def evaluate_task(
     settings: GenerationSettings,
     shard: slice = ALL_BLOCKS,
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout of some blocks, one setting after the other, in the order of the items."""
+    """Evaluate the blocks of a shard, and return rows of the evaluation layout.
+
+    The rows are sorted by setting, then in the order of the items.
+    """
     rows: list[dict[str, Any]] = []
     for block in task.blocks[shard]:
         if task.form == "pairs":
@@ -159,56 +169,63 @@ def evaluate_task(
             rows += evaluate_open_questions(session, block, task.dataset, template, settings)
         else:
             rows += evaluate_labelled_questions(session, block, template, settings)
+    # Blocks group items by image, so that the rows are brought into the order of the items again.
     positions = find_positions(rows, task)
     return [rows[index] for index in sorted(range(len(rows)), key=positions.__getitem__)]
 
 
 def find_positions(rows: Sequence[Mapping[str, Any]], task: DecoderTask) -> list[tuple[int, int]]:
-    """Return the number of each row's setting, by appearance, and of its item in the whole task."""
-    settings = {name: place for place, name in enumerate(dict.fromkeys(row["setting"] for row in rows))}
-    items = {item: place for place, item in enumerate(task.item_ids)}
-    return [(settings[row["setting"]], items[row["item_id"]]) for row in rows]
+    """Return, for each row, the number of its setting (in order of appearance) and of its item in the task."""
+    settings = list(dict.fromkeys(row["setting"] for row in rows))
+    setting_positions = {name: position for position, name in enumerate(settings)}
+    item_positions = {item: position for position, item in enumerate(task.item_ids)}
+    return [(setting_positions[row["setting"]], item_positions[row["item_id"]]) for row in rows]
 
 
 def _split_by_image(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Return the items of some images at a time, so that each image is opened and encoded once."""
+    """Split items into blocks by their images, so that each image is opened and encoded once."""
     by_image: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
         by_image.setdefault(item["image"], []).append(item)
+    # Groups stay in the order in which their images first appear in the file.
     groups = list(by_image.values())
-    return [
-        [item for group in groups[first : first + IMAGES_PER_BLOCK] for item in group]
-        for first in range(0, len(groups), IMAGES_PER_BLOCK)
-    ]
+    blocks = []
+    for first in range(0, len(groups), IMAGES_PER_BLOCK):
+        block_groups = groups[first : first + IMAGES_PER_BLOCK]
+        blocks.append(list(chain.from_iterable(block_groups)))
+    return blocks
 
 
 def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
-    """Return the prompts of a decoder in a profile, as its entry states.
+    """Return the prompts of a decoder in a profile, as its entry in the registry states.
 
-    `equations` reads the entry's prompt file over its own prompts and renders them by the model's chat template; for a
-    language model without one it joins the turns by line breaks. `published` takes the markers of the entry's family.
+    In `equations` the prompt file of the entry overrides the prompts of the profile, and the model's chat template
+    renders them; for a language model without a chat template the turns are joined by line breaks. `published` takes
+    the markers of the entry's family.
 
     Raises:
-        UserError: The family is missing or unknown, or the prompt file is at fault.
+        UserError: The family is missing or unknown, or the prompt file is wrong.
     """
     if get_fidelity(profile).prompts == "families":
-        return build_published_template(get_prompt_family(decoder.spec))
-    has_no_chat_template = not decoder.reads_images and not decoder.has_chat_template
-    return build_equations_template(
-        join_turns if has_no_chat_template else decoder.render_chat,
-        read_prompt_file(profile, decoder.spec.prompts or None),
-    )
+        template = build_published_template(get_prompt_family(decoder.spec))
+    else:
+        # A VL decoder needs its template for the placeholder of the image.
+        needs_chat_template = decoder.reads_images or decoder.has_chat_template
+        render_turns = decoder.render_chat if needs_chat_template else join_turns
+        template = build_equations_template(render_turns, read_prompt_file(profile, decoder.spec.prompts or None))
+    return replace(template, tokenizer=decoder.tokenizer)
 
 
 def count_skipped(tasks: Sequence[DecoderTask]) -> dict[str, dict[str, int]]:
-    """Return by profile and reason the number of rows that cannot be asked; profiles without any are absent."""
+    """Count the rows that cannot be asked, by profile and reason; profiles without such rows are absent."""
     return {task.profile: dict(task.skipped) for task in tasks if task.skipped}
 
 
 def choose_sampling(decoder: Decoder, profile: str) -> Sampling | None:
-    """Return the sampling settings of a profile: None in `equations`; in `published` VL decoders always sample.
+    """Return the settings of sampling in a profile; None if the most probable tokens are generated.
 
-    Language models sample in `published` where their own generation settings do.
+    `equations` never samples. In `published` VL decoders always sample, and language models sample if their own
+    generation settings do.
     """
     if not get_fidelity(profile).samples_text:
         return None
@@ -225,7 +242,7 @@ def evaluate_pairs(
     orders: dict[str, bool],
     settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
-    """Return rows of captions and foils: `pairwise`, `single`, both after a chain of thought, and the text scores."""
+    """Return all rows of captions and foils: `pairwise`, `single`, both after a chain of thought, and text scores."""
     single_questions = build_single_questions(items, dataset)
     return [
         *evaluate_labelled_questions(session, build_pairwise_questions(items, dataset, orders), template, settings),
@@ -239,11 +256,13 @@ def evaluate_labelled_questions(
     session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
 ) -> list[dict[str, Any]]:
     """Return rows of questions with labels, without and with a chain of thought, in the order of the questions."""
-    profile = template.prompt_file.profile
-    rows = build_choice_rows(questions, score_labels(session, questions, template), profile)
+    # The chain of thought is generated first; then the labels are scored after it.
+    fidelity, dtype = template.prompt_file.fidelity, session.decoder.spec.dtype
+    rows = build_choice_rows(questions, score_labels(session, questions, template), fidelity, dtype=dtype)
     if settings.cot_tokens:
         chains = generate_chains_of_thought(session, questions, template, settings)
-        rows += build_choice_rows(questions, score_labels(session, questions, template, chains), profile, chains)
+        outputs = score_labels(session, questions, template, chains)
+        rows += build_choice_rows(questions, outputs, fidelity, chains, dtype)
     return rows
 
 
@@ -255,6 +274,7 @@ def evaluate_open_questions(
     settings: GenerationSettings,
 ) -> list[dict[str, Any]]:
     """Return rows of open questions (`vqa.select_questions`), without and with a chain of thought."""
+    # Answers without a chain of thought, then answers after a chain of thought that the same model generates.
     rows = answer_questions(session, items, dataset, template, settings)
     if settings.cot_tokens:
         chains = generate_chains_of_thought(session, build_open_questions(items, dataset), template, settings)
@@ -265,49 +285,44 @@ def evaluate_open_questions(
 def prompt_datasets(
     decoder: Decoder,
     datasets: Iterable[DatasetFiles],
-    profiles: Sequence[str],
     cache: Path,
-    *,
-    scored: str,
-    sample: int | None,
-    seed: int,
-    cot_tokens: int,
+    settings: PromptingSettings,
     shard: slice = ALL_BLOCKS,
 ) -> Iterator[DatasetResult]:
-    """Prompt one decoder with one shard of the questions of data sets.
+    """Prompt one decoder with one shard of the questions of each data set.
 
     Args:
+        decoder: A loaded decoder.
         datasets: Files of the data sets, with their form.
-        scored: `valid` or `all` items.
-        sample: Number of items per data set; None takes all.
-        cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
+        cache: File of finished blocks.
+        settings: Settings by which questions are selected and asked.
         shard: Blocks of each data set.
     Yields:
-        Rows of the evaluation layout with their position, as `scores`.
+        For each data set, rows of the evaluation layout with their position, under the name `scores`.
     """
-    templates = {profile: build_template(decoder, profile) for profile in profiles}
-    settings = {
-        profile: GenerationSettings(seed, choose_sampling(decoder, profile), cot_tokens) for profile in profiles
-    }
+    templates: dict[str, PromptTemplate] = {}
+    generation: dict[str, GenerationSettings] = {}
+    for profile in settings.profiles:
+        templates[profile] = build_template(decoder, profile)
+        generation[profile] = GenerationSettings(settings.seed, choose_sampling(decoder, profile), settings.cot_tokens)
     for dataset in datasets:
-        tasks = [
-            build_task(dataset.rows, dataset.name, dataset.settings, profile, scored=scored, sample=sample, seed=seed)
-            for profile in dataset.select_profiles(profiles)
-        ]
-        prompts, label = (
-            sum(task.count_prompts(cot_tokens, shard) for task in tasks),
-            f"{decoder.spec.name} {dataset.name}",
-        )
+        tasks = []
+        for profile in dataset.select_profiles(settings.profiles):
+            tasks.append(build_task(dataset.rows, dataset.name, dataset.settings, profile, settings))
+        n_prompts = sum(task.count_prompts(settings.cot_tokens, shard) for task in tasks)
+        label = f"{decoder.spec.name} {dataset.name}"
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
-        with images as source, show_progress(prompts, "prompt", label) as bar:
+        # Results are stored by block, so that a killed job continues after its last finished block.
+        with images as source, show_progress(n_prompts, "prompt", label) as bar:
             session = DecoderSession(decoder, partial(load_image, source), cache, bar.update)
             rows: list[dict[str, Any]] = []
-            for place, task in enumerate(tasks):
-                answers = evaluate_task(session, task, templates[task.profile], settings[task.profile], shard)
-                positions = find_positions(answers, task)
-                rows += [
-                    {**row, POSITION: [place, *position]} for row, position in zip(answers, positions, strict=True)
-                ]
-        settings_of_profile = {task.profile: asdict(settings[task.profile]) for task in tasks}
-        facts = {"generation": settings_of_profile, "skipped": count_skipped(tasks), **count_outcomes(rows)}
+            for task_position, task in enumerate(tasks):
+                answers = evaluate_task(session, task, templates[task.profile], generation[task.profile], shard)
+                for row, position in zip(answers, find_positions(answers, task), strict=True):
+                    rows.append({**row, POSITION: [task_position, *position]})
+        facts = {
+            "generation": {task.profile: asdict(generation[task.profile]) for task in tasks},
+            "skipped": count_skipped(tasks),
+            **count_outcomes(rows),
+        }
         yield DatasetResult(dataset, {"scores": rows}, sum(task.count_items(shard) for task in tasks), facts)

@@ -1,7 +1,7 @@
 """Questions about images, answered by encoders with a vocabulary of answers (LXMERT's task checkpoints).
 
-The predicted answer is the one with the highest logit; its probability is the softmax over the vocabulary, which
-MM-SHAP explains. How right it is: `evaluation.vqa`.
+The predicted answer is the answer with the highest logit. Its probability, which MM-SHAP explains, is the softmax over
+the vocabulary. `evaluation.vqa` computes its accuracy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,11 +28,12 @@ def compute_answers(
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> dict[Pair, PairScore]:
-    """Return logit, index in the vocabulary and probability of the answer to each distinct question about an image.
+    """Answer each distinct question about an image: return the answer's logit, index in the vocabulary and probability.
 
     Args:
-        items: Rows of image and question.
-        done: Receives the number of questions of each finished block.
+        items: Rows with image and question.
+        stored: File of finished blocks; None stores nothing.
+        done: Called with the number of questions in each finished block.
     """
     pairs = [(item["image"], item["question"]) for item in items]
     return compute_pair_scores(
@@ -48,22 +49,28 @@ def compute_answers(
 def build_answer_rows(
     items: Sequence[Row], answers: Mapping[Pair, PairScore], vocabulary: Sequence[str], profiles: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout, role `answer`: the predicted answer to each question in each profile.
+    """Return a row of the evaluation layout, with role `answer`, for each question in each profile.
 
-    `score` is the predicted answer's logit, `probability` its softmax. `correct` states in both profiles whether it
-    is the gold answer.
+    `prediction` is the predicted answer, `score` its logit, `probability` its softmax. In both profiles, `correct`
+    states whether it is the gold answer.
 
     Args:
         items: Rows of item_id, image, question and answer.
         answers: Results of `compute_answers`.
         vocabulary: The encoder's answers, in the order of its outputs.
+        profiles: Names of the profiles.
     """
+    # The profiles differ only in the accuracy that is computed from these rows later.
     rows = []
     for profile in profiles:
         for item in items:
             result = answers[item["image"], item["question"]]
-            logit, index, probability = result.numbers or (None, None, None)
-            answer = None if index is None else vocabulary[int(index)]
+            logit = answer = is_correct = probability = None
+            if result.numbers is not None:
+                # The three numbers that `select_answer` keeps of the logits of the whole vocabulary.
+                logit, index, probability = result.numbers
+                answer = vocabulary[int(index)]
+                is_correct = normalize_case(answer) == normalize_case(item["answer"])
             rows.append(
                 {
                     "item_id": item["item_id"],
@@ -75,7 +82,7 @@ def build_answer_rows(
                     "tokens": result.tokens,
                     "probability": probability,
                     "prediction": answer,
-                    "correct": None if answer is None else normalize_case(answer) == normalize_case(item["answer"]),
+                    "correct": is_correct,
                     "error": result.error,
                 }
             )
@@ -85,10 +92,15 @@ def build_answer_rows(
 def answer_datasets(
     encoder: AnsweringEncoder, datasets: Iterable[DatasetFiles], profiles: Sequence[str], cache: Path, *, seed: int
 ) -> Iterator[DatasetResult]:
-    """Answer the questions of data sets with one encoder, and yield rows of the evaluation layout as `scores`.
+    """Answer the questions of some data sets with one encoder.
 
     Args:
         datasets: Files of the data sets, with size and choice of the questions.
+        profiles: Names of the profiles.
+        cache: File of finished blocks.
+        seed: Seed of the samples of questions.
+    Yields:
+        For each data set, rows of the evaluation layout under the name `scores`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()

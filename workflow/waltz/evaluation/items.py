@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
-from waltz.evaluation.settings import ALIGNMENT, MISMATCHED
+from waltz.core.text_diff import fold_text
+from waltz.evaluation.settings import ALIGNMENT, MISMATCHED, WITHHELD
 from waltz.sources.published_samples import (
     PUBLISHED_SAMPLES,
     draw_foils_for_decoders,
@@ -25,32 +26,36 @@ from waltz.sources.published_samples import (
 
 Row = Mapping[str, Any]
 NO_OTHER_TEXT = "no other image has another text"
-MOST_DRAWS = 100
-"""Random draws before all candidates are listed."""
+MAX_DRAWS = 100
+"""Number of random draws that are tried before all candidates are listed."""
 
 
 def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
-    """Return the items to score, in the order of the file.
+    """Return the items that are scored, in the order of the file.
 
     Args:
         benchmark: Rows of the benchmark layout.
-        items: `valid` takes items that annotators found valid and items without votes, `all` takes all.
-        n: Size of the sample, or None for all; a smaller data set is taken as a whole.
+        items: `valid` takes items that annotators found valid and items without votes, `all` takes all items.
+        n: Size of the sample, or None for all; a smaller data set is taken completely.
+        seed: Seed of the sample.
     Raises:
         UserError: No item is left.
     """
     selected = benchmark
     if items == "valid":
+        # An item without votes has a null here, and counts as valid.
         selected = benchmark.filter(pc.fill_null(benchmark.column("valid"), True))
     if not selected.num_rows:
         raise UserError(f"{benchmark.num_rows} items, none of them valid: set evaluation.items to `all`")
     ids = selected.column("item_id").to_pylist()
-    sampled_ids = sample(ids, None if n is None else min(n, len(ids)), seed)
+    size = len(ids) if n is None else min(n, len(ids))
+    sampled_ids = sample(ids, size, seed)
     return selected.filter(pc.is_in(selected.column("item_id"), pa.array(sampled_ids, pa.string())))
 
 
 def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return roles and texts of a benchmark item; a row of CV-Probes has only a caption."""
+    """Return the roles and texts of an item: caption and foil, or only a caption for a row of CV-Probes."""
+    # Only CV-Probes has a column `condition`.
     if "condition" in item:
         return [("caption", item["caption"])]
     foil_role = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
@@ -58,7 +63,9 @@ def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def get_text(row: Row) -> str | None:
-    """Return the text that describes a row's image: its caption, or question, answer and full stop; None without one.
+    """Return the text that describes the image of a row: the caption, or question, answer and full stop.
+
+    It is None if the answer is missing.
 
     Args:
         row: A row of the layout `CAPTIONS`, `QUESTIONS` or `BENCHMARK`.
@@ -67,7 +74,9 @@ def get_text(row: Row) -> str | None:
     """
     if "caption" in row:
         return str(row["caption"])
-    return f"{row['question']} {row['answer']}." if row["answer"] is not None else None
+    if row["answer"] is None:
+        return None
+    return f"{row['question']} {row['answer']}."
 
 
 def build_mismatched_items(
@@ -76,24 +85,27 @@ def build_mismatched_items(
     """Build items whose caption is the text of an image and whose foil is the text of another image.
 
     Args:
+        name: Name of the data set.
         rows: All rows of a source, of the layout `CAPTIONS`, `QUESTIONS` or `BENCHMARK`, in file order.
-        n: Number of items; None takes one for each image, or all of a published draw.
-        seed: Seed of items and foils. An item's foil depends on its id, the seed and the source, not on n.
-        choice: `mscoco-encoders`, `mscoco-decoders`, `vqa-encoders` or `gqa-encoders`, to take items and foils of the
-            published runs (`build_published_items`). Otherwise one row per image is taken, and n of these by seeded
+        n: Number of items; None takes one item for each image, or all items of a published draw.
+        seed: Seed of items and foils. The foil of an item depends on its id, the seed and the source, not on n.
+        choice: `mscoco-encoders`, `mscoco-decoders`, `vqa-encoders` or `gqa-encoders`, which take items and foils of
+            the published runs (`build_published_items`). None takes one row for each image, and n of these by seeded
             rank.
     Returns:
-        Rows of the benchmark layout, and the rows that cannot be used, counted by reason.
+        Rows of the benchmark layout; and the number of rows that cannot be used, by reason.
     Raises:
-        UserError: Fewer than n images have a text, or nothing gives an item.
+        UserError: Fewer than n images have a text, or no row gives an item.
     """
     if choice is not None:
         return build_published_items(name, rows, n, choice)
     usable, texts, unusable = _list_texts_by_id(rows)
     ids = _select_one_per_image(name, usable.values(), n, seed)
+    # All texts of an image may be true of it, so that none of them can be its foil.
     texts_of_image: dict[str, set[str]] = {}
     for source_id, row in usable.items():
         texts_of_image.setdefault(row["image"], set()).add(_normalize(texts[source_id]))
+    # The foil may be the text of any usable row, even if the row is not selected as an item.
     pool = list(usable)
     items = []
     for source_id in ids:
@@ -105,72 +117,99 @@ def build_mismatched_items(
         else:
             items.append(_build_item(item_id, name, row, texts[source_id], texts[foil_id]))
     if not items:
-        raise UserError(f"alignment.{name}: none of {len(rows)} rows gives an item: {dict(unusable.most_common(3))}")
+        raise _build_no_item_error(name, rows, unusable)
     return items, unusable
+
+
+def _build_no_item_error(name: str, rows: Sequence[Row], unusable: Counter[str]) -> UserError:
+    reasons = dict(unusable.most_common(3))
+    return UserError(f"alignment.{name}: none of {len(rows)} rows gives an item: {reasons}; name another source")
 
 
 def build_published_items(
     name: str, rows: Sequence[Row], n: int | None, choice: str
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Build the items of high discrepancy of the published runs, with their foils.
+    """Build the items of high discrepancy that the published runs used, with their foils.
 
-    MSCOCO is the captions of the released FOIL-it items, valid or not: all of them for encoders, the first n for
-    decoders, whose items record in `release` the order of the two options. The foil is the text of an item drawn at
-    random, which may be the item itself. VQA and GQA are the questions that the scripts for encoders drew.
+    The items of MSCOCO are the captions of the released FOIL-it items, valid or not: all of them for encoders, the
+    first n for decoders. Items for decoders record in `release` the order of the two options. The foil is the text of
+    an item that is drawn at random, and may be the item itself. The items of VQA and GQA are the questions that the
+    scripts for encoders drew.
 
     Args:
+        name: Name of the data set.
         rows: All rows of the source in file order, as in `build_mismatched_items`.
-        n: Number of items, None for all of the published draw. Encoders' scripts draw a smaller number at random.
-        choice: As in `build_mismatched_items`.
+        n: Number of items; None takes the whole published draw. The scripts for encoders draw a smaller number at
+            random.
+        choice: See `build_mismatched_items`.
     Raises:
-        UserError: There are fewer than n rows, or nothing gives an item.
+        UserError: There are fewer than n rows, or no row gives an item.
     Source:
         The released scripts of MM-SHAP (00a66bf) and CC-SHAP-VLM (07f150d).
     """
     usable, texts, unusable = _list_texts_by_id(rows)
     if not usable:
-        raise UserError(f"alignment.{name}: none of {len(rows)} rows gives an item: {dict(unusable.most_common(3))}")
+        raise _build_no_item_error(name, rows, unusable)
     if n is not None and n > len(rows):
         raise UserError(f"alignment.{name}.size: {n} items asked for, {len(rows)} can be drawn; ask for fewer")
-    records: list[str | None]
     if choice == "mscoco-decoders":
-        ids = list(usable)[:n]
-        drawn = draw_foils_for_decoders(list(usable), len(ids))
-        foils = [foil for foil, _ in drawn]
-        records = [json.dumps({"foil_from": foil, "caption_first": first}) for foil, first in drawn]
+        draws = _draw_for_decoders(list(usable)[:n], list(usable))
     else:
-        pool = list(usable)
-        if choice in PUBLISHED_SAMPLES:
-            published = select_published_ids(choice, rows, min(PUBLISHED_SAMPLES[choice].n, len(rows)))
-            pool = [row_id for row_id in published if row_id in usable]
-        chosen, others = draw_items_and_foils_for_encoders(len(pool), n)
-        ids, foils = [pool[index] for index in chosen], [pool[index] for index in others]
-        records = [None] * len(ids)
-    items = [
-        {**_build_item(f"{name}:{own}", name, usable[own], texts[own], texts[foil]), "release": record}
-        for own, foil, record in zip(ids, foils, records, strict=True)
-    ]
+        draws = _draw_for_encoders(_list_published_pool(usable, rows, choice), n)
+    items = []
+    for item_id, foil_id, release in draws:
+        item = _build_item(f"{name}:{item_id}", name, usable[item_id], texts[item_id], texts[foil_id])
+        items.append({**item, "release": release})
     return items, unusable
 
 
+def _list_published_pool(usable: Mapping[str, Row], rows: Sequence[Row], choice: str) -> list[str]:
+    """Return the ids of the rows from which the published scripts for encoders drew."""
+    if choice not in PUBLISHED_SAMPLES:
+        return list(usable)
+    size = min(PUBLISHED_SAMPLES[choice].n, len(rows))
+    return [row_id for row_id in select_published_ids(choice, rows, size) if row_id in usable]
+
+
+def _draw_for_encoders(pool: Sequence[str], n: int | None) -> list[tuple[str, str, str | None]]:
+    """Return, for each item, its id, the id of its foil's row as the scripts for encoders drew it, and no record."""
+    # One generator draws items and foils, in the order of the released script.
+    chosen, foils = draw_items_and_foils_for_encoders(len(pool), n)
+    return [(pool[index], pool[foil], None) for index, foil in zip(chosen, foils, strict=True)]
+
+
+def _draw_for_decoders(ids: Sequence[str], pool: Sequence[str]) -> list[tuple[str, str, str | None]]:
+    """Return, for each item, its id, the id of its foil's row as the scripts for decoders drew it, and a record.
+
+    The record is JSON, with the foil's row and the order of the two options.
+    """
+    draws: list[tuple[str, str, str | None]] = []
+    for item_id, (foil_id, caption_first) in zip(ids, draw_foils_for_decoders(pool, len(ids)), strict=True):
+        release = json.dumps({"foil_from": foil_id, "caption_first": caption_first})
+        draws.append((item_id, foil_id, release))
+    return draws
+
+
 def get_published_order(item: Row) -> bool | None:
-    """Return whether a published run showed an item's caption as (A); None where the item does not record it."""
+    """Return whether a published run showed the caption of an item as (A); None if the item does not record it."""
     if item["instrument"] != ALIGNMENT or not item.get("release"):
         return None
     return bool(json.loads(item["release"])["caption_first"])
 
 
 def _list_texts_by_id(rows: Sequence[Row]) -> tuple[dict[str, Row], dict[str, str], Counter[str]]:
-    """Return usable rows and their texts by id, in file order, and the number of other rows by reason."""
+    """Return usable rows by id, their texts by id, both in file order, and the number of other rows by reason."""
     unusable: Counter[str] = Counter()
-    usable, texts = {}, {}
+    usable: dict[str, Row] = {}
+    texts: dict[str, str] = {}
     for row in rows:
         text = get_text(row)
         if row["rejected"] is not None or text is None:
-            unusable[row["rejected"] or "the answer is withheld"] += 1
-        else:
-            row_id = str(row.get("item_id", row["source_id"]))
-            usable[row_id], texts[row_id] = row, text
+            unusable[row["rejected"] or WITHHELD] += 1
+            continue
+        row_id = str(row.get("item_id", row["source_id"]))
+        usable[row_id] = row
+        texts[row_id] = text
     return usable, texts, unusable
 
 
@@ -179,6 +218,7 @@ def _select_one_per_image(name: str, rows: Iterable[Row], n: int | None, seed: i
     row_of_image: dict[str, Row] = {}
     for row in rows:
         selected = row_of_image.setdefault(row["image"], row)
+        # The row of lowest rank is taken for each image, so that the order of the file does not matter.
         if rank(row["source_id"], seed) < rank(selected["source_id"], seed):
             row_of_image[row["image"]] = row
     if n is not None and n > len(row_of_image):
@@ -189,18 +229,21 @@ def _select_one_per_image(name: str, rows: Iterable[Row], n: int | None, seed: i
 
 
 def _draw_other_text(pool: Sequence[str], texts: Mapping[str, str], excluded: set[str], rng: Random) -> str | None:
-    """Return the id of a random row whose text is not excluded; None where there is none."""
-    for _ in range(MOST_DRAWS):
+    """Return the id of a random row whose text is not excluded; None if every text is excluded."""
+    # A few draws find a text in almost every source; listing all candidates for each item would take long.
+    for _ in range(MAX_DRAWS):
         source_id = rng.choice(pool)
         if _normalize(texts[source_id]) not in excluded:
             return source_id
     candidates = [source_id for source_id in pool if _normalize(texts[source_id]) not in excluded]
-    return rng.choice(candidates) if candidates else None
+    if not candidates:
+        return None
+    return rng.choice(candidates)
 
 
 def _normalize(text: str) -> str:
-    """Return a text without case and extra whitespace."""
-    return " ".join(text.casefold().split())
+    """Normalize a text for comparison: remove differences of case, whitespace and Unicode form."""
+    return fold_text(text).casefold()
 
 
 def _build_item(item_id: str, name: str, row: Row, caption: str, foil: str) -> dict[str, Any]:

@@ -19,14 +19,16 @@ import numpy as np
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_records import show_progress
+from waltz.core.rounding import compute_logit_rounding, is_tied
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
-from waltz.evaluation.settings import PERPLEXITY
-from waltz.fidelity import get_fidelity
+from waltz.evaluation.settings import PERPLEXITY, LikelihoodSettings
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.models.batches import Tokens
 from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
 
 STRIDE = 3
+"""Number of tokens by which the windows of the released script advance."""
 
 
 def score_pairs(
@@ -37,20 +39,24 @@ def score_pairs(
     stored: Path,
     done: Callable[[int], object],
 ) -> list[dict[str, Any]]:
-    """Return rows of the evaluation layout: caption and foil of each item in each profile.
+    """Return a row of the evaluation layout for caption and foil of each item, in each profile.
 
     Args:
         items: Rows of the benchmark layout.
-        tokens_per_batch: Most tokens in one forward pass.
-        done: Receives the number of texts of each finished batch.
+        model: A loaded language model.
+        profiles: Names of the profiles.
+        tokens_per_batch: Maximum number of tokens in one forward pass.
+        stored: File of finished batches.
+        done: Called with the number of texts in each finished batch.
     """
     rows: list[dict[str, Any]] = []
     texts = [item[role] for item in items for role in ("caption", "foil")]
     for profile in profiles:
-        scores = score_texts(texts, model, profile, tokens_per_batch, stored, done)
+        scores = score_texts(texts, model, get_fidelity(profile), tokens_per_batch, stored, done)
         for item in items:
             caption, foil = scores[item["caption"]], scores[item["foil"]]
-            prediction = predict_caption(caption, foil)
+            prediction = predict_caption(caption, foil, model.spec.dtype)
+            is_correct = None if prediction is None else prediction == "caption"
             for role, score in (("caption", caption), ("foil", foil)):
                 rows.append(
                     {
@@ -60,26 +66,42 @@ def score_pairs(
                         "setting": PERPLEXITY,
                         "image": item["image"],
                         "score": score.value,
+                        "rounding": _compute_rounding(score, model.spec.dtype),
                         "tokens": score.tokens,
                         "prediction": prediction,
-                        "correct": None if prediction is None else prediction == "caption",
+                        "correct": is_correct,
                         "error": score.error,
                     }
                 )
     return rows
 
 
-def predict_caption(caption: TextScore, foil: TextScore) -> str | None:
-    """Return `caption` or `foil`, whichever scores strictly higher, else `tie`; None where a score is missing."""
+def predict_caption(caption: TextScore, foil: TextScore, dtype: str) -> str | None:
+    """Predict which text is the caption: `caption` or `foil`, whichever scores higher, or `tie` within rounding.
+
+    The prediction is None if a score is missing.
+
+    Args:
+        caption: Score of the caption.
+        foil: Score of the foil.
+        dtype: Precision of the model.
+    """
     if caption.value is None or foil.value is None:
         return None
-    if caption.value == foil.value:
+    # The rounding of a difference is the larger rounding of both scores.
+    rounding = max(compute_logit_rounding(caption.value, dtype), compute_logit_rounding(foil.value, dtype))
+    if is_tied(caption.value, foil.value, rounding):
         return "tie"
     return "caption" if caption.value > foil.value else "foil"
 
 
+def _compute_rounding(score: TextScore, dtype: str) -> float | None:
+    return None if score.value is None else compute_logit_rounding(score.value, dtype)
+
+
 def count_ties(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Count ties and items without a score, summed over the profiles."""
+    """Count the ties and the items without a score, summed over the profiles."""
+    # Caption and foil have the same prediction, so one row of each pair counts.
     captions = [row for row in rows if row["role"] == "caption"]
     return {
         "ties": sum(row["prediction"] == "tie" for row in captions),
@@ -90,65 +112,86 @@ def count_ties(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
 def score_texts(
     texts: Sequence[str],
     model: CausalModel,
-    profile: str,
+    fidelity: Fidelity,
     tokens_per_batch: int,
     stored: Path,
     done: Callable[[int], object],
 ) -> dict[str, TextScore]:
-    """Return the score of each distinct text; batches depend only on the set of texts and `tokens_per_batch`."""
-    if get_fidelity(profile).perplexity == "mean":
+    """Return the score of each distinct text by the rule of a profile.
+
+    Batches depend only on the set of texts and `tokens_per_batch`, so that stored batches are found again.
+    """
+    if fidelity.perplexity == "mean":
         return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
-    ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
-    sequences = {sequence for tokens in ids.values() for sequence in _cut_windows(tokens, model.window)}
-    losses = compute_token_losses(sequences, model, tokens_per_batch, stored, done)
-    return {text: _compute_strided_score(ids[text], losses, model.window) for text in ids}
+    ids, unreadable = model.tokenize_texts(texts)
+    # Caption and foil share the windows before the foiled word; each window is computed once.
+    windows: set[Tokens] = set()
+    for tokens in ids.values():
+        windows.update(_cut_windows(tokens, model.window))
+    losses = compute_token_losses(windows, model, tokens_per_batch, stored, done)
+    scores = dict(unreadable)
+    for text, tokens in ids.items():
+        scores[text] = _compute_strided_score(tokens, losses, model.window)
+    return scores
 
 
 def _cut_windows(tokens: Tokens, window: int) -> list[Tokens]:
-    """Return the token sequences whose losses the strided windows need; one where the text fits the window."""
+    """Return the distinct token sequences whose losses the strided windows need.
+
+    A text that fits into the window of the model needs only one sequence.
+    """
     return list(dict.fromkeys(tokens[begin : begin + window] for begin, _ in _list_window_spans(len(tokens), window)))
 
 
 def _list_window_spans(length: int, window: int) -> list[tuple[int, int]]:
-    """Return first and last (exclusive) token of each window of the released script."""
+    """Return the first and the last (exclusive) token of each window of the released script.
+
+    Args:
+        length: Number of tokens of the text.
+        window: Number of tokens that the model reads at most.
+    """
+    # A window ends STRIDE tokens after the end of the window before, and is as long as the model reads.
     return [(max(first + STRIDE - window, 0), min(first + STRIDE, length)) for first in range(0, length, STRIDE)]
 
 
 def _compute_strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> TextScore:
+    """Return the score of a text by the released script.
+
+    It is minus the sum of the mean losses of all windows, divided by the number of windows minus one.
+    """
     if not tokens:
         return TextScore(None, 0, "the text is empty")
     spans = _list_window_spans(len(tokens), window)
     if len(spans) == 1:
-        return TextScore(-math.inf, len(tokens))
+        return TextScore(-math.inf, len(tokens))  # the script divides by zero
     means = []
     for begin, end in spans:
+        # The first token of a window has no context, and only the last STRIDE tokens are not in the window before.
         window_losses = losses[tokens[begin : begin + window]]
-        scored = window_losses[max(end - begin - STRIDE, 1) : end - begin]
+        first_scored = max(end - begin - STRIDE, 1)
+        scored = window_losses[first_scored : end - begin]
         means.append(math.fsum(scored) / len(scored))
     return TextScore(-math.fsum(means) / (len(spans) - 1), len(tokens))
 
 
 def score_datasets(
-    model: CausalModel,
-    datasets: Iterable[DatasetFiles],
-    profiles: Sequence[str],
-    cache: Path,
-    *,
-    scored: str,
-    sample: int | None,
-    seed: int,
-    tokens_per_batch: int,
+    model: CausalModel, datasets: Iterable[DatasetFiles], cache: Path, settings: LikelihoodSettings
 ) -> Iterator[DatasetResult]:
-    """Score captions and foils with one language model; yield rows of the evaluation layout as `scores`.
+    """Score captions and foils with one language model.
 
     Args:
-        scored: `valid` or `all` items.
-        sample: Number of items per data set; None takes all.
-        tokens_per_batch: Most tokens in one forward pass.
+        model: A loaded language model.
+        datasets: Files of the data sets.
+        cache: File of finished batches.
+        settings: Profiles, items and size of a batch.
+    Yields:
+        For each data set, rows of the evaluation layout under the name `scores`.
     """
     for dataset in datasets:
-        items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
-        label, own_profiles = f"{model.spec.name} {dataset.name}", dataset.select_profiles(profiles)
-        with show_progress(2 * len(items) * len(own_profiles), "text", label) as bar:
-            rows = score_pairs(items, model, own_profiles, tokens_per_batch, cache, bar.update)
+        benchmark = parquet.read(dataset.rows, BENCHMARK)
+        items = select_items(benchmark, settings.scored, settings.sample, settings.seed).to_pylist()
+        profiles = dataset.select_profiles(settings.profiles)
+        n_texts = 2 * len(items) * len(profiles)
+        with show_progress(n_texts, "text", f"{model.spec.name} {dataset.name}") as bar:
+            rows = score_pairs(items, model, profiles, settings.tokens_per_batch, cache, bar.update)
         yield DatasetResult(dataset, {"scores": rows}, len(items), count_ties(rows))

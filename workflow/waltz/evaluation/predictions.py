@@ -3,32 +3,40 @@
 from collections.abc import Mapping
 from typing import Any
 
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity
 
 THRESHOLD = 0.5
-"""Probability from which on a text is predicted to match its image."""
+"""Smallest probability with which a text is predicted to match its image."""
 
 
-def predict_pair_text(logit: float, probability: float, profile: str) -> str:
-    """Return the prediction of a model with a probability of a match for a text of a pair.
+def predict_pair_text(logit: float, probability: float, fidelity: Fidelity) -> str:
+    """Predict whether a text of a pair matches its image, from the model's probability of a match.
 
-    `published`: a probability of at least 0.5 is a match; anything below is a mismatch. `equations`: a logit above 0 is
-    a match, one below a mismatch, and 0 is neither, so wrong for caption and foil alike.
+    In `published` a probability of at least 0.5 is a match, a smaller one a mismatch. In `equations` a logit above 0 is
+    a match, a logit below 0 a mismatch; a logit of 0 is neither, and therefore wrong for captions and foils.
 
     Returns:
-        `match`, `mismatch`, or `tie` (in `equations` alone).
+        `match`, `mismatch`, or `tie` (in `equations` only).
     """
-    if get_fidelity(profile).match_by == "probability":
+    if fidelity.match_by == "probability":
         return "match" if probability >= THRESHOLD else "mismatch"
-    return "tie" if logit == 0 else "match" if logit > 0 else "mismatch"
+    return _decide(logit)
 
 
-def predict_probe_text(columns: Mapping[str, Any], profile: str) -> str:
-    """Return the prediction for a text of CV-Probes: `match` or `mismatch`, whichever is more probable, or `tie`.
+def predict_probe_text(columns: Mapping[str, Any], fidelity: Fidelity) -> str:
+    """Predict whether a text of CV-Probes matches its image: `match`, `mismatch`, or `tie` if both are as probable.
 
     Args:
-        columns: Score and probability.
-        profile: `published` compares probabilities in single precision, `equations` the logit with 0.
+        columns: Score and probability of the text.
+        fidelity: `published` compares probabilities in single precision, `equations` the logit with 0.
     """
-    margin = columns["probability"] - THRESHOLD if get_fidelity(profile).match_by == "probability" else columns["score"]
-    return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
+    if fidelity.match_by == "probability":
+        return _decide(columns["probability"] - THRESHOLD)
+    return _decide(columns["score"])
+
+
+def _decide(margin: float) -> str:
+    """Return the prediction for a margin: `match` if it is positive, `mismatch` if negative, `tie` if 0."""
+    if margin == 0:
+        return "tie"
+    return "match" if margin > 0 else "mismatch"

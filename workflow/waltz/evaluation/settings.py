@@ -1,22 +1,66 @@
-"""Settings in which models score or answer, and the roles of texts: the values of columns that evaluation writes."""
+"""Settings of the steps of evaluation, and the settings and roles that its columns name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 ALIGNMENT = "alignment"
-"""Setting of encoders' scores; instrument of items whose foil is the text of another image."""
+"""Setting of the scores of encoders; also the instrument of items whose foil is the text of another image."""
 PERPLEXITY = "perplexity"
-"""Setting of scores by language models without an image."""
+"""Setting of the scores of language models, which see no image."""
 SINGLE = "single"
-"""Setting of decoders' answers to the question whether a text describes its image."""
+"""Setting of the answers of decoders to the question whether a text describes its image."""
 PAIRWISE = "pairwise"
-"""Setting of decoders' choices between caption and foil."""
+"""Setting of the choices of decoders between caption and foil."""
 CHOICE = "choice"
-"""Setting of answers to questions with labels about text alone."""
+"""Setting of answers to questions with labels that are about text alone."""
 AFTER_COT = "-after-cot"
-"""Suffix of the setting of answers after a chain of thought."""
+"""Suffix of the settings in which answers follow a chain of thought."""
 MISMATCHED = "mismatched"
 """Role of a foil that is the text of another image."""
 FOILS = ("foil", MISMATCHED)
-"""Roles of the text that is wrong for its image."""
+"""Roles of texts that are wrong for their image."""
 RIGHT_PREDICTION = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
-"""Right prediction for a text, by its role."""
+"""Right prediction for a text of each role."""
+WITHHELD = "the answer is withheld"
+"""Reason why a question without an answer cannot be used."""
 EXPECTED_PREDICTION = {True: "match", False: "mismatch"}
-"""Right prediction for a row of CV-Probes, by its column `match`."""
+"""Right prediction for a row of CV-Probes, for each value of its column `match`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringSettings:
+    """Hold the settings by which models score the items of data sets.
+
+    Attributes:
+        profiles: Names of the profiles.
+        scored: Which items are scored, `valid` or `all`, as in `evaluation.items`.
+        sample: Number of items of each data set; None takes all.
+        seed: Seed of samples, orders and draws.
+    """
+
+    profiles: Sequence[str]
+    scored: str
+    sample: int | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelihoodSettings(ScoringSettings):
+    """Hold the settings by which language models score the items of data sets.
+
+    Attributes:
+        tokens_per_batch: Maximum number of tokens in one forward pass.
+    """
+
+    tokens_per_batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptingSettings(ScoringSettings):
+    """Hold the settings by which decoders are asked about the items of data sets.
+
+    Attributes:
+        cot_tokens: Maximum number of tokens of a chain of thought; 0 requests no answers after a chain of thought.
+    """
+
+    cot_tokens: int

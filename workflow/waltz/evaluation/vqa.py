@@ -1,10 +1,10 @@
 """Questions about images (VQA, GQA): selection, comparison of answers, and accuracy by profile.
 
-- `published`: the share of correct answers. An encoder's is correct where it is the gold one (VQA's agreed answer,
-  GQA's answer), compared without case, extra whitespace and a final full stop; a decoder's where a gold one is part
-  of it.
-- `equations`: VQA's own measure, min(1, annotators with that answer / 3), averaged over the ten sets of nine
-  annotators (Antol et al. 2015, as its evaluation code has it); for GQA, which has one answer, the share of equal
+- `published`: the share of correct answers. The answer of an encoder is correct if it is the gold answer (VQA's agreed
+  answer, GQA's answer), compared without case, extra whitespace and a final full stop. The answer of a decoder is
+  correct if it contains a gold answer.
+- `equations`: the measure of VQA, min(1, annotators with that answer / 3), averaged over the ten sets of nine
+  annotators (Antol et al. 2015, as in its evaluation code); for GQA, which has one gold answer, the share of equal
   answers. Answers are normalized before comparison.
 """
 
@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waltz.core.sampling import sample
-from waltz.fidelity import get_fidelity
+from waltz.evaluation.settings import WITHHELD
+from waltz.fidelity import Fidelity
 from waltz.sources.published_samples import select_published_ids
 
 ANSWERING = "answering"
@@ -24,83 +25,97 @@ ANSWER = "answer"
 ARTICLES = frozenset({"a", "an", "the"})
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBERS)}}
-"""Number words that are compared as digits."""
+"""Digits for number words, so that "two" equals "2" when answers are compared."""
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
+"""Pattern of a word, or of a number with a point, comma, colon or slash in it."""
 
 Row = Mapping[str, Any]
 FULL_AGREEMENT = 3
-"""Annotators whose agreement makes an answer fully right."""
+"""Number of annotators who must agree with an answer to make it fully right."""
 
 
 def select_questions(
     name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Select the questions of a data set.
+    """Select the questions of a data set: a seeded sample, or the questions of the published runs.
 
     Args:
+        name: Name of the data set.
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
-        n: Number of questions; None takes all, and a smaller source is taken as a whole.
-        choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, to take the rows of the published runs (all
-            usable ones of the first n drawn).
+        n: Number of questions; None takes all, and a smaller source is taken completely.
+        seed: Seed of the sample.
+        choice: A key of `sources.published_samples.PUBLISHED_SAMPLES`, which takes the rows of the published runs:
+            all usable rows among the first n drawn. None draws a seeded sample.
     Returns:
-        Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA), and the rows that
-        cannot be used, counted by reason.
+        Rows of item_id, image, question, answer and answers (of the annotators; empty for GQA); and the number of rows
+        that cannot be used, by reason.
     """
     unusable: Counter[str] = Counter()
     usable: dict[str, Row] = {}
     for row in rows:
-        if row["rejected"] is not None or row["answer"] is None:
-            unusable[row["rejected"] or "the answer is withheld"] += 1
+        if row["rejected"] is not None:
+            unusable[row["rejected"] or WITHHELD] += 1
+        elif row["answer"] is None:
+            unusable[WITHHELD] += 1
         else:
             usable[row["source_id"]] = row
-    if choice is None:
-        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
-    else:
+
+    # A published draw includes rows that cannot be used; a sample is drawn from the usable rows.
+    if choice is not None:
         ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
-    columns = ("image", "question", "answer", "answers")
-    items = [{"item_id": f"{name}:{row_id}", **{key: usable[row_id][key] for key in columns}} for row_id in ids]
+    else:
+        size = len(usable) if n is None else min(n, len(usable))
+        ids = sample(list(usable), size, seed)
+    items = []
+    for source_id in ids:
+        columns = {key: usable[source_id][key] for key in ("image", "question", "answer", "answers")}
+        items.append({"item_id": f"{name}:{source_id}", **columns})
     return items, unusable
 
 
 def contains_gold_answer(predicted: str, item: Row) -> bool:
-    """Return whether an answer is right by the released code for decoders: a gold one is part of it, in lower case.
+    """Return whether an answer, in lower case, contains a gold answer: the rule of the released code for decoders.
 
-    The gold answer of any annotator counts, in lower case as well (VQA); without annotators the one answer as it is
-    written (GQA).
+    The answer of any annotator counts as a gold answer, in lower case too (VQA). Without annotators the single gold
+    answer counts, as it is written (GQA).
 
     Args:
         item: A row of `select_questions`.
     """
+    # The released code puts the answers of annotators (VQA) into lower case, but not the single answer of GQA.
     golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
     return any(gold in predicted.lower() for gold in golds)
 
 
 def normalize_case(answer: str) -> str:
-    """Return an answer without case, extra whitespace and a final full stop."""
+    """Normalize an answer: remove case, extra whitespace and a final full stop."""
     return " ".join(answer.casefold().split()).removesuffix(".").rstrip()
 
 
 def normalize_answer(answer: str) -> str:
-    """Return an answer as VQA's evaluation compares it: no case, articles, punctuation; numbers up to ten as digits.
+    """Normalize an answer as VQA's evaluation does: remove case, articles and punctuation, write numbers as digits.
 
-    Apostrophes are dropped on both sides, so that no list of contractions is needed; a point, comma, colon or slash
-    between digits stays. An answer of articles alone ("a") is kept.
+    Number words up to ten become digits. Apostrophes are dropped in all answers, so that no list of contractions is
+    needed. A point, comma, colon or slash between digits stays, and so does an answer that consists of articles ("a").
     """
+    # \w counts an underscore as a letter.
     words = [word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))]
     tokens = [DIGITS.get(word, word) for word in words if word]
-    return " ".join([word for word in tokens if word not in ARTICLES] or tokens)
+    without_articles = [token for token in tokens if token not in ARTICLES]
+    return " ".join(without_articles or tokens)
 
 
-def score_answer(row: Row, item: Row, profile: str) -> float:
+def score_answer(row: Row, item: Row, fidelity: Fidelity) -> float:
     """Return the accuracy of one answer, between 0 and 1.
 
     Args:
         row: A row with `prediction`, the answer, and `correct`, the verdict by the gold answer.
-        item: Its question, a row of `select_questions`.
-        profile: `published` takes the verdict, `equations` the annotators' answers where there are any.
+        item: The question, a row of `select_questions`.
+        fidelity: `published` takes the verdict, `equations` compares with the answers of annotators if there are any.
     """
-    if not get_fidelity(profile).annotators:
+    if not fidelity.annotators:
         return float(row["correct"])
+    # GQA has one answer and no annotators.
     if not item["answers"]:
         return float(normalize_answer(row["prediction"]) == normalize_answer(item["answer"]))
     return compute_agreement(row["prediction"], item["answers"])
@@ -109,8 +124,15 @@ def score_answer(row: Row, item: Row, profile: str) -> float:
 def compute_agreement(predicted: str, answers: Sequence[str]) -> float:
     """Return VQA's accuracy of one answer: the mean over annotators of min(1, other annotators with that answer / 3).
 
+    It is between 0 and 1.
+
     Args:
+        predicted: The answer.
         answers: Answers of the annotators, ten in VQA.
     """
-    agrees = [normalize_answer(answer) == normalize_answer(predicted) for answer in answers]
-    return sum(min(1.0, (sum(agrees) - own) / FULL_AGREEMENT) for own in agrees) / len(agrees)
+    normalized = normalize_answer(predicted)
+    agrees = [normalize_answer(answer) == normalized for answer in answers]
+    n_agreeing = sum(agrees)
+    # Each annotator is left out once; of the others, three that agree make the answer fully right.
+    scores = [min(1.0, (n_agreeing - is_agreeing) / FULL_AGREEMENT) for is_agreeing in agrees]
+    return sum(scores) / len(agrees)

@@ -9,28 +9,32 @@ import torch
 from PIL import Image
 
 from waltz.attribution.own_players import TOKEN, WORDS, ImagePlayers, TextPlayers
+from waltz.core.downloads.urls import is_url
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import is_url
+from waltz.core.text_diff import are_same_text, fold_text
 from waltz.sources.images import convert_image, load_image_file
 from waltz.sources.raw_files import find_half_pair
 
 ImageInput = str | Path | Image.Image | np.ndarray | torch.Tensor
 """An image: a file, a PIL image, or an array or tensor of one image with 1, 3 or 4 channels."""
 CHANNELS = (1, 3, 4)
-"""Channels of grey, RGB and RGBA."""
+"""Numbers of channels of gray, RGB and RGBA images."""
 IMAGE_PART = {"type": "image"}
+"""Part of a message that marks the position of the image, without the image itself."""
+Message = Mapping[str, Any]
+"""A message in the form that chat templates of transformers take."""
 
 
 def read_image(image: ImageInput) -> Image.Image:
-    """Return an image as RGB, upright.
+    """Read an image and return it as RGB, upright.
 
     Args:
         image: A file, a PIL image, or an array or tensor of shape (height, width), (height, width, channels) or
             (channels, height, width): integers from 0 to 255, or floats from 0 to 1.
     Raises:
-        UserError: There is no such file, or it is no image that can be read.
-        TypeError: It is none of these types.
-        ValueError: An array is of another shape or range.
+        UserError: There is no such file, or it cannot be read as an image.
+        TypeError: The argument has another type.
+        ValueError: An array has another shape or range.
     """
     if isinstance(image, Image.Image):
         return convert_image(image)
@@ -39,55 +43,113 @@ def read_image(image: ImageInput) -> Image.Image:
     if isinstance(image, str | Path):
         return load_image_file(Path(image))
     if isinstance(image, torch.Tensor):
-        image = image.detach().float().cpu().numpy() if image.is_floating_point() else image.cpu().numpy()
+        image = _convert_tensor(image)
     if not isinstance(image, np.ndarray):
         raise TypeError(
             f"image: no image (got {type(image).__name__}, expected a path, a PIL image, an array or a tensor)"
         )
+    return _convert_array(image)
+
+
+def _convert_tensor(image: torch.Tensor) -> np.ndarray:
+    if image.is_floating_point():
+        # numpy has no bfloat16.
+        image = image.detach().float()
+    array: np.ndarray = image.cpu().numpy()
+    return array
+
+
+def _convert_array(image: np.ndarray) -> Image.Image:
+    """Convert an array of one image to RGB."""
     if image.dtype.kind not in "biuf":
         raise TypeError(f"image: array of type {image.dtype} (expected integers, floats or bool)")
-    levels = image[0] if image.ndim == 4 and len(image) == 1 else image
+    # Integers are levels from 0 to 255, floats are shares of the brightest level, bool is black and white.
+    levels = _put_channels_last(image)
+    is_float = np.issubdtype(levels.dtype, np.floating)
+    largest = 1 if is_float else 255
+    if levels.dtype != bool:
+        _check_range(levels, largest)
+    if is_float or levels.dtype == bool:
+        levels = np.rint(levels * 255)
+    pixels = levels.astype(np.uint8)
+    # PIL takes a gray image without an axis of channels.
+    if pixels.shape[2:] == (1,):
+        pixels = pixels[..., 0]
+    return convert_image(Image.fromarray(pixels))
+
+
+def _put_channels_last(image: np.ndarray) -> np.ndarray:
+    """Return an array of one image with shape (height, width) or (height, width, channels).
+
+    Raises:
+        ValueError: The array has another shape, or is empty.
+    """
+    # PyTorch puts channels first. The first axis counts as channels only if the last axis cannot be channels.
+    levels = image
+    is_batch_of_one = image.ndim == 4 and len(image) == 1
+    if is_batch_of_one:
+        levels = image[0]
     if levels.ndim == 3 and levels.shape[-1] not in CHANNELS and levels.shape[0] in CHANNELS:
         levels = np.moveaxis(levels, 0, -1)
-    if not (levels.ndim == 2 or (levels.ndim == 3 and levels.shape[-1] in CHANNELS)) or not levels.size:
+    is_gray = levels.ndim == 2
+    has_channels = levels.ndim == 3 and levels.shape[-1] in CHANNELS
+    if not levels.size or not (is_gray or has_channels):
         raise ValueError(
             f"image: no single image (got shape {image.shape}, expected (height, width, 1, 3 or 4)); give several as a"
             " list"
         )
-    is_float = np.issubdtype(levels.dtype, np.floating)
-    if levels.dtype != bool and not 0 <= float(levels.min()) <= float(levels.max()) <= (1 if is_float else 255):
+    return levels
+
+
+def _check_range(levels: np.ndarray, largest: int) -> None:
+    lowest_level, highest_level = float(levels.min()), float(levels.max())
+    if not 0 <= lowest_level <= highest_level <= largest:
         raise ValueError(
-            f"image: values out of range (got {levels.min():.4g} to {levels.max():.4g}, expected"
-            f" {'0 to 1' if is_float else '0 to 255'}); give the image as it is before any normalisation"
+            f"image: values out of range (got {levels.min():.4g} to {levels.max():.4g}, expected 0 to {largest}); give"
+            " the image as it is before any normalization"
         )
-    scaled = np.rint(levels * 255) if is_float or levels.dtype == bool else levels
-    pixels = scaled.astype(np.uint8)
-    return convert_image(Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels))
 
 
 def check_text(text: object, name: str) -> str:
-    """Return a text with words in it.
+    """Check that an argument is a text with words, and return it.
 
+    Args:
+        name: Name of the argument, for messages.
     Raises:
-        TypeError: It is no text.
-        UserError: It is empty, or holds half of a surrogate pair.
+        TypeError: The argument is not a string.
+        UserError: The text is empty, or contains half of a surrogate pair.
     """
     if not isinstance(text, str):
-        several = " or a list of texts" if name == "text" else ""
-        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected str{several})")
-    if not text.strip():
+        expected = "str or a list of texts" if name == "text" else "str"
+        raise TypeError(f"{name}: no text (got {type(text).__name__}, expected {expected})")
+    if not fold_text(text):
         raise UserError(f"{name}: empty (got {text!r}, expected words); write a text")
     if fault := find_half_pair(text):
         raise UserError(f"{name}: {fault}; write whole characters")
     return text
 
 
-def check_text_players(players: object) -> TextPlayers:
-    """Return text players: `token`, `word`, or spans.
+def check_foil(foil: object, text: str) -> str:
+    """Check the foil of a text, and return it.
 
     Raises:
-        TypeError: They are of another type.
-        ValueError: The name is another one, or there are no spans.
+        TypeError: The foil is not a string.
+        UserError: The foil is empty, contains half of a surrogate pair, or is the same text as the caption.
+    """
+    checked = check_text(foil, "foil")
+    if are_same_text(checked, text):
+        raise UserError(
+            f"foil: the same text as the caption up to whitespace and Unicode form (got {checked!r}); write another one"
+        )
+    return checked
+
+
+def check_text_players(players: object) -> TextPlayers:
+    """Check the choice of text players, and return it: `token`, `word`, or spans.
+
+    Raises:
+        TypeError: The choice has another type.
+        ValueError: The name is unknown, or the list of spans is empty.
     """
     if isinstance(players, str):
         if players not in (TOKEN, WORDS):
@@ -98,90 +160,127 @@ def check_text_players(players: object) -> TextPlayers:
     if not isinstance(players, Sequence):
         raise TypeError(f"players: got {type(players).__name__}, expected 'token', 'word' or a list of spans")
     for span in players:
-        if not isinstance(span, str) and not (
-            isinstance(span, Sequence) and len(span) == 2 and all(isinstance(place, int | np.integer) for place in span)
-        ):
+        if not isinstance(span, str) and not _is_pair_of_numbers(span):
             raise TypeError(f"players: no span (got {span!r}, expected a piece of the text or (start, end))")
     if not players:
         raise ValueError("players: no spans (got an empty list, expected at least one)")
     return players
 
 
+def _is_pair_of_numbers(value: object) -> bool:
+    if not isinstance(value, Sequence) or len(value) != 2:
+        return False
+    return all(isinstance(number, int | np.integer) for number in value)
+
+
 def check_regions(grid: object, size: tuple[int, int]) -> ImagePlayers | None:
-    """Return image players: rows and columns, masks of regions, or None for the grid of the profile.
+    """Check the choice of image players, and return it: rows and columns, or masks of regions.
+
+    None stays None and means the grid of the profile.
 
     Args:
-        grid: None, a number of patches a side, (rows, columns), or masks of shape (regions, height, width).
+        grid: None, a number of patches on a side, (rows, columns), or masks of shape (regions, height, width).
         size: Width and height of the image.
     Raises:
-        TypeError: It is of another type.
-        ValueError: Numbers are below 1, or masks are of another shape, empty, or share pixels.
+        TypeError: The choice has another type.
+        ValueError: Numbers are below 1 or above the pixels of the image; or masks have another shape, are empty, or
+            share pixels.
     """
+    # A number, a pair, an array or a tensor is brought to one of two forms: a pair, or an array of masks.
     if grid is None:
         return None
     if isinstance(grid, int | np.integer):
         grid = (int(grid), int(grid))
     if isinstance(grid, np.ndarray) and grid.ndim == 1:
         grid = tuple(grid.tolist())
-    if isinstance(grid, Sequence) and len(grid) == 2 and all(isinstance(side, int | np.integer) for side in grid):
-        rows, columns = map(int, grid)
-        if not (1 <= rows <= size[1] and 1 <= columns <= size[0]):
-            raise ValueError(
-                f"grid: got {rows} x {columns} patches, expected 1 to {size[1]} rows, 1 to {size[0]} columns"
-            )
-        return rows, columns
+    if isinstance(grid, Sequence) and _is_pair_of_numbers(grid):
+        return _check_grid(int(grid[0]), int(grid[1]), size)
     if isinstance(grid, torch.Tensor):
         grid = grid.cpu().numpy()
     if not isinstance(grid, Sequence | np.ndarray) or isinstance(grid, str):
         raise TypeError(f"grid: got {type(grid).__name__}, expected (rows, columns) or boolean masks of regions")
-    if len(grid) and all(np.ndim(mask) == 0 for mask in grid):
+    return _check_masks(grid, size)
+
+
+def _check_grid(rows: int, columns: int, size: tuple[int, int]) -> tuple[int, int]:
+    """Return the rows and columns of a grid; refuse a grid with more rows or columns than the image has pixels."""
+    width, height = size
+    fits = 1 <= rows <= height and 1 <= columns <= width
+    if not fits:
+        raise ValueError(f"grid: got {rows} x {columns} patches, expected 1 to {height} rows, 1 to {width} columns")
+    return rows, columns
+
+
+def _check_masks(grid: Sequence[Any] | np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return masks of regions as one array, bool of shape (regions, height, width); refuse wrong masks."""
+    width, height = size
+    holds_numbers = len(grid) > 0 and all(np.ndim(mask) == 0 for mask in grid)
+    if holds_numbers:
         raise ValueError(f"grid: got {grid!r}, expected two whole numbers (rows, columns) or boolean masks of regions")
-    masks = np.stack([np.asarray(mask) for mask in grid]) if len(grid) else np.asarray(grid, dtype=bool)
+    # numpy cannot stack an empty list; its shape is refused below.
+    masks = np.zeros((0, height, width), dtype=bool)
+    if len(grid):
+        masks = np.stack([np.asarray(mask) for mask in grid])
     if masks.dtype != bool:
         raise TypeError(f"grid: masks of type {masks.dtype} (expected bool, or whole numbers (rows, columns))")
-    if masks.ndim != 3 or masks.shape[1:] != size[::-1] or not len(masks):
+    if masks.ndim != 3 or masks.shape[1:] != (height, width) or not len(masks):
         raise ValueError(
-            f"grid: masks of shape {masks.shape} (expected (regions, {size[1]}, {size[0]}), the height and width of the"
+            f"grid: masks of shape {masks.shape} (expected (regions, {height}, {width}), the height and width of the"
             " image)"
         )
-    if empty := np.flatnonzero(~masks.any(axis=(1, 2))).tolist():
-        raise ValueError(f"grid: regions without a pixel (got region {', '.join(map(str, empty))}); leave them out")
-    if (masks.sum(axis=0) > 1).any():
+    empty_regions = np.flatnonzero(~masks.any(axis=(1, 2))).tolist()
+    if empty_regions:
+        names = ", ".join(map(str, empty_regions))
+        raise ValueError(f"grid: regions without a pixel (got region {names}); leave them out")
+    regions_of_pixel = masks.sum(axis=0)  # (height, width)
+    if (regions_of_pixel > 1).any():
         raise ValueError("grid: masks share pixels (expected each pixel in one region at most)")
     return masks
 
 
-def split_messages(messages: object) -> tuple[list[Mapping[str, Any]], ImageInput | None]:
-    """Return messages with bare image parts, and the image in them if there is one.
+def split_messages(messages: object) -> tuple[list[Message], ImageInput | None]:
+    """Separate messages from their image: return messages with bare image parts, and the image or None.
 
     Raises:
-        TypeError: They are no messages.
-        ValueError: They show several images.
+        TypeError: The argument is not a list of messages.
+        ValueError: The messages are empty, or show several images.
     """
-    if not isinstance(messages, Sequence) or not all(
-        isinstance(message, Mapping) and {"role", "content"} <= set(message) for message in messages
-    ):
+    if not isinstance(messages, Sequence) or not all(map(_is_message, messages)):
         raise TypeError("messages: expected a list of dictionaries with 'role' and 'content'")
     if not messages:
         raise ValueError("messages: no messages (got an empty list, expected at least one)")
-    bare: list[Mapping[str, Any]] = []
+    bare_messages: list[Message] = []
     images: list[Any] = []
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
-            if not isinstance(content, Sequence) or not all(isinstance(part, Mapping) for part in content):
-                raise TypeError("messages: 'content' is no text (expected str, or a list of dictionaries with 'type')")
-            if unread := [part for part in content if part.get("type") not in ("text", "image")]:
-                raise ValueError(
-                    f"messages: unknown part (got type {unread[0].get('type')!r}, expected 'text' or 'image')"
-                )
-            images += [_find_image(part) for part in content if part.get("type") == "image"]
-            content = [IMAGE_PART if part.get("type") == "image" else dict(part) for part in content]
-        bare.append({**message, "content": content})
+            _check_parts(content)
+            # Chat templates take a bare part for each image; the images themselves are passed separately.
+            images += [_find_image(part) for part in content if part["type"] == "image"]
+            content = [IMAGE_PART if part["type"] == "image" else dict(part) for part in content]
+        bare_messages.append({**message, "content": content})
     if len(images) > 1:
         raise ValueError(f"messages: {len(images)} images (expected at most one)")
-    return bare, images[0] if images else None
+    if not images:
+        return bare_messages, None
+    return bare_messages, images[0]
 
 
-def _find_image(part: Mapping[str, Any]) -> Any:
-    return next((part[name] for name in ("image", "path", "url") if name in part), None)
+def _is_message(message: object) -> bool:
+    return isinstance(message, Mapping) and {"role", "content"} <= set(message)
+
+
+def _check_parts(content: object) -> None:
+    """Refuse the content of a message unless it is a list of text and image parts."""
+    if not isinstance(content, Sequence) or not all(isinstance(part, Mapping) for part in content):
+        raise TypeError("messages: 'content' is no text (expected str, or a list of dictionaries with 'type')")
+    for part in content:
+        if part.get("type") not in ("text", "image"):
+            raise ValueError(f"messages: unknown part (got type {part.get('type')!r}, expected 'text' or 'image')")
+
+
+def _find_image(part: Message) -> Any:
+    for name in ("image", "path", "url"):
+        if name in part:
+            return part[name]
+    return None

@@ -2,117 +2,75 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
+from functools import partial
+from typing import Any, TypeVar, Unpack, cast, overload
 
 import numpy as np
 import torch
-from PIL import Image
 from tqdm import tqdm
 
-from waltz.attribution.own_players import (
-    TOKEN,
-    ImagePlayers,
-    TextPlayers,
-    count_regions,
-    group_text_players,
-    number_encoder_pixels,
-    replace_image_players,
-)
-from waltz.attribution.prompt_attribution import PROBABILITY, PromptSettings, count_prompt_evaluations
+from waltz.attribution.own_players import TOKEN, TextPlayers
+from waltz.attribution.prompt_attribution import PromptSettings, count_prompt_evaluations
+from waltz.attribution.published import count_published_evaluations
 from waltz.attribution.shapley.estimate import AttributionSettings
-from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS, count_published_evaluations
+from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS, ESTIMATORS
 from waltz.attribution.shapley.regression import MAX_COALITIONS
-from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
-from waltz.core.devices import Device
-from waltz.core.errors import ArgumentError, UserError, build_name_error, get_first_line
-from waltz.core.files.downloads import is_url
-from waltz.explainer.arguments import (
-    ImageInput,
-    check_regions,
-    check_text,
-    check_text_players,
-    read_image,
-    split_messages,
-)
-from waltz.explainer.decoder import (
-    Conversation,
-    DecoderExplanation,
-    DecoderQuestion,
-    OwnPlayers,
-    ReadyPrompts,
-    build_image_question,
-    build_own_question,
-    explain_output,
-)
-from waltz.explainer.encoder import Explanation, explain_texts, pair_with_foil
+from waltz.core.ambient_state import use_usual_settings
+from waltz.core.errors import ArgumentError, UserError, build_name_error
+from waltz.core.job_records import LINE_SECONDS, ProgressLines
+from waltz.explainer.answers import explain_answer
+from waltz.explainer.arguments import ImageInput, check_regions, read_image
+from waltz.explainer.explanation import Explanation
+from waltz.explainer.loading import describe_model, load_model
+from waltz.explainer.players import PlayerChoice
+from waltz.explainer.queries import Query
+from waltz.explainer.request import NEW_TOKENS, ExplainOptions, Request
+from waltz.explainer.scores import explain_texts, pair_with_foil
 from waltz.explainer.text_states import TextStatesCache
 from waltz.explainer.values import shorten_model_name
-from waltz.fidelity import PROFILES, Profile, get_fidelity
-from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
-from waltz.models.decoders import load_decoder
+from waltz.fidelity import PROFILES, Fidelity, Profile
 from waltz.models.decoders.continuations import OUTCOMES
 from waltz.models.decoders.decoder import Decoder
-from waltz.models.encoders import load_encoder
-from waltz.models.encoders.coalitions import Players
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.pretrained import LoadedSpec
-from waltz.models.regions import StoredRegions
-from waltz.models.resolve_name import describe_loaded, resolve_decoder, resolve_encoder
+from waltz.models.resolve_name import check_evaluation_mode
 
 log = logging.getLogger(__name__)
-NEW_TOKENS = 40
-"""Most tokens of an explanation or reply where the caller names no number."""
 PROGRESS_DELAY = 2.0
-"""Seconds before a progress bar is shown."""
+"""Seconds of work before a progress bar is shown."""
 
-
-Explained = Explanation | DecoderExplanation
-"""What one image and text, or one question, gives."""
 T = TypeVar("T")
 Several = list[T] | tuple[T, ...]
 
 
 @contextmanager
 def _name_arguments() -> Iterator[None]:
-    """Report mistakes as ValueErrors, by the names of the arguments and not by those of a study's keys."""
+    """Run a block with torch's usual settings, and turn its errors into ValueErrors that name arguments."""
     try:
-        yield
+        with use_usual_settings():
+            yield
     except UserError as error:
-        section, _, rest = str(error).partition(".")
-        message = rest if section in ("attribution", "models") else str(error)
+        message = str(error)
+        # Errors of the library name keys of a study, such as attribution.evaluations or models.NAME. A user of
+        # `Explainer` knows arguments instead, such as budget.
+        section, _, rest = message.partition(".")
+        if section in ("attribution", "models"):
+            message = rest
         key, _, fault = message.partition(": ")
-        raise ArgumentError(f"budget: {fault}" if key == "evaluations" else message) from error
-
-
-class ExplainOptions(TypedDict, total=False):
-    """Keyword arguments of `Explainer.explain`."""
-
-    foil: str | None
-    question: str | None
-    labels: Sequence[str] | None
-    messages: Sequence[Mapping[str, Any]] | None
-    explanation: str | None
-    players: TextPlayers
-    grid: Any
-    interactions: bool
-    budget: int | None
-    standard_error: float | None
-    value: str
-    family: str | None
-    prompts: str | Path | None
-    max_new_tokens: int
+        if key == "evaluations":
+            message = f"budget: {fault}"
+        raise ArgumentError(message) from error
 
 
 class Explainer:
-    """A model, loaded once, whose scores or answers are explained.
+    """Explain the scores or answers of a model that is loaded once.
 
     Attributes:
-        spec: Its entry in the registry, or what is known of it.
+        spec: Entry of the model in the registry, or a description of a model that has no entry.
         model: The adapter of the model: an encoder, or a decoder.
+        fidelity: Rules that hold: the rules of the thesis, or of the released code.
     """
 
     @_name_arguments()
@@ -131,446 +89,299 @@ class Explainer:
         """Load a model.
 
         Args:
-            model: A transformers model that is loaded; or the name of one: a registered model (`waltz models`), a
-                folder in transformers format, a GGUF file, or a hub id, `owner/name` or `owner/name@revision`; or an
-                entry of the registry (`ModelSpec`); or the url of a server with the OpenAI API, `URL#MODEL` where it
-                has several models.
+            model: A loaded transformers model; or the name of a registered model (`waltz models`); or a folder in
+                transformers format, a GGUF file, or a hub id, `owner/name` or `owner/name@revision`; or an entry of the
+                registry (`ModelSpec`); or the URL of a server with the OpenAI API, `URL#MODEL` if the server has
+                several models.
             processor: The processor of a loaded model; for a language model, its tokenizer. For a server, the folder,
-                GGUF file or hub id of the tokenizer, unless the model's name at the server is one.
+                GGUF file or hub id of the tokenizer, unless the name of the model at the server is such an id.
             device: A torch device; None takes the first GPU, else the CPU. A loaded model stays where it is.
-            dtype: `float32`, `float16` or `bfloat16`; None takes that of the registry, else float32. A loaded model
-                keeps its own.
-            profile: `equations`, the thesis's definitions; or `published`, the released code to the letter.
-            estimator: Estimator of the Shapley values; `auto` takes exact values where the budget allows.
-            seed: Seed of what is drawn, the same for each text.
-            progress: Whether long work shows a bar; None shows it on terminals and in notebooks.
+            dtype: `float32`, `float16` or `bfloat16`; None takes the dtype of the registry, else float32. A loaded
+                model keeps its dtype.
+            profile: `equations`, the definitions of the thesis; or `published`, the released code to the letter.
+            estimator: Estimator of the Shapley values; `auto` takes exact values if the budget allows them.
+            seed: Seed of everything that is drawn, the same for each text.
+            progress: Whether long work shows a bar; None shows it on terminals and in notebooks, and elsewhere one
+                line a minute on stderr.
         Raises:
-            TypeError: A loaded model or its processor is of another type.
+            TypeError: A loaded model or its processor has another type.
             ValueError: There is no such model, or it cannot be loaded; a name is unknown; a loaded model is in training
                 mode, does not fit its processor, or `device` or `dtype` is given for it.
         """
-        if profile not in PROFILES:
-            raise build_name_error("profile", "profile", profile, PROFILES)
-        if estimator not in ESTIMATORS:
-            raise build_name_error("estimator", "estimator", estimator, ESTIMATORS)
-        allowed = get_fidelity(profile).estimators
-        if allowed and estimator not in allowed:
-            raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
-        if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-            raise TypeError(f"seed: got {type(seed).__name__}, expected a whole number")
-        if not 0 <= seed < 2**32:
-            raise UserError(f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
-        self.profile: Profile = "published" if profile == "published" else "equations"
+        self.fidelity: Fidelity = _check_settings(profile, estimator, seed)
         self.estimator, self.seed = estimator, seed
         self._shows_progress = progress
-        self.spec = _describe_model(model, processor, dtype)
-        load = load_decoder if self.spec.kind in DECODER_KINDS else load_encoder
-        self.model: Encoder | Decoder = load(self.spec, _choose_device(self.spec, device))
-        if isinstance(self.spec, LoadedSpec) and not isinstance(self.model, Decoder):
-            _check_processor(self.model, self.spec)
+        self.spec = describe_model(model, processor, dtype)
+        self.model: Encoder | Decoder = load_model(self.spec, device)
+
+    @property
+    def profile(self) -> Profile:
+        """Return the name of the profile: `equations` or `published`."""
+        return self.fidelity.name
 
     def __repr__(self) -> str:
-        """Return the model's name, kind, device and profile."""
+        """Return the name, kind, device and profile of the model on one line."""
         return f"Explainer({self.spec.name!r}, {self.spec.kind}, {self.model.device}, {self.profile})"
 
     @overload
     def explain(
         self, image: ImageInput | None = None, text: str | None = None, **options: Unpack[ExplainOptions]
-    ) -> Explained: ...
+    ) -> Explanation: ...
 
     @overload
     def explain(
         self, image: ImageInput | Several[ImageInput], text: Several[str], **options: Unpack[ExplainOptions]
-    ) -> list[Explained]: ...
+    ) -> list[Explanation]: ...
 
     @overload
     def explain(
         self, image: Several[ImageInput], text: str | None = None, **options: Unpack[ExplainOptions]
-    ) -> list[Explained]: ...
+    ) -> list[Explanation]: ...
 
     @_name_arguments()
-    def explain(
-        self,
-        image: Any = None,
-        text: Any = None,
-        *,
-        foil: str | None = None,
-        question: str | None = None,
-        labels: Sequence[str] | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        explanation: str | None = None,
-        players: TextPlayers = TOKEN,
-        grid: Any = None,
-        interactions: bool = False,
-        budget: int | None = None,
-        standard_error: float | None = None,
-        value: str = PROBABILITY,
-        family: str | None = None,
-        prompts: str | Path | None = None,
-        max_new_tokens: int = NEW_TOKENS,
-    ) -> Any:
+    def explain(self, image: Any = None, text: Any = None, **options: Any) -> Any:
         """Explain the score of an image with a text, or a decoder's answer.
 
         Args:
-            image: An image: a path, a PIL image, an array or a tensor; or a list of images, each with each text.
-            text: For an encoder, a text of the image, or a list of texts. For a decoder, a text of the image that it
-                judges. The texts and images of an encoder share masked inputs; a decoder reads each pair on its own.
-            foil: A second text: explained next to the first; a decoder chooses between both.
-            question: For a decoder, a question of the user's own.
-            labels: Its answers to choose from.
-            messages: For a decoder, a conversation as chat templates take it; the reply is explained.
-            explanation: For a decoder, `post-hoc` or `cot`: its explanation of the answer is explained too, with
-                CC-SHAP.
-            players: Text players: `token`, `word`, or spans (pieces of the text, or (start, end) characters); tokens
-                outside the spans stay visible. A decoder's spans are counted from the question.
-            grid: Image players: None for ceil(sqrt(tokens)) patches a side, (rows, columns), or masks of regions, bool
-                of shape (regions, height, width) of the image; pixels outside the regions stay visible.
-            interactions: Whether interactions of text with image players are computed too (`equations`).
-            budget: Most evaluations for each text or prompt; None for as many as ten permutations need (four of
-                a decoder), or with `standard_error` 4096 in `equations`.
-            standard_error: Standard error of T-SHAP, a share, at which sampling stops; a warning says if it is not
-                reached.
-            value: For a decoder, what is explained of a token: `probability`, `log-probability`, `logit`, `log-odds`.
-            family: For a decoder in `published`, the family of its prompts.
-            prompts: For a decoder, a file of other prompts.
-            max_new_tokens: For a decoder, most tokens of the explanation or reply.
+            image: An image: a path, a PIL image, an array or a tensor; or a list of images, each of which is explained
+                with each text.
+            text: For an encoder, a text about the image, or a list of texts. For a decoder, a text about the image that
+                it judges. An encoder shares masked inputs between texts and images; a decoder reads each pair alone.
+            **options: Any of these keywords:
+
+                foil: A second text, which is explained next to the first; a decoder chooses between both.
+
+                question: For a decoder, the question that it answers.
+
+                labels: The answers to this question from which the decoder chooses, a list of texts.
+
+                messages: For a decoder, a conversation in the form of chat templates; the reply is explained.
+
+                explanation: For a decoder, `post-hoc` or `cot`: the decoder also explains its answer, this explanation
+                is attributed too, and CC-SHAP compares both.
+
+                players: Text players: `token` (the default), `word`, or spans (pieces of the text, or (start, end)
+                characters); tokens outside the spans stay visible. A decoder's spans are counted from the question.
+
+                grid: Image players: None (the default) for ceil(sqrt(tokens)) patches on a side, (rows, columns), or
+                masks of regions, bool of shape (regions, height, width) of the image; pixels outside the regions stay
+                visible.
+
+                interactions: Whether interactions of text with image players are computed too (`equations`).
+
+                budget: Maximum number of evaluations for each text or prompt. None takes as many as ten permutations
+                need (four for a decoder); with `standard_error` and `equations`, it takes 4096.
+
+                standard_error: Standard error of T-SHAP, a share, at which sampling stops; a warning reports if it is
+                not reached.
+
+                value: For a decoder, the explained value of a token: `probability` (the default), `log-probability`,
+                `logit`, `log-odds`.
+
+                family: For a decoder in `published`, the family of its prompts.
+
+                prompts: For a decoder, a file of other prompts.
+
+                max_new_tokens: For a decoder, maximum number of tokens of the explanation or reply; 40 by default.
         Returns:
-            An `Explanation` of an encoder or a `DecoderExplanation`; for a list, a list with all texts of the first
-            image, then of the next.
+            An `Explanation`. For a list of images or texts, a list: all texts with the first image, then with the next.
         Raises:
-            TypeError: An argument is of another type, or does not fit the model.
+            TypeError: An argument has another type, or does not fit the model.
             ValueError: A value is out of range, players do not fit the text or image, an image cannot be read, a text
                 is too long, or the budget is too small.
         """
-        _check_numbers(budget, standard_error, max_new_tokens)
-        if not isinstance(interactions, bool):
-            raise TypeError(f"interactions: got {type(interactions).__name__}, expected True or False")
-        if standard_error is not None and budget is None and self.profile == "equations":
-            budget = MAX_COALITIONS
-        text_players = check_text_players(players)
+        request = Request(image, text, **options)
         if isinstance(self.model, Decoder):
-            query, images = self._build_query(
-                image, text, foil, question, labels, messages, explanation, family, prompts
-            )
-            settings = self._build_prompt_settings(budget, standard_error, value)
-            explained = [
-                self.explain_query(
-                    own,
-                    settings,
-                    image=one,
-                    most=max_new_tokens,
-                    players=text_players,
-                    grid=grid,
-                    interactions=interactions,
-                )
-                for one in images
-                for own in query
-            ]
-            _warn_of_large_errors(explained, standard_error)
-            return explained if _is_list(image) or _is_list(text) else explained[0]
-        decoder_only = {
-            "question": question,
-            "messages": messages,
-            "explanation": explanation,
-            "family": family,
-            "prompts": prompts,
-            "labels": labels,
-        }
-        if given := [name for name, argument in decoder_only.items() if argument is not None]:
-            raise TypeError(
-                f"{given[0]}: {self.spec.name} is an encoder, which answers no questions; give image and text"
-            )
-        if image is None or text is None:
-            raise TypeError(f"{'image' if image is None else 'text'}: missing; an encoder scores a text with an image")
-        texts = [check_text(one, "text") for one in (text if _is_list(text) else [text])]
-        if foil is not None:
-            if _is_list(text):
-                raise TypeError("foil: belongs to one text (got a list of texts); put it into the list")
-            texts.append(check_text(foil, "foil"))
-        settings_of_texts = AttributionSettings(self.profile, self.estimator, budget, self.seed, standard_error)
-        results: list[Explanation] = []
-        encoder = cast(Encoder, TextStatesCache(self.model)) if _is_list(image) else self.model
-        for one in image if _is_list(image) else [image]:
-            own_results = self._explain_texts(encoder, one, texts, settings_of_texts, text_players, grid, interactions)
-            results += own_results if foil is None else [pair_with_foil(own_results)]
-        _warn_of_large_errors(results, standard_error)
-        return results if _is_list(image) or _is_list(text) else results[0]
+            explanations = self._explain_answers(request)
+        else:
+            explanations = self._explain_scores(self.model, request)
+        _warn_of_large_errors(explanations, request.standard_error)
+        return explanations if request.is_list else explanations[0]
 
     @_name_arguments()
     def explain_query(
         self,
-        query: DecoderQuestion | ReadyPrompts | Conversation,
+        query: Query,
         settings: PromptSettings,
         *,
         image: ImageInput | None = None,
-        most: int = NEW_TOKENS,
+        max_new_tokens: int = NEW_TOKENS,
         players: TextPlayers = TOKEN,
         grid: Any = None,
-        interactions: bool = False,
-    ) -> DecoderExplanation:
-        """Explain a decoder's answer with all settings of prompts; `explain` builds them from fewer arguments.
+    ) -> Explanation:
+        """Explain a decoder's answer with all settings of prompts; `explain` needs fewer arguments.
 
         Args:
             query: A question, ready prompts, or a conversation.
-            settings: Settings of the attribution, whose profile and seed count.
+            settings: Settings of the attribution; their fidelity and seed are used instead of the `Explainer`'s.
             image: See `explain`.
-            most: Most tokens of the explanation or reply.
+            max_new_tokens: Maximum number of tokens of the explanation or reply.
             players: See `explain`.
             grid: See `explain`.
-            interactions: See `explain`.
         Raises:
             TypeError: The model is an encoder.
-            ValueError: Model, image, prompts or settings do not fit each other.
+            ValueError: Model, image, prompts or settings do not fit each other, or a loaded model is in training mode.
         """
-        if not isinstance(self.model, Decoder):
+        decoder = self.model
+        if not isinstance(decoder, Decoder):
             raise TypeError(f"query: {self.spec.name} is an encoder, which answers no questions; give image and text")
-        if image is not None and not self.model.reads_images:
+        if isinstance(self.spec, LoadedSpec):
+            # Encoders work on a copy of the network. A decoder is the network of the user, who may have trained it
+            # since it was loaded.
+            check_evaluation_mode(self.spec.network)
+        if image is not None and not decoder.reads_images:
             raise UserError(
                 f"{self.spec.name}: a language model sees no images; leave the image out, or name a model that sees"
             )
-        picture = None if image is None else read_image(image)
-        regions = None if picture is None else check_regions(grid, picture.size)
-        if picture is None and grid is not None:
+        if image is None and grid is not None:
             raise TypeError("grid: there is no image whose regions could be players; leave it out")
-        own_players = None if players == TOKEN and regions is None else OwnPlayers(players, regions)
+        picture = regions = None
+        if image is not None:
+            picture = read_image(image)
+            regions = check_regions(grid, picture.size)
+        choice = PlayerChoice(players, regions)
         with self._show_progress() as bar:
 
-            def expect(count: int) -> None:
-                bar.total = (bar.total or 0) + count_prompt_evaluations(count, settings)
+            def expect(players: int) -> None:
+                bar.total = (bar.total or 0) + count_prompt_evaluations(players, settings)
 
-            return explain_output(
-                self.model,
-                query,
-                settings,
-                image=picture,
-                most=most,
-                own_players=own_players,
-                interactions=interactions,
-                progress=bar.update,
-                expect=expect,
-            )
+            return explain_answer(decoder, query, settings, picture, choice, max_new_tokens, bar.update, expect)
 
-    def _explain_texts(
+    def _explain_answers(self, request: Request) -> list[Explanation]:
+        """Return one explanation for each query about each image, by a decoder."""
+        queries = request.build_queries(self.spec.name)
+        settings = self._build_prompt_settings(request)
+        explanations = []
+        for image in request.list_decoder_images():
+            for query in queries:
+                explanation = self.explain_query(
+                    query,
+                    settings,
+                    image=image,
+                    max_new_tokens=request.max_new_tokens,
+                    players=request.players,
+                    grid=request.grid,
+                )
+                explanations.append(explanation)
+        return explanations
+
+    def _explain_scores(self, encoder: Encoder, request: Request) -> list[Explanation]:
+        """Return one explanation for each text with each image, by an encoder; a foil is part of its caption's."""
+        texts = request.list_encoder_texts(self.spec.name)
+        settings = AttributionSettings(
+            self.fidelity,
+            self.estimator,
+            self._choose_budget(request),
+            self.seed,
+            request.standard_error,
+            interactions=request.interactions,
+        )
+        # Masked texts are the same for all images, masked images for all texts.
+        if request.has_several_images:
+            encoder = cast(Encoder, TextStatesCache(encoder))
+        explanations: list[Explanation] = []
+        for image in request.images:
+            of_image = self._explain_image(encoder, image, texts, settings, request)
+            if request.foil is not None:
+                of_image = [pair_with_foil(of_image)]
+            explanations += of_image
+        return explanations
+
+    def _explain_image(
         self,
         encoder: Encoder,
-        image: ImageInput,
+        image: ImageInput | None,
         texts: Sequence[str],
         settings: AttributionSettings,
-        players: TextPlayers,
-        grid: Any,
-        interactions: bool,
+        request: Request,
     ) -> list[Explanation]:
-        picture = read_image(image)
-        regions = check_regions(grid, picture.size)
-        regroup = _build_regroup(encoder, picture, players, regions)
-        expected: dict[str, int] = {}
+        """Return the explanation of an encoder's score of each text with one image."""
+        # `read_image` refuses a None that stands in a list of images.
+        picture = read_image(cast(ImageInput, image))
+        choice = PlayerChoice(request.players, check_regions(request.grid, picture.size))
         with self._show_progress() as bar:
 
-            def regroup_and_count(game: Players, text: str) -> Players:
-                game = regroup(game, text)
-                expected[text] = settings.evaluations or count_published_evaluations(len(game))
-                bar.total = sum(expected.values())
-                return game
+            def expect(players: int) -> None:
+                evaluations = settings.evaluations or count_published_evaluations(players)
+                bar.total = (bar.total or 0) + evaluations
 
-            return explain_texts(
-                encoder,
-                picture,
-                texts,
-                settings,
-                regroup=regroup_and_count,
-                interactions=interactions,
-                progress=bar.update,
-            )
+            return explain_texts(encoder, picture, texts, settings, choice, bar.update, expect)
 
-    def _build_query(
-        self,
-        image: Any,
-        text: Any,
-        foil: str | None,
-        question: str | None,
-        labels: Sequence[str] | None,
-        messages: Sequence[Mapping[str, Any]] | None,
-        kind: str | None,
-        family: str | None,
-        prompts: str | Path | None,
-    ) -> tuple[list[DecoderQuestion | Conversation], Iterable[ImageInput | None]]:
-        """Return what a decoder is asked, and the images that it is asked about."""
-        given = [
-            name for name, one in (("text", text), ("question", question), ("messages", messages)) if one is not None
-        ]
-        if len(given) != 1:
-            raise TypeError(
-                f"question: {self.spec.name} is a decoder, which needs one of text, question and messages"
-                f" (got {' and '.join(given) or 'none'})"
-            )
-        if kind is not None and kind not in EXPLANATION_KINDS:
-            raise build_name_error("explanation", "kind of explanation", kind, EXPLANATION_KINDS)
-        if labels is not None and (
-            not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels)
-        ):
-            raise TypeError(f"labels: got {labels!r}, expected a list of texts, such as ['A', 'B']")
-        if labels is not None and not labels:
-            raise ValueError("labels: no labels (got an empty list, expected at least two); leave them out")
-        if foil is not None and given != ["text"]:
-            raise TypeError("foil: belongs to a text; leave it out")
-        if labels and given != ["question"]:
-            raise TypeError("labels: belong to a question; leave them out")
-        images = list(image) if _is_list(image) else [image]
-        if messages is not None:
-            if kind is not None:
-                raise TypeError("explanation: messages have one reply, which is explained; ask a question for both")
-            bare, shown = split_messages(messages)
-            return [Conversation(bare)], [shown] if image is None else images
-        path = None if prompts is None else Path(prompts)
-        if question is not None:
-            own = [build_own_question(check_text(question, "question"), labels or ())]
-        else:
-            if foil is not None:
-                check_text(foil, "foil")
-            own = [build_image_question(check_text(one, "text"), foil) for one in (text if _is_list(text) else [text])]
-            if image is None:
-                raise TypeError("image: missing; a text is judged with an image; ask a question without one")
-        return [DecoderQuestion(one, kind, family, path) for one in own], images
+    def _choose_budget(self, request: Request) -> int | None:
+        """Return the maximum number of evaluations of a text or prompt, or None for the default of its estimator.
 
-    def _build_prompt_settings(self, budget: int | None, standard_error: float | None, value: str) -> PromptSettings:
-        if value not in OUTCOMES:
-            raise build_name_error("value", "value", value, OUTCOMES)
-        if self.estimator not in ("auto", *COALITION_ESTIMATORS):
-            raise build_name_error(
-                "estimator", "estimator of decoders", self.estimator, ("auto", *COALITION_ESTIMATORS)
-            )
-        if budget is not None and self.profile == "published":
-            return PromptSettings(self.profile, self.seed, budgets=(budget,))
+        If sampling stops at a standard error, the default is as many evaluations as a regression can use.
+        """
+        stops_at_error = request.standard_error is not None and not self.fidelity.estimators
+        if request.budget is None and stops_at_error:
+            return MAX_COALITIONS
+        return request.budget
+
+    def _build_prompt_settings(self, request: Request) -> PromptSettings:
+        """Check the request's options for decoders, and return the settings of the attribution of prompts."""
+        estimators = ("auto", *COALITION_ESTIMATORS)
+        if request.value not in OUTCOMES:
+            raise build_name_error("value", "value", request.value, OUTCOMES)
+        if self.estimator not in estimators:
+            raise build_name_error("estimator", "estimator of decoders", self.estimator, estimators)
+        # The released code tries a list of budgets; the user's budget is then the only one.
+        budget = self._choose_budget(request)
+        if budget is not None and self.fidelity.estimators:
+            return PromptSettings(self.fidelity, self.seed, budgets=(budget,), interactions=request.interactions)
         return PromptSettings(
-            self.profile,
+            self.fidelity,
             self.seed,
             estimator=self.estimator,
             evaluations=budget,
-            standard_error=standard_error,
-            value=value,
+            standard_error=request.standard_error,
+            value=request.value,
+            interactions=request.interactions,
         )
 
     @contextmanager
     def _show_progress(self) -> Iterator["tqdm[Any]"]:
-        """Yield a bar of evaluations, out of the most that there can be, which is shown once the work takes long."""
-        shown = self._shows_progress
-        if shown is None:
-            shown = sys.stderr.isatty() or "ipykernel" in sys.modules
-        with tqdm(
-            unit=" evaluations",
-            desc=shorten_model_name(self.spec),
-            disable=not shown,
-            leave=False,
-            delay=PROGRESS_DELAY,
-        ) as bar:
+        """Yield a progress bar of evaluations, which is shown once the work takes long.
+
+        Its total is the largest number of evaluations that there can be.
+        """
+        name = shorten_model_name(self.spec)
+        # In a log file a bar would fill thousands of lines, so that one line a minute takes its place.
+        shows_bar = self._shows_progress
+        has_display = sys.stderr.isatty() or "ipykernel" in sys.modules
+        if shows_bar is None and not has_display:
+            write = partial(print, file=sys.stderr, flush=True)
+            with ProgressLines(write, unit="evaluations", desc=name, delay=LINE_SECONDS) as lines:
+                yield lines
+            return
+        with tqdm(unit=" evaluations", desc=name, disable=shows_bar is False, leave=False, delay=PROGRESS_DELAY) as bar:
             yield bar
 
 
-def _describe_model(model: Any, processor: Any, dtype: str | torch.dtype | None) -> ModelSpec:
-    """Return the entry of a model by name, or of one that is loaded."""
-    if isinstance(model, ModelSpec):
-        return model
-    if not isinstance(model, str | Path):
-        spec = describe_loaded(model, processor)
-        if dtype is not None:
-            raise ValueError(f"dtype: a loaded model keeps its own (got {dtype}); convert it first, model.to(dtype)")
-        return spec
-    if is_url(str(model)):
-        if dtype is not None or not isinstance(processor, str | Path | None):
-            raise TypeError(
-                "model: a server has its own dtype, and its processor is the name of a tokenizer; leave out both"
-            )
-        served = resolve_decoder(str(model), str(processor or ""))
-        assert served is not None
-        return served
-    if processor is not None:
-        raise TypeError("processor: belongs to a loaded model; a name loads its own, leave it out")
-    named = resolve_decoder(str(model)) or resolve_encoder(str(model))
-    if dtype is None:
-        return named
-    name = str(dtype).removeprefix("torch.")
-    if name not in DTYPE_BYTES:
-        raise ValueError(f"dtype: got {dtype}, expected {', '.join(DTYPE_BYTES)}")
-    return replace(named, dtype=name)
+def _check_settings(profile: str, estimator: str, seed: object) -> Fidelity:
+    """Return the rules of a profile; refuse an unknown profile, and an estimator or seed that does not fit it."""
+    if profile not in PROFILES:
+        raise build_name_error("profile", "profile", profile, PROFILES)
+    fidelity = PROFILES[profile]
+    if estimator not in ESTIMATORS:
+        raise build_name_error("estimator", "estimator", estimator, ESTIMATORS)
+    if fidelity.estimators and estimator not in fidelity.estimators:
+        raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+        raise TypeError(f"seed: got {type(seed).__name__}, expected a whole number")
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed: out of range (got {seed}, expected 0 to {2**32 - 1}); choose another")
+    return fidelity
 
 
-def _choose_device(spec: ModelSpec, device: str | torch.device | None) -> Device:
-    """Return the device that the user names, that of a loaded model, the first GPU, or the CPU."""
-    threads = torch.get_num_threads()
-    if isinstance(spec, LoadedSpec):
-        if device is not None and torch.device(device) != spec.network.device:
-            raise ValueError(
-                f"device: a loaded model stays where it is (got {device}, expected {spec.network.device}); move it"
-                " first, model.to(device)"
-            )
-        return Device(str(spec.network.device), threads, "where the model is")
-    if device is None:
-        device = "cuda:0" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device: got {device!r}, expected such as 'cpu' or 'cuda:0'") from error
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(
-            f"device: torch sees {torch.cuda.device_count()} GPUs (got {device!r}); take another, or 'cpu'"
-        )
-    return Device(str(chosen), threads, "named by the user, or the first")
-
-
-@torch.inference_mode()
-def _check_processor(encoder: Encoder, spec: LoadedSpec) -> None:
-    """Refuse a processor whose image or text the loaded encoder does not take."""
-    try:
-        encoder.encode_image(encoder.prepare_image(Image.new("RGB", (32, 32), "gray"))[None])
-        encoder.encode_text(torch.tensor([encoder.tokenize("a").ids], device=encoder.device))
-    except (UserError, torch.OutOfMemoryError):  # an encoder of stored regions reads no image
+def _warn_of_large_errors(explanations: Sequence[Explanation], standard_error: float | None) -> None:
+    """Log a warning if a standard error of T-SHAP is larger than the requested one."""
+    if standard_error is None:
         return
-    except Exception as error:
-        name = type(spec.network).__name__
-        raise ValueError(
-            f"processor: {type(spec.processor).__name__} does not fit this {name} ({get_first_line(error)}); give the"
-            " one that was saved with the model"
-        ) from error
-
-
-def _build_regroup(
-    encoder: Encoder, image: Any, players: TextPlayers, regions: ImagePlayers | None
-) -> Callable[[Players, str], Players]:
-    """Return the function from the players of a profile to the user's own."""
-    if regions is not None and isinstance(getattr(encoder, "provider", None), StoredRegions):
-        raise UserError(f"{encoder.spec.name}: grid: its stored regions are the players; leave it out")
-    cells = None if regions is None else number_encoder_pixels(encoder, image, regions)
-
-    def regroup(game: Players, text: str) -> Players:
-        game = group_text_players(game, text, game.text_input.spans, players)
-        return game if cells is None or regions is None else replace_image_players(game, cells, count_regions(regions))
-
-    return regroup
-
-
-def _is_list(argument: Any) -> bool:
-    """Return whether an argument is several images or texts."""
-    return isinstance(argument, list | tuple)
-
-
-def _warn_of_large_errors(explained: Sequence[Explained], standard_error: float | None) -> None:
-    """Warn of standard errors of T-SHAP above the one that was asked for."""
-    errors = [one.t_shap_se for one in explained]
-    if standard_error is not None and not all(error <= standard_error for error in errors):
+    errors = [explanation.t_shap_se for explanation in explanations]
+    # An unknown error is NaN, for which this comparison is false, so that it is reported too.
+    if not all(error <= standard_error for error in errors):
         log.warning(
             "standard_error: not reached within the budget (got %.2g, expected at most %.2g); give a larger budget",
             max(errors),
             standard_error,
         )
-
-
-def _check_numbers(budget: Any, standard_error: Any, max_new_tokens: Any) -> None:
-    for name, number in (("budget", budget), ("max_new_tokens", max_new_tokens)):
-        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool)):
-            raise TypeError(f"{name}: got {type(number).__name__}, expected a whole number")
-        if number is not None and number < 1:
-            raise ValueError(f"{name}: got {number}, expected at least 1")
-    if standard_error is not None and not isinstance(standard_error, float | int | np.floating):
-        raise TypeError(f"standard_error: got {type(standard_error).__name__}, expected a share, such as 0.01")
-    if standard_error is not None and not 0 < standard_error < 1:
-        raise ValueError(f"standard_error: got {standard_error}, expected a share between 0 and 1, such as 0.01")

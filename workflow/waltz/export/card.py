@@ -1,4 +1,8 @@
-"""The data set card: a README with the header that the Hugging Face hub reads."""
+"""The data set card: a README with the header that the Hugging Face hub reads.
+
+The header and the card are built by `huggingface_hub`; its template for the text below has no place for the counts,
+columns, checksums, losses and faults that are stated here, so that the text is rendered by this module.
+"""
 
 import json
 import re
@@ -8,8 +12,8 @@ from typing import Any
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from waltz.core.schema import BENCHMARK
-from waltz.export.facts import UNKNOWN, StudyFacts, get_hub_name
-from waltz.export.parts import WrittenPart, build_export_schema, get_column_descriptions
+from waltz.export.facts import UNKNOWN, BenchmarkFacts, SourceFacts, get_hub_name
+from waltz.export.parts import Part, WrittenPart, build_export_schema, get_column_descriptions
 from waltz.export.statements import Statements, count_validity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -21,7 +25,9 @@ BIBTEX_ESCAPES = str.maketrans(
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def render_card(facts: StudyFacts, written_parts: Sequence[WrittenPart], statements: Statements, version: str) -> str:
+def render_card(
+    facts: BenchmarkFacts, written_parts: Sequence[WrittenPart], statements: Statements, version: str
+) -> str:
     """Render the data set card as Markdown with a YAML header."""
     sections = [
         f"# {escape_markdown(facts.study)}\n\n{escape_markdown(statements.summary)}\n\nVersion {version}."
@@ -40,80 +46,101 @@ def render_card(facts: StudyFacts, written_parts: Sequence[WrittenPart], stateme
     return str(DatasetCard(f"---\n{header}\n---\n\n{body}\n"))
 
 
-def _build_header(facts: StudyFacts, written_parts: Sequence[WrittenPart], statements: Statements) -> DatasetCardData:
+def _build_header(
+    facts: BenchmarkFacts, written_parts: Sequence[WrittenPart], statements: Statements
+) -> DatasetCardData:
     """Return the header that the Hugging Face hub reads."""
     total = sum(written_part.part.items.num_rows for written_part in written_parts)
-    hub_names = {licence: get_hub_name(None if licence == UNKNOWN else licence) for licence in statements.licences}
+    # The number of limits that are reached is the index of the size.
+    n_reached_sizes = sum(total >= size for size in SIZES)
+    hub_names = {}
+    for licence in statements.licences:
+        hub_names[licence] = get_hub_name(None if licence == UNKNOWN else licence)
     licences = list(dict.fromkeys(hub_names.values()))
     other_licences = "; ".join(licence for licence, name in hub_names.items() if name == "other")
-    annotators = {kind for written_part in written_parts for kind in _list_annotators(written_part)}
+    annotators: set[str] = set()
+    configs = []
+    for written_part in written_parts:
+        annotators |= _list_annotators(written_part)
+        data_files = [{"split": split, "path": paths} for split, paths in written_part.splits.items()]
+        configs.append({"config_name": written_part.part.name, "data_files": data_files})
     return DatasetCardData(
         pretty_name=facts.study,
         license=licences[0] if len(licences) == 1 else licences,
         license_name=other_licences or None,
         language=list(statements.languages),
         task_categories=["image-text-to-text", "zero-shot-image-classification"],
-        size_categories=[SIZE_NAMES[sum(total >= size for size in SIZES)]],
+        size_categories=[SIZE_NAMES[n_reached_sizes]],
         annotations_creators=sorted(annotators) or ["no-annotation"],
         tags=[*statements.tags, "croissant"],
-        configs=[
-            {
-                "config_name": written_part.part.name,
-                "data_files": [{"split": split, "path": paths} for split, paths in written_part.splits.items()],
-            }
-            for written_part in written_parts
-        ],
+        configs=configs,
     )
 
 
 def _list_annotators(written_part: WrittenPart) -> set[str]:
     """Return the kinds of voters of a part, in the hub's words.
 
-    Where `voter` is null although there are votes, they are those of the release's workers or of others.
+    Votes with a null `voter` were given by the release's workers or by unknown people.
     """
     if written_part.part.layout is not BENCHMARK:
         return set()
     rows = written_part.part.items.select(["voter", "votes_caption"]).to_pylist()
-    unnamed = "crowdsourced" if written_part.part.form == "valse-release" else "other"
-    hub_words = {"oracle": "machine-generated", "people": "other", None: unnamed}
+    hub_words = {"oracle": "machine-generated", "people": "other", None: "other"}
+    if written_part.part.form == "valse-release":
+        hub_words[None] = "crowdsourced"
+    # Items without votes have no annotator.
     return {hub_words[row["voter"]] for row in rows if row["votes_caption"] is not None}
 
 
 def _render_parts(written_parts: Sequence[WrittenPart], statements: Statements) -> str:
-    rows = []
-    for part in (written_part.part for written_part in written_parts):
-        counts = count_validity(part)
-        numbers = () if counts is None else (counts.valid, counts.invalid, counts.unvoted)
-        votes = [f"{number:,}" for number in numbers] or ["–"] * 3
-        embedded = "embedded" if part.images is not None else "names only"
-        rows.append([f"`{part.name}`", f"{part.items.num_rows:,}", *votes, embedded])
-    descriptions = "\n".join(f"- `{name}`: {escape_markdown(text)}" for name, text in statements.parts.items())
-    table = _render_table(["configuration", "items", "valid", "not valid", "no votes", "images"], rows)
     parts = [written_part.part for written_part in written_parts]
-    reasons = {part.source: part.no_images_reason for part in parts if part.no_images_reason is not None}
-    reason_list = "\n".join(f"- `{source}`: {escape_markdown(reason)}." for source, reason in reasons.items())
-    excluded = f"\n\nImages that are not included, by source, with the reason:\n\n{reason_list}" if reasons else ""
+    rows = []
+    for part in parts:
+        counts = count_validity(part)
+        # CV-Probes have no votes.
+        votes = ["–"] * 3
+        if counts is not None:
+            votes = [f"{number:,}" for number in (counts.valid, counts.invalid, counts.unvoted)]
+        embedded = "names only" if part.images is None else "embedded"
+        rows.append([f"`{part.name}`", f"{part.items.num_rows:,}", *votes, embedded])
+    table = _render_table(["configuration", "items", "valid", "not valid", "no votes", "images"], rows)
     splits = "The split `test` has all items of a configuration, `valid` those that were not voted invalid."
-    return f"## Configurations\n\n{splits}\n\n{table}\n\n{descriptions}{excluded}"
+    descriptions = "\n".join(f"- `{name}`: {escape_markdown(text)}" for name, text in statements.parts.items())
+    return f"## Configurations\n\n{splits}\n\n{table}\n\n{descriptions}{_render_omitted_images(parts)}"
+
+
+def _render_omitted_images(parts: Sequence[Part]) -> str:
+    """Return the reasons why images are not included, by source; empty if all are."""
+    reasons = {part.source: part.no_images_reason for part in parts if part.no_images_reason is not None}
+    if not reasons:
+        return ""
+    lines = "\n".join(f"- `{source}`: {escape_markdown(reason)}." for source, reason in reasons.items())
+    return f"\n\nImages that are not included, by source, with the reason:\n\n{lines}"
 
 
 def _render_columns(written_parts: Sequence[WrittenPart]) -> str:
-    sections = []
-    for layout in dict.fromkeys(written_part.part.layout.name for written_part in written_parts):
-        parts = [written_part.part for written_part in written_parts if written_part.part.layout.name == layout]
-        descriptions = get_column_descriptions(parts[0].layout)
-        schema = build_export_schema(parts[0].layout, any(part.images is not None for part in parts))
+    parts_by_layout: dict[str, list[Part]] = {}
+    for written_part in written_parts:
+        # Parts of one layout share a table of columns.
+        parts_by_layout.setdefault(written_part.part.layout.name, []).append(written_part.part)
+    sections = ["## Columns"]
+    for parts in parts_by_layout.values():
+        layout = parts[0].layout
+        descriptions = get_column_descriptions(layout)
+        has_images = any(part.images is not None for part in parts)
+        schema = build_export_schema(layout, has_images)
         rows = [[f"`{name}`", escape_markdown(descriptions[name])] for name in schema.names]
         part_names = ", ".join(f"`{part.name}`" for part in parts)
         sections.append(f"Of {part_names}:\n\n{_render_table(['column', 'meaning'], rows)}")
-    return "## Columns\n\n" + "\n\n".join(sections)
+    return "\n\n".join(sections)
 
 
-def _render_labels(facts: StudyFacts) -> str:
+def _render_labels(facts: BenchmarkFacts) -> str:
     return (
         "## Labels\n\nThere is no label column: `caption` is the right text and `foil` the wrong one. A model is"
-        " right on an item where it scores the caption above the foil. Usually only the split `valid` is scored: the"
-        f" column `valid` is true with at least {facts.valid_votes} votes for the caption and fewer for the foil."
+        " right on an item where it scores the caption above the foil, and half right where the two are tied. Usually"
+        " only the split `valid` is scored: the column `valid` is true with at least"
+        f" {facts.valid_votes} votes for the caption and fewer for the foil."
         " It is null, not false, where nobody voted; such items are in the split `valid`."
     )
 
@@ -121,119 +148,136 @@ def _render_labels(facts: StudyFacts) -> str:
 def _render_example(written_parts: Sequence[WrittenPart]) -> str:
     part = written_parts[0].part
     row = part.items.slice(0, 1).to_pylist()[0]
-    values = {
-        name: row["image" if name == "image_file" else name] for name in build_export_schema(part.layout, False).names
-    }
+    values = {}
+    for name in build_export_schema(part.layout, embedded=False).names:
+        column = "image" if name == "image_file" else name
+        values[name] = row[column]
     return f"An item of `{part.name}`:\n\n```json\n{json.dumps(values, indent=1)}\n```"
 
 
-def _render_provenance(facts: StudyFacts, written_parts: Sequence[WrittenPart]) -> str:
-    sources = [
-        [
-            f"`{source.name}`",
-            escape_markdown(source.form) + (", drawn by waltz" if source.drawn else ""),
-            escape_markdown(source.terms.texts or UNKNOWN),
-            escape_markdown(source.terms.images or UNKNOWN),
-            escape_markdown(source.terms.citation or "none stated"),
-        ]
-        for source in facts.sources.values()
-    ]
-    raw_files = [
-        [f"`{source.name}`", f"`{file.name}`", escape_markdown(file.origin), f"`{file.sha256}`"]
-        for source in facts.sources.values()
-        for file in source.files
-    ]
-    data_files = [
-        [f"`{file.path}`", f"{file.size:,}", f"`{file.sha256}`"]
-        for written_part in written_parts
-        for file in written_part.files
-    ]
+def _render_provenance(facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]) -> str:
+    source_rows, raw_rows = [], []
+    for source in facts.sources.values():
+        source_rows.append(_render_source(source))
+        for raw_file in source.files:
+            origin = escape_markdown(raw_file.origin)
+            raw_rows.append([f"`{source.name}`", f"`{raw_file.name}`", origin, f"`{raw_file.sha256}`"])
+    data_rows = []
+    for written_part in written_parts:
+        for data_file in written_part.files:
+            data_rows.append([f"`{data_file.path}`", f"{data_file.size:,}", f"`{data_file.sha256}`"])
     columns = ["source", "format", "licence of texts", "licence of images", "citation"]
-    return "\n\n".join(
-        [
-            "## Provenance",
-            f"Sources:\n\n{_render_table(columns, sources)}",
-            f"Raw files of the sources:\n\n{_render_table(['source', 'file', 'origin', 'SHA-256'], raw_files)}",
-            f"Files of this data set:\n\n{_render_table(['file', 'bytes', 'SHA-256'], data_files)}",
-        ]
-    )
+    sections = [
+        "## Provenance",
+        f"Sources:\n\n{_render_table(columns, source_rows)}",
+        f"Raw files of the sources:\n\n{_render_table(['source', 'file', 'origin', 'SHA-256'], raw_rows)}",
+        f"Files of this data set:\n\n{_render_table(['file', 'bytes', 'SHA-256'], data_rows)}",
+    ]
+    return "\n\n".join(sections)
 
 
-def _render_construction(facts: StudyFacts) -> str:
+def _render_source(source: SourceFacts) -> list[str]:
+    """Return the cells of a source: name, format, licences of texts and images, citation."""
+    terms = source.terms
+    form = escape_markdown(source.form)
+    if source.is_drawn:
+        form += ", drawn by waltz"
+    return [
+        f"`{source.name}`",
+        form,
+        escape_markdown(terms.texts or UNKNOWN),
+        escape_markdown(terms.images or UNKNOWN),
+        escape_markdown(terms.citation or "none stated"),
+    ]
+
+
+def _render_construction(facts: BenchmarkFacts) -> str:
+    """Return the section about the candidates that remain and are lost at each step; empty without instruments."""
     if not facts.funnel:
         return ""
-    steps = list(dict.fromkeys(row["step"] for row in facts.funnel))
-    by_instrument: dict[str, dict[str, int]] = {}
-    for row in facts.funnel:
-        by_instrument.setdefault(row["instrument"], {})[row["step"]] = row["count"]
-    table = _render_table(
-        ["instrument", *steps],
-        [[f"`{name}`", *(f"{counts[step]:,}" for step in steps)] for name, counts in by_instrument.items()],
-    )
-    losses = [
-        [f"`{row['instrument']}`", row["step"], escape_markdown(reason["reason"]), f"{reason['count']:,}"]
-        for row in facts.funnel
-        for reason in row["lost"]
+    steps = list(dict.fromkeys(record.step for record in facts.funnel))
+    # A row for each instrument and a column for each step; then a row for each reason.
+    counts_by_instrument: dict[str, dict[str, int]] = {}
+    losses = []
+    for record in facts.funnel:
+        counts_by_instrument.setdefault(record.instrument, {})[record.step] = record.count
+        for lost in record.lost:
+            losses.append([f"`{record.instrument}`", record.step, escape_markdown(lost.reason), f"{lost.count:,}"])
+    count_rows = []
+    for name, counts in counts_by_instrument.items():
+        count_rows.append([f"`{name}`", *(f"{counts[step]:,}" for step in steps)])
+    setting_rows = []
+    for name, entry in facts.instruments.items():
+        text = "; ".join(f"{key}: {_render_value(value)}" for key, value in entry.items())
+        setting_rows.append([f"`{name}`", escape_markdown(text)])
+
+    # Foils of some instruments are derived by rules alone.
+    models = "No models were used."
+    if facts.models:
+        roles = (f"{escape_markdown(role)}: {escape_markdown(model)}" for role, model in facts.models.items())
+        models = f"Models: {'; '.join(roles)}."
+    sections = [
+        f"## Construction\n\nSeed {facts.seed}. {models}",
+        "Candidates that remain after each step (`funnel.parquet`):",
+        _render_table(["instrument", *steps], count_rows),
     ]
-    models = "; ".join(f"{escape_markdown(role)}: {escape_markdown(model)}" for role, model in facts.models.items())
-    settings = [
-        [f"`{name}`", escape_markdown("; ".join(f"{key}: {_render_value(value)}" for key, value in entry.items()))]
-        for name, entry in facts.instruments.items()
-    ]
-    return "\n\n".join(
-        [
-            f"## Construction\n\nSeed {facts.seed}. " + (f"Models: {models}." if models else "No models were used."),
-            f"Candidates that remain after each step (`funnel.parquet`):\n\n{table}",
-            f"Reasons for the losses:\n\n{_render_table(['instrument', 'step', 'reason', 'candidates'], losses)}"
-            if losses
-            else "",
-            f"Settings of the study:\n\n{_render_table(['instrument', 'settings'], settings)}",
-        ]
-    ).replace("\n\n\n\n", "\n\n")
+    if losses:
+        sections += ["Reasons for the losses:", _render_table(["instrument", "step", "reason", "candidates"], losses)]
+    sections += ["Settings of the study:", _render_table(["instrument", "settings"], setting_rows)]
+    return "\n\n".join(sections)
 
 
 def _render_value(value: Any) -> str:
-    """Return a setting as it is written_part in a study."""
+    """Return the text of a setting, in the form that a study has."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def _render_faults(statements: Statements) -> str:
-    lines = [f"- {escape_markdown(fault)}" for fault in statements.common_faults]
+    lines = _render_list(statements.common_faults)
     for name, faults in statements.faults.items():
-        lines += [f"- `{name}`:"] * bool(faults) + [f"  - {escape_markdown(fault)}" for fault in faults]
-    biases = [f"- {escape_markdown(bias)}" for bias in statements.responsible.get("dataBiases", [])]
+        if faults:
+            lines.append(f"- `{name}`:")
+            lines += [f"  {line}" for line in _render_list(faults)]
+    biases = _render_list(statements.responsible.get("dataBiases", []))
     if biases:
         lines += ["", "Biases found by judges that do not see the image:", "", *biases]
     return "## Known faults\n\n" + "\n".join(lines)
 
 
-def _render_citations(facts: StudyFacts, statements: Statements, version: str) -> str:
-    citations = [f"- {escape_markdown(text)}" for text in statements.citations]
-    sources = ["Please cite the sources:", "\n".join(citations)] if citations else []
-    return "\n\n".join(["## Citation", *sources, f"```bibtex\n{render_bibtex(facts, statements, version)}```"])
+def _render_citations(facts: BenchmarkFacts, statements: Statements, version: str) -> str:
+    sections = ["## Citation"]
+    if statements.citations:
+        sections += ["Please cite the sources:", "\n".join(_render_list(statements.citations))]
+    sections.append(f"```bibtex\n{render_bibtex(facts, statements, version)}```")
+    return "\n\n".join(sections)
 
 
-def render_bibtex(facts: StudyFacts, statements: Statements, version: str) -> str:
+def render_bibtex(facts: BenchmarkFacts, statements: Statements, version: str) -> str:
     """Render BibTeX entries of the data set and of the citations of its sources, which are one line of text each."""
     about = facts.about
+    # Braces keep BibTeX from splitting the name of an organization.
+    authors = " and ".join(f"{{{escape_bibtex(name)}}}" for name in about.get("creators", []))
     entries = {
         facts.study: {
-            "title": f"The benchmark of the study {facts.study}, made with waltz",
-            "author": " and ".join(f"{{{escape_bibtex(name)}}}" for name in about.get("creators", [])),
-            "year": str(about.get("published", ""))[:4],
-            "version": version,
+            "title": escape_bibtex(f"The benchmark of the study {facts.study}, made with waltz"),
+            "author": authors,
+            "year": escape_bibtex(str(about.get("published", ""))[:4]),
+            "version": escape_bibtex(version),
             "url": about.get("url", ""),
-        },
-        **{f"{facts.study}-source-{number}": {"note": text} for number, text in enumerate(statements.citations, 1)},
+        }
     }
+    # Citations are one line of text each, so that they become notes.
+    for number, citation in enumerate(statements.citations, start=1):
+        entries[f"{facts.study}-source-{number}"] = {"note": escape_bibtex(citation)}
     lines = []
     for key, fields in entries.items():
         lines.append(f"@misc{{{key},")
-        for name, value in fields.items():
-            text = value if name in ("author", "url") else escape_bibtex(value)
-            lines += [f"  {name} = {{{text}}},"] if value else []
+        # Fields without a value are left out.
+        lines += [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
         lines.append("}")
     return "\n".join(lines) + "\n"
 
@@ -241,6 +285,11 @@ def render_bibtex(facts: StudyFacts, statements: Statements, version: str) -> st
 def escape_bibtex(text: str) -> str:
     """Return a text on one line that LaTeX shows unchanged."""
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())).translate(BIBTEX_ESCAPES)
+
+
+def _render_list(texts: Iterable[str]) -> list[str]:
+    """Return the lines of a list in Markdown."""
+    return [f"- {escape_markdown(text)}" for text in texts]
 
 
 def _render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -251,5 +300,6 @@ def _render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def escape_markdown(text: str) -> str:
     """Return a text on one line that Markdown shows unchanged; plain names between backticks stay code."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # Names in backticks match first and stay; any other special character gets a backslash.
     literal = CODE_OR_SPECIAL.sub(lambda match: match[1] or f"\\{match[2]}", escaped)
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(literal.split()))

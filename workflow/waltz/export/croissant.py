@@ -1,13 +1,17 @@
-"""Croissant 1.0 metadata of an exported data set, with its responsible-AI fields (MLCommons' specifications)."""
+"""Croissant 1.0 metadata of an exported data set, with its responsible-AI fields (MLCommons' specifications).
+
+The builders of `mlcroissant` would replace these dictionaries by as many objects and add `rdflib`, `networkx` and
+`requests` to what an export needs; so `mlcroissant` only validates and reads the result, in the tests.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from waltz.core.schema import SPAN
-from waltz.export.facts import StudyFacts, find_licence
+from waltz.export.facts import BenchmarkFacts, find_licence
 from waltz.export.parts import (
     IMAGE,
     DataFile,
@@ -18,18 +22,18 @@ from waltz.export.parts import (
 )
 from waltz.export.statements import Statements
 
-CONTEXT: dict[str, Any] = {
+Json = dict[str, Any]
+"""An object of a JSON document."""
+CROISSANT_NAMES = (
+    *("citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet"),
+    *("format", "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet"),
+    *("references", "regex", "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform"),
+)
+"""Names that the vocabulary of Croissant defines."""
+CONTEXT: Json = {
     "@language": "en",
     "@vocab": "https://schema.org/",
-    **{
-        name: f"cr:{name}"
-        for name in (
-            *("citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet"),
-            *("format", "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet"),
-            *("references", "regex", "repeated", "replace", "samplingRate", "separator", "source", "subField"),
-            "transform",
-        )
-    },
+    **{name: f"cr:{name}" for name in CROISSANT_NAMES},
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
     "data": {"@id": "cr:data", "@type": "@json"},
@@ -40,11 +44,10 @@ CONTEXT: dict[str, Any] = {
     "sc": "https://schema.org/",
 }
 PARQUET = "application/x-parquet"
-Json = dict[str, Any]
 
 
 def render_croissant(
-    facts: StudyFacts,
+    facts: BenchmarkFacts,
     written_parts: Sequence[WrittenPart],
     further_files: Sequence[DataFile],
     statements: Statements,
@@ -53,12 +56,19 @@ def render_croissant(
     """Render the metadata as JSON-LD.
 
     Args:
+        facts: Facts of the study.
         written_parts: The configurations and their files; each becomes a record set.
         further_files: Further Parquet files, without a record set.
+        statements: Sentences about the data set.
         version: Version of the data set, in the form of semantic versioning.
     """
     about = facts.about
-    licences = [known_licence.url if (known_licence := find_licence(name)) else name for name in statements.licences]
+    # Every file of the data set with its checksum; a part of several files also has their set.
+    distribution: list[Json] = []
+    for written_part in written_parts:
+        distribution += _build_distribution(written_part)
+    distribution += map(_build_file_object, further_files)
+    # Empty fields are left out: the specification has no null.
     optional_fields = {
         "url": about.get("url"),
         "creator": [{"@type": "Organization", "name": name} for name in about.get("creators", [])],
@@ -72,18 +82,23 @@ def render_croissant(
         "description": statements.summary,
         "inLanguage": list(statements.languages),
         "keywords": list(statements.tags),
-        "license": licences,
+        "license": [_get_licence_url(name) for name in statements.licences],
         "citeAs": " ".join(statements.citations),
         "version": version,
         **{key: value for key, value in optional_fields.items() if value},
         **{f"rai:{name}": value for name, value in statements.responsible.items() if value},
-        "distribution": [
-            *(entry for written_part in written_parts for entry in _build_distribution(written_part)),
-            *map(_build_file_object, further_files),
-        ],
+        "distribution": distribution,
         "recordSet": [_build_record_set(written_part, statements) for written_part in written_parts],
     }
     return json.dumps({key: value for key, value in document.items() if value != []}, indent=1) + "\n"
+
+
+def _get_licence_url(name: str) -> str:
+    """Return the address of a known licence's text, and the name of any other licence."""
+    licence = find_licence(name)
+    if licence is None:
+        return name
+    return licence.url
 
 
 def _build_distribution(written_part: WrittenPart) -> list[Json]:
@@ -116,42 +131,55 @@ def _build_file_object(file: DataFile) -> Json:
 
 def _build_record_set(written_part: WrittenPart, statements: Statements) -> Json:
     part = written_part.part
+    # Several files of a part are read as a set.
+    origin = {"fileSet": {"@id": f"{part.name}-files"}}
     if len(written_part.files) == 1:
         origin = {"fileObject": {"@id": written_part.files[0].path}}
-    else:
-        origin = {"fileSet": {"@id": f"{part.name}-files"}}
     descriptions = get_column_descriptions(part.layout)
     schema = build_export_schema(part.layout, part.images is not None)
+    fields = []
+    for column in schema:
+        fields.append(_build_field(f"{part.name}/{column.name}", column, descriptions[column.name], origin))
     return {
         "@type": "cr:RecordSet",
         "@id": part.name,
         "name": part.name,
         "description": statements.parts[part.name],
         "key": {"@id": f"{part.name}/item_id"},
-        "field": [
-            _build_field(f"{part.name}/{column.name}", column, descriptions[column.name], origin) for column in schema
-        ],
+        "field": fields,
     }
 
 
-def _build_field(name: str, column: pa.Field, meaning: str, origin: Mapping[str, Any]) -> Json:
+def _build_field(name: str, column: pa.Field, meaning: str, origin: Json) -> Json:
+    """Return the field of a column.
+
+    Args:
+        name: Identifier of the field.
+        column: The column.
+        meaning: Description of the column.
+        origin: The file or the set of files that holds the column.
+    """
     field = {"@type": "cr:Field", "@id": name, "name": name, "description": meaning}
     source = {**origin, "extract": {"column": column.name}}
-    kind = column.type
-    if kind == SPAN:
-        subfields = [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{end.name}",
-                "name": f"{name}/{end.name}",
-                "dataType": get_croissant_type(end.type),
-                "source": {**source, "transform": {"jsonPath": end.name}},
-            }
-            for end in kind
-        ]
-        return {**field, "subField": subfields}
-    if kind == IMAGE:
-        return {**field, "dataType": get_croissant_type(kind), "source": {**source, "transform": {"jsonPath": "bytes"}}}
-    if pa.types.is_list(kind):
-        return {**field, "dataType": get_croissant_type(kind.value_type), "repeated": True, "source": source}
-    return {**field, "dataType": get_croissant_type(kind), "source": source}
+    # A struct is a field of fields.
+    if column.type == SPAN:
+        return {**field, "subField": [_build_subfield(name, end, source) for end in column.type]}
+    if column.type == IMAGE:
+        # The bytes of the struct of bytes and path.
+        source["transform"] = {"jsonPath": "bytes"}
+        return {**field, "dataType": get_croissant_type(column.type), "source": source}
+    if pa.types.is_list(column.type):
+        return {**field, "dataType": get_croissant_type(column.type.value_type), "repeated": True, "source": source}
+    return {**field, "dataType": get_croissant_type(column.type), "source": source}
+
+
+def _build_subfield(name: str, member: pa.Field, source: Json) -> Json:
+    """Return the field of a member of a struct; `name` and `source` are those of the struct's field."""
+    subfield_name = f"{name}/{member.name}"
+    return {
+        "@type": "cr:Field",
+        "@id": subfield_name,
+        "name": subfield_name,
+        "dataType": get_croissant_type(member.type),
+        "source": {**source, "transform": {"jsonPath": member.name}},
+    }

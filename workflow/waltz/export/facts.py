@@ -1,30 +1,34 @@
-"""Facts of a study that its export states: sources, their terms (`licences.yaml` lists known licences) and files."""
+"""Collect the facts of a study for its export: sources, terms and files. `licences.yaml` lists known licences."""
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
+from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
-from waltz.core.files.downloads import compute_sha256
+from waltz.core.redaction import redact_url
+from waltz.core.schema import AuditRecord, FunnelRecord
 
 LICENCES_FILE = Path(__file__).with_name("licences.yaml")
 UNKNOWN = "unknown"
+Entry = Mapping[str, Any]
+"""Entry of a study, or of `licences.yaml`, as plain values."""
 
 
 @dataclass(frozen=True)
 class Licence:
-    """A known licence.
+    """Describe a known licence.
 
     Attributes:
-        name: Its SPDX identifier.
-        hub: Its identifier on the Hugging Face hub.
-        url: Address of its text.
-        embed: Whether images under it may be passed on inside a data set.
+        name: SPDX identifier.
+        hub: Identifier on the Hugging Face hub.
+        url: Address of the text.
+        embed: Whether images with this licence may be passed on inside a data set.
     """
 
     name: str
@@ -35,13 +39,13 @@ class Licence:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of one source.
+    """Hold the terms of one source.
 
     Attributes:
-        texts: Licence of its annotations, as its origin or the study states it; None where it is not stated.
-        images: Licence of its images; None where it is unknown.
+        texts: Licence of the annotations, as their origin or the study states it; None if it is not stated.
+        images: Licence of the images; None if it is unknown.
         citation: Citation of the source.
-        no_images_reason: Why its images are not exported; None where they may be passed on.
+        no_images_reason: Reason why the images are not exported; None if they may be passed on.
     """
 
     texts: str | None
@@ -52,47 +56,68 @@ class Terms:
 
 def find_licence(name: str | None) -> Licence | None:
     """Return the known licence of a name ("CC BY 4.0", "cc-by-4.0"), or None."""
-    return None if name is None else _read_licences().get(_normalize(name))
+    if name is None:
+        return None
+    return _read_licences().get(_normalize(name))
 
 
 def get_hub_name(name: str | None) -> str:
-    """Return the hub's identifier of a licence: `other` for an unknown one, `unknown` where none is stated."""
+    """Return the hub's identifier of a licence: `other` for an unknown licence, `unknown` if none is stated."""
     if name is None:
         return UNKNOWN
     licence = find_licence(name)
-    return licence.hub if licence else "other"
+    if licence is None:
+        return "other"
+    return licence.hub
 
 
-def read_terms(source: Mapping[str, Any]) -> Terms:
+def read_terms(source: Entry) -> Terms:
     """Return the terms of one source of a study.
 
     Args:
-        source: Its entry: format, files, and optionally licence, citation and images, whose own `licence` takes
-            precedence.
+        source: The source's entry: format, files, and optionally licence, citation and images. A `licence` of the
+            images takes precedence for them.
     Raises:
         UserError: `licences.yaml` has no entry for the format's images.
     """
-    data = _read_data()
+    scenes = _read_data()["drawn"]
     image_entry = source.get("images", {})
     if isinstance(image_entry, list):  # all folders of one source's images share their terms
         image_entry = image_entry[0]
-    drawn = data["drawn"]
-    is_drawn = any("drawn" in file for file in (image_entry, *source["files"].values()))
-    texts = source.get("licence") or (drawn["texts"] if is_drawn else None)
-    citation = source.get("citation") or (drawn["citation"] if is_drawn else None)
+    # Scenes that waltz draws have known terms, which the study may replace.
+    texts = source.get("licence") or None  # an empty text states no licence
+    citation = source.get("citation")
+    if _is_drawn(image_entry) or any(map(_is_drawn, source["files"].values())):
+        texts = texts or scenes["texts"]
+        citation = citation or scenes["citation"]
+
+    reason = None
+    # The study knows best; then what is drawn; else the licence of the texts, if the format's images share it.
     if "licence" in image_entry:
-        images, reason = image_entry["licence"], None
-    elif "drawn" in image_entry:
-        images, reason = drawn["images"], None
-    elif source["format"] not in data["images"]:
-        raise UserError(
-            f"{LICENCES_FILE.name}: images: no entry for the format {source['format']};"
-            " state whether the source's licence covers its images"
-        )
+        images = image_entry["licence"]
+    elif _is_drawn(image_entry):
+        images = scenes["images"]
     else:
-        reason = data["images"][source["format"]]
+        reason = _get_format_reason(source["format"])
         images = texts if reason is None else None
     return Terms(texts, images, citation, _find_no_images_reason(images, reason, "images" in source))
+
+
+def _is_drawn(file: Entry) -> bool:
+    """Return whether the entry of a file or of images names scenes that waltz draws."""
+    return "drawn" in file
+
+
+def _get_format_reason(name: str) -> str | None:
+    """Return why a source's licence does not cover the images of a format; None if it does."""
+    reasons = _read_data()["images"]
+    if name not in reasons:
+        raise UserError(
+            f"{LICENCES_FILE.name}: images: no entry for the format {name};"
+            " state whether the source's licence covers its images"
+        )
+    reason: str | None = reasons[name]
+    return reason
 
 
 def _find_no_images_reason(images: str | None, reason: str | None, has_images: bool) -> str | None:
@@ -101,42 +126,48 @@ def _find_no_images_reason(images: str | None, reason: str | None, has_images: b
         return reason
     if not has_images:
         return "the study names no images"
+    # Without permission nothing is passed on.
     if images is None:
         return "no licence is stated"
     licence = find_licence(images)
     if licence is None:
         return f"the licence {images!r} is not among the known ones"
-    return None if licence.embed else f"{licence.name} allows it for some uses only"
+    if licence.embed:
+        return None
+    return f"{licence.name} allows it for some uses only"
 
 
 @functools.cache
-def _read_data() -> dict[str, Any]:
-    data: dict[str, Any] = yaml.safe_load(LICENCES_FILE.read_text(encoding="utf-8"))
+def _read_data() -> Entry:
+    data: Entry = yaml.safe_load(LICENCES_FILE.read_text(encoding="utf-8"))
     return data
 
 
 @functools.cache
 def _read_licences() -> dict[str, Licence]:
     """Return the known licences by all their names."""
-    return {
-        _normalize(name): Licence(entry["name"], entry["hub"], entry["url"], entry["embed"])
-        for entry in _read_data()["licences"]
-        for name in (entry["name"], *entry["names"])
-    }
+    licences = {}
+    for entry in _read_data()["licences"]:
+        licence = Licence(entry["name"], entry["hub"], entry["url"], entry["embed"])
+        # People spell licences in many ways.
+        for name in (entry["name"], *entry["names"]):
+            licences[_normalize(name)] = licence
+    return licences
 
 
 def _normalize(name: str) -> str:
+    """Return a licence's name without case, punctuation except full stops, and a leading "the"."""
     return re.sub(r"[^a-z0-9.]+", " ", name.casefold()).strip().removeprefix("the ")
 
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file of a source.
+    """Describe a file of a source.
 
     Attributes:
-        name: Its name in the study.
-        origin: Its url; the name of a drawn file or of a user's file.
-        sha256: Its checksum.
+        name: Name in the study.
+        origin: Url without a query, or the name of a drawn file or of a user's file.
+        sha256: Checksum.
     """
 
     name: str
@@ -146,36 +177,36 @@ class RawFile:
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """A source of a study.
+    """Describe a source of a study.
 
     Attributes:
-        name: Its name in the study.
-        form: Its format.
-        drawn: Whether waltz drew its scenes.
+        name: Name in the study.
+        form: Format.
+        is_drawn: Whether waltz drew its scenes.
         terms: Licences and citation.
-        files: Its files without images.
+        files: The files, without images.
     """
 
     name: str
     form: str
-    drawn: bool
+    is_drawn: bool
     terms: Terms
     files: tuple[RawFile, ...]
 
 
 @dataclass(frozen=True)
-class StudyFacts:
-    """Facts of a study that its data set card contains.
+class BenchmarkFacts:
+    """Hold the facts of a study that its data set card states.
 
     Attributes:
         study: Name of the study.
-        seed: Its seed.
+        seed: Seed of the study.
         valid_votes: Votes for the caption that make an item valid.
         sources: The sources of the parts, by name.
         instruments: Entry of each built instrument in the study.
         models: Models that proposed or filtered foils, by role.
-        funnel: Rows of the funnel layout.
-        audit: Rows of the layout of the blind audit.
+        funnel: Numbers of candidates after each step.
+        audit: Results of judges that see no image.
         about: Entry `export` of the study: `url`, `creators`, `published`, `version`.
     """
 
@@ -183,23 +214,27 @@ class StudyFacts:
     seed: int
     valid_votes: int
     sources: Mapping[str, SourceFacts]
-    instruments: Mapping[str, Mapping[str, Any]]
+    instruments: Mapping[str, Entry]
     models: Mapping[str, str]
-    funnel: Sequence[Mapping[str, Any]]
-    audit: Sequence[Mapping[str, Any]]
-    about: Mapping[str, Any]
+    funnel: Sequence[FunnelRecord]
+    audit: Sequence[AuditRecord]
+    about: Entry
 
 
-def build_source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, str]) -> SourceFacts:
-    """Return the facts of one source and take the checksums of its files.
+def build_source_facts(name: str, entry: Entry, paths: Iterator[str]) -> SourceFacts:
+    """Return the facts of one source with the checksums of its files.
 
     Args:
-        files: Paths of its files, by their names in the study.
+        name: Name of the source in the study.
+        entry: Entry of the source.
+        paths: Paths of the source's files, in the order of the entry; further paths are not read.
     """
     raw_files = []
-    for file, path in files.items():
-        file_entry = entry["files"][file]
-        origin = file_entry.get("url") or PurePosixPath(file_entry.get("drawn") or file_entry["path"]).name
-        raw_files.append(RawFile(file, origin, compute_sha256(Path(path))))
-    is_drawn = any("drawn" in file for file in entry["files"].values())
+    for file_name, file in entry["files"].items():
+        # Paths of a user stay private: only the name of the file is published.
+        origin = redact_url(file.get("url", ""))
+        if not origin:
+            origin = PurePosixPath(file.get("drawn") or file["path"]).name
+        raw_files.append(RawFile(file_name, origin, compute_sha256(Path(next(paths)))))
+    is_drawn = any(map(_is_drawn, entry["files"].values()))
     return SourceFacts(name, entry["format"], is_drawn, read_terms(entry), tuple(raw_files))

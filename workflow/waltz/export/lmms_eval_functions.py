@@ -19,7 +19,7 @@ def get_images(item: Mapping[str, Any]) -> list[Any]:
 
 
 def render_question(item: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """Return the question which of two texts describes the image; the item's id decides which is (A)."""
+    """Return a question that asks which of two texts describes the image; the item's id decides which text is (A)."""
     texts = [item["caption"], item["foil"]]
     first, second = texts if get_label(item) == "A" else texts[::-1]
     return str(lmms_eval_specific_kwargs["question"]).format(first=first, second=second)
@@ -31,7 +31,7 @@ def get_label(item: Mapping[str, Any]) -> str:
 
 
 def score_answer(item: Mapping[str, Any], results: list[str]) -> dict[str, float]:
-    """Return 1 or 0 for the metrics: the answer is the caption's label (`acc`), and it names a label (`answered`)."""
+    """Return two metrics, 1 or 0: `acc` if the answer is the caption's label, `answered` if it names a label."""
     match = LABEL.search(results[0].strip())
     label = next(filter(None, match.groups())) if match else None
     return {"acc": float(label == get_label(item)), "answered": float(label is not None)}

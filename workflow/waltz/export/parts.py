@@ -1,24 +1,26 @@
-"""Parts of an exported benchmark: their columns and types, and the Parquet files of their items and images."""
+"""Write the parts of an exported benchmark: their columns and types, and Parquet files of items and images."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
-from waltz.core.files.downloads import compute_sha256
-from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN, Layout
-from waltz.export.facts import read_terms
+from waltz.core.layout import Layout
+from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN
+from waltz.export.facts import Entry, read_terms
 from waltz.sources.images import ImageFault, ImageSource, check_images, find_image_path, open_images
 
+Feature = dict[str, Any]
+"""Type of a column in the `datasets` library."""
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """Type of an image in the `datasets` library."""
 
@@ -38,7 +40,7 @@ ITEM_COLUMNS = {
     "caption_phrases": "The words exchanged, on the caption's side; balancing counts them.",
     "foil_phrases": "The words exchanged, on the foil's side.",
     "direction": "Kind of exchange within the instrument.",
-    "proposal_rank": "Rank of the foil among the proposals of a language model, from 0; null where no model was used.",
+    "proposal_rank": "Rank of the foil among a model's proposals of as many tokens, from 0; null without a model.",
     "proposal_score": "Score of that model, higher is better.",
     "grammaticality": "GRUEN grammaticality of the foil.",
     "caption_grammaticality": "GRUEN grammaticality of the caption, where captions were ranked.",
@@ -75,7 +77,7 @@ OMITTED_COLUMNS = ("kept", "rejected")
 """Columns of the benchmark layout that are not exported because they have the same value for every item."""
 
 SUBSETS = ("valid", "invalid")
-"""Subsets of a part's items that have files of their own."""
+"""Subsets of a part's items that have separate files."""
 
 CROISSANT_TYPES = {
     pa.string(): "sc:Text",
@@ -98,28 +100,35 @@ def build_export_schema(layout: Layout, embedded: bool) -> pa.Schema:
         layout: `BENCHMARK` or `CONDITIONS`.
         embedded: Whether the images are included; otherwise `image` is missing, and `image_file` names them.
     """
-    kinds = {field.name: field.type for field in layout.schema} | {"image": IMAGE, "image_file": pa.string()}
-    names = [name for name in get_column_descriptions(layout) if embedded or name != "image"]
-    schema = pa.schema([pa.field(name, kinds[name]) for name in names])
+    # The layout has the name of the image; here `image` is the image, and `image_file` its name.
+    types = {field.name: field.type for field in layout.schema} | {"image": IMAGE, "image_file": pa.string()}
+    names = list(get_column_descriptions(layout))
+    if not embedded:
+        names.remove("image")
+    schema = pa.schema([pa.field(name, types[name]) for name in names])
     features = {field.name: _describe_feature(field.type) for field in schema}
+    # As the `datasets` library writes it, which reads the types of columns from here.
     info = json.dumps({"info": {"features": features}}, separators=(",", ":"))
     return schema.with_metadata({"huggingface": info})
 
 
-def get_croissant_type(kind: pa.DataType) -> str:
+def get_croissant_type(arrow_type: pa.DataType) -> str:
     """Return Croissant's name of the type of a scalar column."""
-    return "sc:ImageObject" if kind == IMAGE else CROISSANT_TYPES[kind]
+    if arrow_type == IMAGE:
+        return "sc:ImageObject"
+    return CROISSANT_TYPES[arrow_type]
 
 
-def _describe_feature(kind: pa.DataType) -> dict[str, Any]:
+def _describe_feature(arrow_type: pa.DataType) -> Feature:
     """Return a column's type as the `datasets` library describes it."""
-    if kind == IMAGE:
+    if arrow_type == IMAGE:
         return {"_type": "Image"}
-    if kind == SPAN:
-        return {field.name: _describe_feature(field.type) for field in kind}
-    if pa.types.is_list(kind):
-        return {"feature": _describe_feature(kind.value_type), "length": -1, "_type": "Sequence"}
-    return {"dtype": {pa.float64(): "float64"}.get(kind, str(kind)), "_type": "Value"}
+    if arrow_type == SPAN:
+        return {field.name: _describe_feature(field.type) for field in arrow_type}
+    if pa.types.is_list(arrow_type):
+        return {"feature": _describe_feature(arrow_type.value_type), "length": -1, "_type": "Sequence"}
+    name = "float64" if arrow_type == pa.float64() else str(arrow_type)  # Arrow prints it as `double`
+    return {"dtype": name, "_type": "Value"}
 
 
 SHARD_BYTES = 500_000_000
@@ -130,16 +139,16 @@ ROW_GROUP_SIZE = 100
 
 @dataclass(frozen=True)
 class Part:
-    """Configuration of the data set.
+    """Describe one configuration of the data set.
 
     Attributes:
         name: Name of an instrument or data set of the study.
-        source: Its source in the study.
+        source: Name of the source in the study.
         form: `instrument` or `cv-probes` (built by waltz), `valse-release` or `pairs`.
-        layout: Layout of its items, `BENCHMARK` or `CONDITIONS`.
+        layout: Layout of the items, `BENCHMARK` or `CONDITIONS`.
         items: The items.
         images: Folder or archive of images to include; None to include only their names.
-        no_images_reason: Why the images are not included; None where they are.
+        no_images_reason: Reason why the images are not included; None if they are.
     """
 
     name: str
@@ -153,12 +162,12 @@ class Part:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of the data set.
+    """Describe a file of the data set.
 
     Attributes:
-        path: Its path in the data set's folder.
-        sha256: Its checksum.
-        size: Its bytes.
+        path: Path in the data set's folder.
+        sha256: Checksum.
+        size: Size in bytes.
     """
 
     path: str
@@ -168,11 +177,11 @@ class DataFile:
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """A part and the files that hold it.
+    """Hold a part and its written files.
 
     Attributes:
         part: The part.
-        files: Its files, in order.
+        files: The files, in order.
         faults: Images that could not be opened, so that they are null.
     """
 
@@ -182,23 +191,30 @@ class WrittenPart:
 
     @property
     def splits(self) -> dict[str, list[str]]:
-        """Patterns of the files of each split: `test` has all items, `valid` those that were not voted invalid."""
-        present = {file.path.rpartition("/")[2].partition("-")[0] for file in self.files}
+        """Return the file patterns of each split: `test` has all items, `valid` the items not voted invalid."""
+        # A file is named by its subset, its number and their number.
+        present = {PurePosixPath(file.path).name.partition("-")[0] for file in self.files}
         patterns = {subset: f"{self.part.name}/{subset}-*.parquet" for subset in SUBSETS if subset in present}
-        valid = {"valid": [patterns["valid"]]} if "valid" in patterns else {}
-        return {"test": list(patterns.values()), **valid}
+        splits = {"test": list(patterns.values())}
+        if "valid" in patterns:
+            splits["valid"] = [patterns["valid"]]
+        return splits
 
 
-def read_part(name: str, source: str, form: str, file: str, entry: Mapping[str, Any], images: str | None) -> Part:
+def read_part(name: str, source: str, form: str, file: str, entry: Entry, images: str | None) -> Part:
     """Read a part of a study.
 
     Args:
-        file: Parquet file of its items.
+        name: Name of the part.
+        source: Name of the source.
+        form: See `Part`.
+        file: Parquet file of the items.
         entry: Entry of the source in the study, with its licences.
-        images: Folder or archive of the source's images, where they may be passed on.
+        images: Folder or archive of the source's images if they may be passed on.
     """
     layout = CONDITIONS if form == "cv-probes" else BENCHMARK
-    return Part(name, source, form, layout, parquet.read(file, layout), images, read_terms(entry).no_images_reason)
+    items = parquet.read(file, layout)
+    return Part(name, source, form, layout, items, images, read_terms(entry).no_images_reason)
 
 
 def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
@@ -208,29 +224,71 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
     source.
 
     Args:
+        part: The part.
+        folder: Folder of the data set.
         shard_bytes: Approximate bytes of images in one file.
+    Raises:
+        UserError: The part has no items.
     """
     if not part.items.num_rows:
         raise UserError(f"data set {part.name!r}: no items to export; remove it from the study")
+    if part.images is None:
+        return WrittenPart(part, _write_subsets(part, folder, None, shard_bytes), ())
     names = part.items.column("image").to_pylist()
-    with open_images(part.images) if part.images is not None else nullcontext() as source:
-        faults = check_images(source, names) if source else []
+    with open_images(part.images) as source:
+        faults = check_images(source, names)
         broken_images = {fault.image for fault in faults}
-        paths = (
-            {name: find_image_path(source, name) for name in dict.fromkeys(names) if name not in broken_images}
-            if source
-            else {}
-        )
-        sizes = {name: source.size(path) for name, path in paths.items()} if source else {}
-        files = []
-        for subset, items in _split_by_votes(part.items).items():
-            item_sizes = [sizes.get(name, 0) for name in items.column("image").to_pylist()]
-            shards = list(_split_shards(item_sizes, shard_bytes))
-            for index, (start, end) in enumerate(shards):
-                path = f"{part.name}/{subset}-{index:05d}-of-{len(shards):05d}.parquet"
-                _write_file(folder / path, part, items.slice(start, end - start), source, paths)
-                files.append(describe_file(folder, path))
-    return WrittenPart(part, tuple(files), tuple(faults))
+        paths = {}
+        # Found once for each image, as items share images.
+        for name in dict.fromkeys(names):
+            if name not in broken_images:
+                paths[name] = find_image_path(source, name)
+        files = _write_subsets(part, folder, EmbeddedImages(source, paths), shard_bytes)
+    return WrittenPart(part, files, tuple(faults))
+
+
+@dataclass(frozen=True)
+class EmbeddedImages:
+    """Read the images that are embedded in a part's files.
+
+    Attributes:
+        source: The images.
+        paths: Path in the source of each image that can be opened, by its name.
+    """
+
+    source: ImageSource
+    paths: Mapping[str, str]
+
+    def get_size(self, name: str) -> int:
+        """Return the bytes of an image; 0 for an image that could not be opened."""
+        if name not in self.paths:
+            return 0
+        return self.source.size(self.paths[name])
+
+    def read_images(self, names: Sequence[str]) -> pa.Array:
+        """Return images as the `datasets` library stores them; null for an image that could not be opened."""
+        images = {}
+        # Each image is read once for the rows of a group.
+        for name in set(names) & set(self.paths):
+            path = self.paths[name]
+            images[name] = {"bytes": self.source.read(path), "path": Path(path).name}
+        return pa.array([images.get(name) for name in names], type=IMAGE)
+
+
+def _write_subsets(part: Part, folder: Path, images: EmbeddedImages | None, shard_bytes: int) -> tuple[DataFile, ...]:
+    """Write the files of each subset, and return them in order."""
+    files = []
+    for subset, items in _split_by_votes(part.items).items():
+        # Without images, all items fit one file.
+        sizes = [0] * items.num_rows
+        if images is not None:
+            sizes = [images.get_size(name) for name in items.column("image").to_pylist()]
+        shards = list(_split_shards(sizes, shard_bytes))
+        for index, (start, end) in enumerate(shards):
+            path = f"{part.name}/{subset}-{index:05d}-of-{len(shards):05d}.parquet"
+            _write_file(folder / path, part, items.slice(start, end - start), images)
+            files.append(describe_file(folder, path))
+    return tuple(files)
 
 
 def describe_file(folder: Path, path: str) -> DataFile:
@@ -238,40 +296,36 @@ def describe_file(folder: Path, path: str) -> DataFile:
     return DataFile(path, compute_sha256(folder / path), (folder / path).stat().st_size)
 
 
-def _write_file(path: Path, part: Part, items: pa.Table, source: ImageSource | None, paths: Mapping[str, str]) -> None:
-    schema = build_export_schema(part.layout, source is not None)
-    size = ROW_GROUP_SIZE if source else max(items.num_rows, 1)
+def _write_file(path: Path, part: Part, items: pa.Table, images: EmbeddedImages | None) -> None:
+    schema = build_export_schema(part.layout, images is not None)
+    # Small row groups only if there are images to read.
+    group_size = max(items.num_rows, 1) if images is None else ROW_GROUP_SIZE
     with replace_file(path) as temporary, pq.ParquetWriter(temporary, schema, **parquet.STORAGE) as writer:
-        for start in range(0, items.num_rows, size):
-            rows = items.slice(start, size)
+        for start in range(0, items.num_rows, group_size):
+            rows = items.slice(start, group_size)
             names = rows.column("image")
+            # `image_file` keeps the name when `image` becomes the bytes.
             columns = {name: rows.column(name) for name in rows.schema.names} | {"image_file": names}
-            if source:
-                columns["image"] = _embed_images(names.to_pylist(), source, paths)
+            if images is not None:
+                columns["image"] = images.read_images(names.to_pylist())
             writer.write_table(pa.table([columns[name] for name in schema.names], schema=schema))
 
 
-def _embed_images(names: Sequence[str], source: ImageSource, paths: Mapping[str, str]) -> pa.Array:
-    """Return images as the `datasets` library stores them; null where one could not be opened."""
-    images = {
-        name: {"bytes": source.read(paths[name]), "path": Path(paths[name]).name} for name in set(names) & set(paths)
-    }
-    return pa.array([images.get(name) for name in names], type=IMAGE)
-
-
 def _split_by_votes(items: pa.Table) -> dict[str, pa.Table]:
-    """Return the items of each subset that has any; those without votes, and all of CV-Probes, are `valid`."""
+    """Return the items of each subset that has any; items without votes, and all items of CV-Probes, are `valid`."""
     if "valid" not in items.schema.names:
         return {"valid": items}
+    # Null means that nobody voted.
     is_valid = pc.fill_null(items.column("valid"), True)
-    subsets = zip(SUBSETS, (items.filter(is_valid), items.filter(pc.invert(is_valid))), strict=True)
-    return {subset: rows for subset, rows in subsets if rows.num_rows}
+    subsets = {"valid": items.filter(is_valid), "invalid": items.filter(pc.invert(is_valid))}
+    return {subset: rows for subset, rows in subsets.items() if rows.num_rows}
 
 
 def _split_shards(sizes: Sequence[int], max_size: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows whose sizes add up to at most `max_size`, with at least one row each."""
+    """Yield ranges of rows whose sizes add up to at most `max_size`; each range has at least one row."""
     start, total = 0, 0
     for row, size in enumerate(sizes):
+        # A single row that is too large has its own range.
         if row > start and total + size > max_size:
             yield start, row
             start, total = row, 0

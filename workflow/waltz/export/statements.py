@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
 from waltz.core.schema import BENCHMARK
-from waltz.export.facts import UNKNOWN, SourceFacts, StudyFacts
+from waltz.export.facts import UNKNOWN, BenchmarkFacts, SourceFacts
 from waltz.export.parts import Part, WrittenPart
+from waltz.sources.images import ImageFault
 
 TAGS = ("vision-language", "foils", "image-sentence-alignment", "linguistic-phenomena", "VALSE", "benchmark")
 USE_CASES = (
@@ -37,11 +39,20 @@ FAULTS_FILE = Path(__file__).with_name("faults.yaml")
 ODD_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]|  ")
 MAX_LISTED_IMAGES = 5
 """Number of images that a sentence lists by name."""
+Fields = dict[str, Any]
+"""Values of fields by name."""
 
 
 @dataclass(frozen=True)
 class ValidityCounts:
-    """Numbers of items of a part: all, valid, not valid, and without votes."""
+    """Hold the numbers of items of a part.
+
+    Attributes:
+        items: Number of all items.
+        valid: Number of items that were voted valid.
+        invalid: Number of items that were voted not valid.
+        unvoted: Number of items without votes.
+    """
 
     items: int
     valid: int
@@ -51,7 +62,7 @@ class ValidityCounts:
 
 @dataclass(frozen=True)
 class Statements:
-    """Sentences about a data set.
+    """Hold the sentences about a data set.
 
     Attributes:
         summary: Description of the data set.
@@ -73,25 +84,35 @@ class Statements:
     parts: Mapping[str, str]
     common_faults: tuple[str, ...]
     faults: Mapping[str, Sequence[str]]
-    responsible: Mapping[str, Any]
+    responsible: Fields
 
 
-def build_statements(facts: StudyFacts, written_parts: Sequence[WrittenPart]) -> Statements:
-    """Build all sentences about a data set of some parts."""
+def build_statements(facts: BenchmarkFacts, written_parts: Sequence[WrittenPart]) -> Statements:
+    """Return all sentences about a data set, for its card and its metadata.
+
+    Args:
+        facts: Facts of the study.
+        written_parts: Parts of the data set.
+    """
     parts = [written_part.part for written_part in written_parts]
     sources = _list_sources(facts, parts)
-    sources_with_images = {part.source for part in parts if part.images is not None}
-    licences = [source.terms.texts or UNKNOWN for source in sources]
-    licences += [source.terms.images or UNKNOWN for source in sources if source.name in sources_with_images]
+    # Each statement once, in the order of the sources.
+    citations = [source.terms.citation for source in sources if source.terms.citation]
+    languages = ["und" if part.form == "pairs" else "en" for part in parts]
+
     common_faults = list_common_faults(parts, facts)
     faults = {written_part.part.name: list_part_faults(written_part) for written_part in written_parts}
-    limits = [*common_faults, *(f"{name}: {fault}" for name, part_faults in faults.items() for fault in part_faults)]
+    # Croissant has one list for all parts, so each fault names its part.
+    limits = list(common_faults)
+    for name, part_faults in faults.items():
+        limits += [f"{name}: {fault}" for fault in part_faults]
+
     return Statements(
         summary=_summarize(facts, parts),
-        languages=tuple(dict.fromkeys("und" if part.form == "pairs" else "en" for part in parts)),
+        languages=tuple(dict.fromkeys(languages)),
         tags=TAGS,
-        licences=tuple(dict.fromkeys(licences)),
-        citations=tuple(dict.fromkeys(source.terms.citation for source in sources if source.terms.citation)),
+        licences=tuple(dict.fromkeys(_list_licences(sources, parts))),
+        citations=tuple(dict.fromkeys(citations)),
         parts={part.name: _describe_part(part, facts) for part in parts},
         common_faults=tuple(common_faults),
         faults=faults,
@@ -99,82 +120,118 @@ def build_statements(facts: StudyFacts, written_parts: Sequence[WrittenPart]) ->
     )
 
 
+def _list_licences(sources: Sequence[SourceFacts], parts: Sequence[Part]) -> list[str]:
+    """Return the licences of the sources' texts, then of the images that are included."""
+    sources_with_images = {part.source for part in parts if part.images is not None}
+    licences = [source.terms.texts or UNKNOWN for source in sources]
+    for source in sources:
+        if source.name in sources_with_images:
+            licences.append(source.terms.images or UNKNOWN)
+    return licences
+
+
 def count_validity(part: Part) -> ValidityCounts | None:
-    """Count the items of a part by validity; None where its layout has no votes."""
+    """Return numbers of items of a part by validity; None if its layout has no votes."""
     if part.layout is not BENCHMARK:
         return None
     column = part.items.column("valid")
+    # The sum of no values is null.
     valid = pc.sum(column).as_py() or 0
-    return ValidityCounts(len(column), valid, len(column) - column.null_count - valid, column.null_count)
+    unvoted = column.null_count
+    return ValidityCounts(len(column), valid, len(column) - unvoted - valid, unvoted)
 
 
-def list_common_faults(parts: Sequence[Part], facts: StudyFacts) -> list[str]:
+def list_common_faults(parts: Sequence[Part], facts: BenchmarkFacts) -> list[str]:
     """List the faults that hold for all parts of a form, and ids that occur in several parts."""
-    forms = [part.form for part in parts] + ["drawn"] * any(source.drawn for source in facts.sources.values())
-    faults = [fault for form in dict.fromkeys(forms) for fault in _read_known_faults()[form].get("all", [])]
+    # `faults.yaml` lists known faults by form, and those of drawn scenes.
+    forms = [part.form for part in parts]
+    if any(source.is_drawn for source in facts.sources.values()):
+        forms.append("drawn")
+    faults = []
+    for form in dict.fromkeys(forms):
+        faults += _read_known_faults()[form].get("all", [])
+
     id_counts: Counter[str] = Counter()
     for part in parts:
         id_counts.update(part.items.column("item_id").to_pylist())
-    shared = sum(count > 1 for count in id_counts.values())
-    if shared:
-        faults.append(f"In more than one part: {_count_noun(shared, 'id')}. Name an item by its part and its id.")
+    # Number of ids, not of items.
+    n_shared = sum(count > 1 for count in id_counts.values())
+    if n_shared:
+        faults.append(f"In more than one part: {_count_noun(n_shared, 'id')}. Name an item by its part and its id.")
     return faults
 
 
 def list_part_faults(written_part: WrittenPart) -> list[str]:
-    """List the faults of one part in sentences: those counted over its items, then the known ones."""
+    """Return the faults of one part in sentences: first faults that are counted over its items, then known faults."""
     part = written_part.part
-    rows = part.items.drop_columns(["release"] if "release" in part.items.schema.names else []).to_pylist()
-    faults = _list_pair_faults(rows) if "foil" in part.items.schema.names else []
-    odd = sum(any(ODD_CHARACTERS.search(row.get(side, "")) for side in ("caption", "foil")) for row in rows)
-    if odd:
+    items = part.items
+    faults = []
+    counts = count_validity(part)
+    if counts is not None:  # CV-Probes have neither foils nor votes
+        faults += _list_pair_faults(items, counts)
+    n_odd = _count_odd_items(items)
+    if n_odd:
         faults.append(
-            f"A text has a double space, a line break or another control character in {_count_items(odd, rows)}."
+            f"A text has a double space, a line break or another control character in {_count_items(n_odd, items)}."
         )
-    images = Counter(row["image"] for row in rows)
-    repeated = sum(count > 1 for count in images.values())
-    if repeated:
+    # Items with one image are not independent.
+    images = Counter(items.column("image").to_pylist())
+    n_repeated = sum(count > 1 for count in images.values())
+    if n_repeated:
         faults.append(
             f"In more than one item, at most in {max(images.values())}:"
-            f" {_count_noun(repeated, 'image')} of {len(images)}."
+            f" {_count_noun(n_repeated, 'image')} of {len(images)}."
         )
     if written_part.faults:
-        listed = "; ".join(f"{fault.image} {fault.reason}" for fault in written_part.faults[:MAX_LISTED_IMAGES])
-        more = "; …" if len(written_part.faults) > MAX_LISTED_IMAGES else ""
-        faults.append(
-            f"Null because they could not be opened: {_count_noun(len(written_part.faults), 'image')} ({listed}{more})."
-        )
+        faults.append(_describe_broken_images(written_part.faults))
     return [*faults, *_read_known_faults()[part.form].get(part.name, [])]
 
 
-def _list_pair_faults(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _count_odd_items(items: pa.Table) -> int:
+    """Return the number of items whose caption or foil has a double space or a control character."""
+    names = [name for name in ("caption", "foil") if name in items.schema.names]
+    count = 0
+    for texts in items.select(names).to_pylist():
+        count += any(map(ODD_CHARACTERS.search, texts.values()))
+    return count
+
+
+def _describe_broken_images(faults: Sequence[ImageFault]) -> str:
+    listed = "; ".join(f"{fault.image} {fault.reason}" for fault in faults[:MAX_LISTED_IMAGES])
+    if len(faults) > MAX_LISTED_IMAGES:
+        listed += "; …"
+    return f"Null because they could not be opened: {_count_noun(len(faults), 'image')} ({listed})."
+
+
+def _list_pair_faults(items: pa.Table, counts: ValidityCounts) -> list[str]:
     """List the faults of caption-foil pairs that can be counted."""
     faults = []
-    same_texts = [row for row in rows if row["caption"] == row["foil"]]
-    if same_texts:
-        valid = sum(row["valid"] is True for row in same_texts)
-        faults.append(
-            f"Caption and foil are the same text in {_count_items(len(same_texts), rows)}, {valid} of them valid."
-        )
-    pair_counts = Counter((row["image"], row["caption"], row["foil"]) for row in rows)
-    repeated = sum(count - 1 for count in pair_counts.values())
-    if repeated:
-        faults.append(f"Image, caption and foil repeat those of an earlier item in {_count_items(repeated, rows)}.")
-    unvoted = sum(row["valid"] is None for row in rows)
-    if unvoted:
-        faults.append(f"Nobody voted on {_count_items(unvoted, rows)}, so their validity is unknown.")
-    invalid = sum(row["valid"] is False for row in rows)
-    if invalid:
-        faults.append(f"Not valid: {_count_items(invalid, rows)}. They are included, so that you can choose.")
+    is_same = pc.equal(items.column("caption"), items.column("foil"))
+    n_same = pc.sum(is_same).as_py()
+    if n_same:
+        is_valid = pc.fill_null(items.column("valid"), False)
+        n_valid = pc.sum(pc.and_(is_same, is_valid)).as_py()
+        faults.append(f"Caption and foil are the same text in {_count_items(n_same, items)}, {n_valid} of them valid.")
+    # Every repetition counts, the first occurrence does not.
+    n_distinct = items.group_by(["image", "caption", "foil"]).aggregate([]).num_rows
+    n_repeated = items.num_rows - n_distinct
+    if n_repeated:
+        faults.append(f"Image, caption and foil repeat those of an earlier item in {_count_items(n_repeated, items)}.")
+    if counts.unvoted:
+        faults.append(f"Nobody voted on {_count_items(counts.unvoted, items)}, so their validity is unknown.")
+    if counts.invalid:
+        faults.append(f"Not valid: {_count_items(counts.invalid, items)}. They are included, so that you can choose.")
     return faults
 
 
 def _count_noun(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun}s"
 
 
-def _count_items(count: int, rows: Sequence[object]) -> str:
-    return f"{count} of {len(rows)} items"
+def _count_items(count: int, items: pa.Table) -> str:
+    return f"{count} of {items.num_rows} items"
 
 
 @functools.cache
@@ -183,14 +240,18 @@ def _read_known_faults() -> dict[str, dict[str, list[str]]]:
     return faults
 
 
-def _list_sources(facts: StudyFacts, parts: Sequence[Part]) -> list[SourceFacts]:
+def _list_sources(facts: BenchmarkFacts, parts: Sequence[Part]) -> list[SourceFacts]:
     """Return the sources of some parts, each once."""
     return [facts.sources[name] for name in dict.fromkeys(part.source for part in parts)]
 
 
-def _summarize(facts: StudyFacts, parts: Sequence[Part]) -> str:
-    pairs = sum(part.items.num_rows for part in parts if part.layout is BENCHMARK)
-    probes = sum(part.items.num_rows for part in parts if part.layout is not BENCHMARK)
+def _summarize(facts: BenchmarkFacts, parts: Sequence[Part]) -> str:
+    pairs, probes = 0, 0
+    for part in parts:
+        if part.layout is BENCHMARK:
+            pairs += part.items.num_rows
+        else:
+            probes += part.items.num_rows
     contents = []
     if pairs:
         contents.append(
@@ -204,7 +265,7 @@ def _summarize(facts: StudyFacts, parts: Sequence[Part]) -> str:
     )
 
 
-def _describe_part(part: Part, facts: StudyFacts) -> str:
+def _describe_part(part: Part, facts: BenchmarkFacts) -> str:
     source = facts.sources[part.source]
     number = part.items.num_rows
     if part.form == "valse-release":
@@ -221,43 +282,69 @@ def _describe_part(part: Part, facts: StudyFacts) -> str:
     )
 
 
-def _build_responsible_fields(facts: StudyFacts, parts: Sequence[Part], limits: Sequence[str]) -> dict[str, Any]:
-    """Return Croissant's responsible-AI fields."""
+def _build_responsible_fields(facts: BenchmarkFacts, parts: Sequence[Part], limits: Sequence[str]) -> Fields:
+    """Return Croissant's responsible-AI fields; fields without a value are empty or None."""
     sources = _list_sources(facts, parts)
     built_parts = [part for part in parts if part.form in ("instrument", "cv-probes")]
-    origins = "; ".join(f"{source.name} ({'drawn by waltz' if source.drawn else source.form})" for source in sources)
-    construction = (
-        " Captions were taken from their annotations, foils derived from the captions by rules and models."
-        if built_parts
-        else ""
-    )
-    collection_types = ["Software Collection"] * any(source.drawn for source in sources)
-    collection_types += ["Secondary Data Analysis"] * any(not source.drawn for source in sources)
-    unvoted = sum(counts.unvoted for part in parts if (counts := count_validity(part)))
-    steps = [
-        f"{part.name}: candidates were filtered by {', '.join(facts.instruments[part.name]['filters'])}."
-        for part in built_parts
-        if part.form == "instrument" and facts.instruments[part.name]["filters"]
-    ]
-    biases = [f"{row['instrument']}: {row['warning']}." for row in facts.audit if row["warning"]]
+    origins = "; ".join(map(_describe_origin, sources))
+    construction = ""
+    tools = []
+    if built_parts:
+        tools = [f"{role}: {model}" for role, model in facts.models.items()]
+        construction = (
+            " Captions were taken from their annotations, foils derived from the captions by rules and models."
+        )
     return {
         "dataCollection": f"From {origins}.{construction}",
-        "dataCollectionType": collection_types,
-        "dataCollectionMissingData": f"`valid` is null for {unvoted:,} items, on which nobody voted."
-        if unvoted
-        else None,
-        "dataPreprocessingProtocol": steps,
+        "dataCollectionType": _list_collection_types(sources),
+        "dataCollectionMissingData": _describe_missing_votes(parts),
+        "dataPreprocessingProtocol": _list_filters(facts, built_parts),
         **_build_annotation_fields(facts, parts),
-        "machineAnnotationTools": [f"{role}: {model}" for role, model in facts.models.items()] if built_parts else [],
-        "dataBiases": biases,
+        "machineAnnotationTools": tools,
+        "dataBiases": [f"{record.instrument}: {record.warning}." for record in facts.audit if record.warning],
         "dataLimitations": list(limits),
         "dataUseCases": [USE_CASES],
         "personalSensitiveInformation": _list_personal_information(facts, parts),
     }
 
 
-def _build_annotation_fields(facts: StudyFacts, parts: Sequence[Part]) -> dict[str, Any]:
-    """Return the fields about voters, numbers of votes and their outcome."""
+def _describe_origin(source: SourceFacts) -> str:
+    if source.is_drawn:
+        return f"{source.name} (drawn by waltz)"
+    return f"{source.name} ({source.form})"
+
+
+def _list_collection_types(sources: Sequence[SourceFacts]) -> list[str]:
+    types = []
+    if any(source.is_drawn for source in sources):
+        types.append("Software Collection")
+    if any(not source.is_drawn for source in sources):
+        types.append("Secondary Data Analysis")
+    return types
+
+
+def _describe_missing_votes(parts: Sequence[Part]) -> str | None:
+    n_unvoted = 0
+    for part in parts:
+        counts = count_validity(part)
+        if counts is not None:
+            n_unvoted += counts.unvoted
+    if n_unvoted == 0:
+        return None
+    return f"`valid` is null for {n_unvoted:,} items, on which nobody voted."
+
+
+def _list_filters(facts: BenchmarkFacts, built_parts: Sequence[Part]) -> list[str]:
+    steps = []
+    for part in built_parts:
+        filters = facts.instruments[part.name]["filters"] if part.form == "instrument" else []
+        if filters:
+            steps.append(f"{part.name}: candidates were filtered by {', '.join(filters)}.")
+    return steps
+
+
+def _build_annotation_fields(facts: BenchmarkFacts, parts: Sequence[Part]) -> Fields:
+    """Return the fields about voters, numbers of votes and their outcome; empty if nobody voted."""
     voters: list[str] = []
     votes_per_item: set[int] = set()
     outcomes = []
@@ -265,30 +352,45 @@ def _build_annotation_fields(facts: StudyFacts, parts: Sequence[Part]) -> dict[s
         counts = count_validity(part)
         if counts is None or counts.unvoted == counts.items:
             continue
-        part_voters = [voter for voter in pc.unique(part.items.column("voter")).to_pylist() if voter is not None]
-        voters += part_voters or (["valse-release"] if part.form == "valse-release" else ["people"])
-        totals = pc.add(
-            pc.add(part.items.column("votes_caption"), part.items.column("votes_foil")),
-            part.items.column("votes_other"),
-        )
-        votes_per_item |= {total for total in pc.unique(totals).to_pylist() if total is not None}
+        voters += _list_voters(part)
+        votes_per_item |= _list_vote_totals(part.items)
         outcomes.append(
             f"{part.name}: {counts.valid:,} of {counts.items - counts.unvoted:,} items with votes are valid."
         )
     if not outcomes:
         return {}
+    # Numbers of votes that an item may have.
     lowest, highest = min(votes_per_item), max(votes_per_item)
+    protocols = [VOTING_PROTOCOLS[voter] for voter in dict.fromkeys(voters)]
     rule = f"An item is valid with at least {facts.valid_votes} votes for the caption and fewer for the foil."
     return {
-        "dataAnnotationProtocol": [*(VOTING_PROTOCOLS[voter] for voter in dict.fromkeys(voters)), rule],
+        "dataAnnotationProtocol": [*protocols, rule],
         "dataAnnotationPlatform": [RELEASE_PLATFORM] if "valse-release" in voters else [],
         "dataAnnotationAnalysis": outcomes,
         "annotationsPerItem": str(lowest) if lowest == highest else f"{lowest} to {highest}",
     }
 
 
-def _list_personal_information(facts: StudyFacts, parts: Sequence[Part]) -> list[str]:
-    if all(source.drawn for source in _list_sources(facts, parts)):
+def _list_voters(part: Part) -> list[str]:
+    """Return the voters of a part with votes; unnamed voters are the release's workers or people."""
+    named = [voter for voter in pc.unique(part.items.column("voter")).to_pylist() if voter is not None]
+    if named:
+        return named
+    if part.form == "valse-release":
+        return ["valse-release"]
+    return ["people"]
+
+
+def _list_vote_totals(items: pa.Table) -> set[int]:
+    """Return the numbers of votes that items have."""
+    # Null where nobody voted, and so is the sum.
+    votes_for_texts = pc.add(items.column("votes_caption"), items.column("votes_foil"))
+    totals = pc.unique(pc.add(votes_for_texts, items.column("votes_other"))).to_pylist()
+    return {total for total in totals if total is not None}
+
+
+def _list_personal_information(facts: BenchmarkFacts, parts: Sequence[Part]) -> list[str]:
+    if all(source.is_drawn for source in _list_sources(facts, parts)):
         return ["None: the images are drawn scenes."]
     return [
         "The images of the sources are photographs, many of them of people, who were not asked for this data set.",

@@ -1,7 +1,7 @@
 """Items in the layout of the released VALSE benchmark, so that code written for the release can read them.
 
 The reverse of `sources.formats.valse`: released items are exported byte for byte. Items built by waltz get every field
-that the release has for their instrument; columns without such a field are in `waltz`.
+that the release has for their instrument; columns without such a field are in the field `waltz`.
 """
 
 import json
@@ -11,10 +11,13 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.english.nouns import parse_number
-from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.pairs import DIRECTIONS
+from waltz.valse_release import RELEASE
 
 Row = Mapping[str, Any]
+"""Row of the layout `BENCHMARK`, or of a source."""
+Fields = dict[str, Any]
+"""Fields of an item in the release's layout, by name."""
 
 _COUNTED = ("dataset", "dataset_idx", "image_file", "linguistic_phenomena", "caption", "answer", "classes", "split")
 _COUNTING = (*_COUNTED, "original_split", "classes_foil", "mturk", "foil")
@@ -58,10 +61,15 @@ FIELDS = {
 """Fields of each instrument's items, in the order of its file."""
 
 PAIR_FIELDS = FIELDS["actant-swap"]
-"""Fields of the items of a user's pairs: those that nearly every file of the release has."""
+"""Fields of the items of a user's pairs, which nearly every file of the release has."""
+OWN_FIELDS = (
+    *("dataset", "original_split", "dataset_idx", "image_file", "linguistic_phenomena", *_FILTERED),
+    *("caption", "mturk", "foil"),
+)
+"""Fields of items of instruments that the release lacks: the same fields and the scores of the filters."""
 
 PHENOMENA = {"plurality": "plurals", "nouns": "noun phrases"}
-"""Names of pieces in the release, where they differ from ours."""
+"""Names of pieces in the release that differ from ours."""
 
 METHODS = {direction: method for method, direction in DIRECTIONS.items()}
 """Names of directions in the release."""
@@ -75,131 +83,180 @@ EXTRA_COLUMNS = (
 
 
 def get_file_name(dataset: str) -> str:
-    """Return the name of a data set's file, as in the release where it has one: `plurals.json` for plurality."""
-    return f"{INSTRUMENTS[dataset].release_file if dataset in INSTRUMENTS else dataset}.json"
+    """Return the name of a data set's file, as in the release if it has the data set: `plurals.json` for plurality."""
+    if dataset in RELEASE:
+        return f"{RELEASE[dataset].file}.json"
+    return f"{dataset}.json"
 
 
-def restore_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+def restore_records(rows: Iterable[Row]) -> dict[str, Fields]:
     """Return items of the release as their upstream records.
 
     Args:
         rows: Rows of the benchmark layout, with the upstream record in `release`.
     Returns:
-        Records by item id. Where a study replaces the released votes by other annotations, `mturk` counts those, and
-        `waltz` holds the released votes.
+        Records by item id. If a study replaces the released votes by other annotations, `mturk` counts the annotations,
+        and `waltz` holds the released votes.
     """
     return {row["item_id"]: _restore_record(row) for row in rows}
 
 
 def build_records(
     rows: Iterable[Row], originals: Mapping[str, Row], span_method: str, source_format: str
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Fields]:
     """Return items built by waltz with every field of the release and `waltz`.
 
     Args:
-        originals: Rows of their source, by `source_id`, for the instruments that need it.
+        rows: Rows of the benchmark layout.
+        originals: Rows of the items' source by `source_id`, for the instruments that need them.
         span_method: Method that proposed the foils of relations, for the field `foil_method`.
-        source_format: Format of their source; the release's names of data sets are for the formats that it used.
+        source_format: Format of the items' source; the release's names of data sets belong to the formats that it used.
     Returns:
-        Records by item id; votes are null where nobody voted.
+        Records by item id; votes are null if nobody voted.
+    Raises:
+        UserError: A source lacks a row that an item needs.
     """
     return {row["item_id"]: _build_record(row, originals, span_method, source_format) for row in rows}
 
 
-def build_pair_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+def build_pair_records(rows: Iterable[Row]) -> dict[str, Fields]:
     """Return items of a user's pairs with the fields of `PAIR_FIELDS` and, in `waltz`, the user's record."""
     records = {}
     for row in rows:
-        values = {name: _COMMON_FIELDS[name](row) for name in PAIR_FIELDS}
-        values |= {"dataset": row["source"], "original_split": row["split"], "dataset_idx": row["source_id"]}
-        extra = {name: row[name] for name in EXTRA_COLUMNS} | {"release": json.loads(row["release"])}
-        records[row["item_id"]] = {**values, "waltz": extra}
+        record = {name: _COMMON_FIELDS[name](row) for name in PAIR_FIELDS}
+        record |= {"dataset": row["source"], "original_split": row["split"], "dataset_idx": row["source_id"]}
+        record["waltz"] = {name: row[name] for name in EXTRA_COLUMNS} | {"release": json.loads(row["release"])}
+        records[row["item_id"]] = record
     return records
 
 
-def render_json(records: Mapping[str, Mapping[str, Any]]) -> str:
+def render_json(records: Mapping[str, Fields]) -> str:
     """Render a file as in the release: indented by four, ASCII, without a final line break."""
     return json.dumps(records, indent=4)
 
 
-def _restore_record(row: Row) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(row["release"])
-    votes = {side: row[f"votes_{side}"] for side in record["mturk"]}
+def _restore_record(row: Row) -> Fields:
+    record: Fields = json.loads(row["release"])
+    # The votes of the study, for the answers that the release counts.
+    votes = {answer: row[f"votes_{answer}"] for answer in record["mturk"]}
     if votes == record["mturk"]:
         return record
     return {**record, "mturk": votes, "waltz": {"valid": row["valid"], "released_mturk": record["mturk"]}}
 
 
-def _build_record(row: Row, originals: Mapping[str, Row], span_method: str, source_format: str) -> dict[str, Any]:
+def _build_record(row: Row, originals: Mapping[str, Row], span_method: str, source_format: str) -> Fields:
+    """Return an item built by waltz; see `build_records`."""
     instrument = row["instrument"]
-    original: Row = {}
-    if INSTRUMENTS[instrument].needs_source_row:
-        if row["source_id"] not in originals:
-            raise UserError(
-                f"item {row['item_id']!r}: {row['source']} has no row {row['source_id']!r}; run the workflow again"
-            )
-        original = originals[row["source_id"]]
-    special: dict[str, Any] = {}
+    # An instrument of the user has the fields that nearly all instruments of the release have.
+    fields: Iterable[str] = OWN_FIELDS
+    special: Fields = {}
+    if instrument in RELEASE:
+        fields = FIELDS[instrument]
+        original = _find_original(row, originals)
+        special = _build_special_fields(row, original, span_method)
+        # The release's name would be wrong for images of another source.
+        if source_format != RELEASE[instrument].source_format:
+            special["dataset"] = row["source"]
+    record = {}
+    for name in fields:
+        record[name] = special[name] if name in special else _COMMON_FIELDS[name](row)
+    record["waltz"] = {name: row[name] for name in EXTRA_COLUMNS}
+    return record
+
+
+def _find_original(row: Row, originals: Mapping[str, Row]) -> Row:
+    """Return the row of the source that an item was built from; empty if its instrument needs none."""
+    if not RELEASE[row["instrument"]].needs_source_row:
+        return {}
+    if row["source_id"] not in originals:
+        raise UserError(
+            f"item {row['item_id']!r}: {row['source']} has no row {row['source_id']!r}; run the workflow again"
+        )
+    return originals[row["source_id"]]
+
+
+def _build_special_fields(row: Row, original: Row, span_method: str) -> Fields:
+    """Return the fields whose content depends on the instrument."""
+    instrument = row["instrument"]
     if instrument == "existence":
-        caption_denies = row["direction"] == "zero-to-something"
-        special = {
-            "answer": 0 if caption_denies else parse_number(original.get("answer") or ""),
-            "classes_foil": [] if caption_denies else [0],
-        }
-        special["classes"] = special["answer"]
-    elif instrument == "plurality":
-        special = {"orig_caption": original["caption"]}
-    elif instrument == "relations":
-        special = {"foil_method": span_method}
-    elif instrument.startswith("counting"):
+        return _build_existence_fields(row, original)
+    if instrument == "plurality":
+        return {"orig_caption": original["caption"]}
+    if instrument == "relations":
+        return {"foil_method": span_method}
+    if instrument.startswith("counting"):
+        # The exchanged phrases are digits.
         number, foil_number = int(row["caption_phrases"][0]), int(row["foil_phrases"][0])
-        special = {"answer": number, "classes": number, "classes_foil": foil_number}
-    elif instrument == "action-replacement":
-        special = {field: slice_span(row[side], row[f"{side}_span"]) for field, side in _CLASS_FIELDS.items()}
-    elif instrument.startswith("coreference"):
-        special = {"only_caption": original["caption"].strip().rstrip(".").lower()}
-    if source_format != INSTRUMENTS[instrument].source_format:
-        special["dataset"] = row["source"]
-    values = {name: special[name] if name in special else _COMMON_FIELDS[name](row) for name in FIELDS[instrument]}
-    return {**values, "waltz": {name: row[name] for name in EXTRA_COLUMNS}}
+        return {"answer": number, "classes": number, "classes_foil": foil_number}
+    if instrument == "action-replacement":
+        return {
+            "classes": slice_span(row["caption"], row["caption_span"]),
+            "classes_foil": slice_span(row["foil"], row["foil_span"]),
+        }
+    if instrument.startswith("coreference"):
+        return {"only_caption": original["caption"].strip().rstrip(".").lower()}
+    return {}
 
 
-_CLASS_FIELDS = {"classes": "caption", "classes_foil": "foil"}
+def _build_existence_fields(row: Row, original: Row) -> Fields:
+    """Return the numbers of things that caption and foil of existence state; a foil that affirms states no number."""
+    # "There are no ..." is true of the image: its number is 0, and the foil states none.
+    caption_denies = row["direction"] == "zero-to-something"
+    if caption_denies:
+        return {"answer": 0, "classes": 0, "classes_foil": []}
+    answer = parse_number(original.get("answer") or "")
+    return {"answer": answer, "classes": answer, "classes_foil": [0]}
 
 
 def _get_dataset(row: Row) -> str:
-    """Return the release's name for the origin of an item's image; for a user's own pairs the name of their source."""
-    instrument = INSTRUMENTS.get(row["instrument"])
-    return str(row["source"]) if instrument is None else instrument.release_dataset
+    """Return the release's name for the origin of an item's image, or the source if it lacks the instrument."""
+    released = RELEASE.get(row["instrument"])
+    if released is None:
+        return str(row["source"])
+    return released.dataset
 
 
 def _get_index(row: Row) -> str | int:
     """Return COCO's or FOIL-it's id as a number, the image of an action, or else the id in the source."""
     identifier = str(row["source_id"])
-    instrument = INSTRUMENTS.get(row["instrument"])
-    if instrument is not None and instrument.numeric_index and identifier.isdecimal():
+    released = RELEASE.get(row["instrument"])
+    # COCO's and FOIL-it's ids are numbers in the release.
+    has_numbers = released is not None and released.numeric_index
+    if has_numbers and identifier.isdecimal():
         return int(identifier)
-    return str(row["image"]) if row["piece"] == "actions" else identifier
+    if row["piece"] == "actions":
+        return str(row["image"])
+    return identifier
 
 
 def _get_split(row: Row) -> str | None:
-    """Return the split without the year at its end."""
-    return None if row["split"] is None else str(row["split"]).rstrip("0123456789")
+    """Return the split without the year at its end, e.g. `val` for `val2017`."""
+    if row["split"] is None:
+        return None
+    return str(row["split"]).rstrip("0123456789")
 
 
-def _get_nli_scores(row: Row) -> dict[str, Any]:
+def _get_nli_scores(row: Row) -> Fields:
     """Return each probability as a list of one value, and the likeliest relation; empty lists without probabilities."""
     scores = {name: row[f"nli_{relation}"] for name, relation in _RELATIONS.items()}
     if None in scores.values():
         return {**{name: [] for name in scores}, "pred": []}
-    return {**{name: [score] for name, score in scores.items()}, "pred": [max(scores, key=lambda name: scores[name])]}
+    # The first of several maxima.
+    likeliest = max(scores, key=lambda name: scores[name])
+    return {**{name: [score] for name, score in scores.items()}, "pred": [likeliest]}
 
 
 _RELATIONS = {"entail": "entailment", "neutral": "neutral", "contradict": "contradiction"}
 
 
 def _get_grammaticality(row: Row) -> list[float]:
-    return [] if row["grammaticality"] is None else [row["grammaticality"]]
+    if row["grammaticality"] is None:
+        return []
+    return [row["grammaticality"]]
+
+
+def _get_votes(row: Row) -> dict[str, int | None]:
+    return {answer: row[f"votes_{answer}"] for answer in ("foil", "caption", "other")}
 
 
 _COMMON_FIELDS: dict[str, Callable[[Row], Any]] = {
@@ -221,11 +278,16 @@ _COMMON_FIELDS: dict[str, Callable[[Row], Any]] = {
     "grammaticality_scores": _get_grammaticality,
     "nli_scores": _get_nli_scores,
     "key": lambda row: row["item_id"],
-    "mturk": lambda row: {side: row[f"votes_{side}"] for side in ("foil", "caption", "other")},
+    "mturk": _get_votes,
 }
 
 
-def _get_first_phrase(row: Row, side: str) -> str:
-    """Return the first exchanged phrase; in an actant swap each text has both fillers, its own first."""
-    phrases = row[f"{side}_phrases"]
-    return phrases[0] if phrases else ""
+def _get_first_phrase(row: Row, role: str) -> str:
+    """Return the first exchanged phrase of a text; empty without one.
+
+    In an actant swap each text has both fillers, first the filler before its verb.
+    """
+    phrases = row[f"{role}_phrases"]
+    if not phrases:
+        return ""
+    return str(phrases[0])

@@ -1,1 +1,1 @@
-"""Stage `filters`: what models say about candidates: is it grammatical, does it contradict its caption."""
+"""Stage `filters`: scores of models for candidates: how grammatical a foil is, whether it contradicts its caption."""

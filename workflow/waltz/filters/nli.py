@@ -1,4 +1,4 @@
-"""Natural language inference: the relation of a foil to its caption."""
+"""Natural language inference: the probability that a caption entails its foil, contradicts it, or neither."""
 
 import re
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.text.classifier import Classifier, compute_class_logits
 
 LABEL_BEGINNINGS = {"entailment": "entail", "neutral": "neutral", "contradiction": "contradict"}
+"""First letters of a classifier's label, by relation; the order is the one of the fields of `Inference`."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,10 @@ class Inference:
 
     @property
     def margin(self) -> float:
-        """Probability of contradiction minus that of the next relation: above 0 where it is the verdict."""
+        """Return the probability of contradiction less the higher one of the other two.
+
+        It lies in [-1, 1] and is above 0 where contradiction is the most probable relation.
+        """
         return self.contradiction - max(self.entailment, self.neutral)
 
 
@@ -34,7 +38,7 @@ def infer_relations(
     cache_file: Path | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, str], Inference]:
-    """Return the relation of each distinct pair.
+    """Return the probabilities of the three relations for each distinct pair.
 
     Args:
         pairs: Premise (the caption) and hypothesis (the foil).
@@ -45,21 +49,27 @@ def infer_relations(
     logits = compute_class_logits(model, pairs, cache_file=cache_file, on_progress=on_progress)
     inferences = {}
     for (premise, hypothesis), row in logits.items():
+        # Softmax over the classes, which `order` sorts as the fields of `Inference`.
         weights = np.exp(row - row.max())
         inferences[premise, hypothesis] = Inference(*(weights[order] / weights.sum()).tolist())
     return inferences
 
 
 def find_label_order(model: Classifier) -> list[int]:
-    """Return the classes of entailment, neutral and contradiction, from the labels in any case and spelling."""
-    plain = [re.sub(r"[^a-z]", "", label.lower()) for label in model.labels]
-    classes = [
-        [index for index, label in enumerate(plain) if label.startswith(name)] for name in LABEL_BEGINNINGS.values()
-    ]
-    if len(plain) != len(LABEL_BEGINNINGS) or any(len(matches) != 1 for matches in classes):
+    """Return the indices of the classes entailment, neutral and contradiction in a classifier's output.
+
+    Labels may be spelled in any case and with other endings ("ENTAILMENT", "contradictory").
+    """
+    labels = [re.sub(r"[^a-z]", "", label.lower()) for label in model.labels]
+    matches: list[list[int]] = []
+    for beginning in LABEL_BEGINNINGS.values():
+        matches.append([index for index, label in enumerate(labels) if label.startswith(beginning)])
+    # Each relation needs exactly one label: names such as LABEL_0 do not say their order.
+    is_clear = all(len(indices) == 1 for indices in matches)
+    if len(labels) != len(LABEL_BEGINNINGS) or not is_clear:
         raise UserError(
             f"models.{model.spec.name}: the labels of {model.spec.weights} are {', '.join(model.labels)}, which do not"
             f" say which class is {', '.join(LABEL_BEGINNINGS)}; look up its order and give it as `labels`, for example"
             ' labels: "entailment, neutral, contradiction"'
         )
-    return [matches[0] for matches in classes]
+    return [indices[0] for indices in matches]

@@ -1,1 +1,1 @@
-"""Stage `foils`: every candidate that a caption, statement, dialogue or frame gives, one module per instrument."""
+"""Stage `foils`: the candidates that are built from captions, statements, dialogues or frames, by instrument."""

@@ -1,12 +1,13 @@
-"""Actant swap: the two fillers of a short active caption change places, and the sentence is generated anew.
+"""Actant swap: the two fillers of a short active caption are exchanged, and the sentence is generated again.
 
-"A tennis player throws a ball." becomes "A ball throws a tennis player.". The new sentence has a preposition and
-articles of its own ("A torso exercises for a man."): every wording is yielded; grammaticality and
-perplexity rank them.
+"A tennis player throws a ball." becomes "A ball throws a tennis player.". The new sentence may need another preposition
+and other articles ("A torso exercises for a man."), so every wording is yielded; grammaticality and perplexity rank
+them.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from waltz.foils.candidates import Candidate, MakerOptions, Refusal, Row, SourceOutcomes, build_candidate
 from waltz.foils.english.wordnet import is_kind_of, read_nouns, read_verbs
@@ -34,53 +35,76 @@ RECIPROCAL = "the verb is true both ways"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield every wording of the swapped sentence for each caption of each SWiG frame, in the order of the rows."""
+    """Yield for each caption of each SWiG frame every wording of the swapped sentence, in the order of the rows."""
     for row in rows:
         for caption in build_action_captions(row):
             if isinstance(caption, Refusal):
                 yield row, caption
-            else:
-                swaps = build_swaps(caption, ())
-                yield from ((row, candidate) for candidate in swaps)
+                continue
+            for candidate in build_swaps(caption, ()):
+                yield row, candidate
 
 
 def build_swaps(caption: ActionCaption, prepositions: Sequence[str] = SWAP_PREPOSITIONS) -> Iterator[Candidate]:
-    """Yield every wording of the swapped sentence, `rejected` where it may be true as well.
+    """Yield every wording of the swapped sentence; a sentence that may also be true is `rejected`.
 
-    The phrases of the candidates are the two fillers, first that before the verb.
+    The phrases of a candidate are the two fillers, in the order of its text.
 
     Args:
-        prepositions: Words that may stand between verb and object, besides none and the caption's own preposition.
+        prepositions: Words that are tried between verb and object, in addition to no word and to the preposition of
+            the caption.
     """
-    agent, complement = caption.agent, caption.complement
-    rejected = _explain_equivalence(agent, complement) or (RECIPROCAL if caption.verb in RECIPROCAL_VERBS else None)
+    agent = caption.agent
+    complement = caption.complement
+    rejected = _explain_equivalence(agent, complement)
+    if rejected is None and caption.verb in RECIPROCAL_VERBS:
+        rejected = RECIPROCAL
+
+    # The complement becomes the subject, so the verb takes its number.
     verb = inflect_present(read_verbs()[caption.verb].base, complement.plural)
-    for preposition in dict.fromkeys(("", caption.preposition, *prepositions)):
-        for subject in _list_subjects(complement):
-            for noun_phrase in _list_objects(agent):
-                foil, _ = build_sentence(subject, verb, preposition, noun_phrase)
-                caption_fillers, foil_fillers = (agent.noun, complement.noun), (complement.noun, agent.noun)
-                candidate = build_candidate(caption.text, foil, caption_fillers, foil_fillers, "swap")
-                yield replace(candidate, rejected=rejected)
+    # Without a preposition first, then the caption's; each preposition once.
+    all_prepositions = dict.fromkeys(("", caption.preposition, *prepositions))
+    wordings = product(all_prepositions, _list_subjects(complement), _list_objects(agent))
+    for preposition, subject, noun_phrase in wordings:
+        foil, _ = build_sentence(subject, verb, preposition, noun_phrase)
+        # Both fillers occur in both texts, so balancing sees a swap as no exchange.
+        candidate = build_candidate(
+            caption.text,
+            foil,
+            caption_phrase=(agent.noun, complement.noun),
+            foil_phrase=(complement.noun, agent.noun),
+            direction="swap",
+        )
+        yield replace(candidate, rejected=rejected)
 
 
 def _explain_equivalence(agent: Filler, complement: Filler) -> str | None:
-    """Return why the swap may change nothing: "a person calls a man" is as true as "a man calls a person" among men."""
+    """Return the reason why the swapped sentence may be true as well; None where it is false.
+
+    Among men, "a person calls a man" is as true as "a man calls a person".
+    """
     if agent.noun == complement.noun:
         return SAME_FILLER
+    # Fillers of released items have no synset, so their kinds are unknown.
     if agent.synset is None or complement.synset is None:
         return None
     nouns = read_nouns()
-    pairs = ((agent.synset, complement.synset), (complement.synset, agent.synset))
-    return KIND_OF if any(is_kind_of(lower, higher, nouns) for lower, higher in pairs) else None
+    # Either filler may be the more general one.
+    is_below = is_kind_of(agent.synset, complement.synset, nouns)
+    is_above = is_kind_of(complement.synset, agent.synset, nouns)
+    return KIND_OF if is_below or is_above else None
 
 
 def _list_subjects(filler: Filler) -> tuple[str, ...]:
-    """Return the phrase, and for a mass noun also the one that counts it ("a food"), as in the release."""
-    return (filler.subject, add_article(filler.noun)) if filler.bare else (filler.subject,)
+    """Return the phrases of a filler as subject; a mass noun has also a phrase with an article, as in the release."""
+    if filler.bare:
+        return (filler.subject, add_article(filler.noun))
+    return (filler.subject,)
 
 
 def _list_objects(filler: Filler) -> tuple[str, ...]:
-    """Return the phrase and the definite one; a plural also without article."""
-    without_article = (filler.noun,) if filler.plural else ()
-    return tuple(dict.fromkeys((*_list_subjects(filler), filler.definite, *without_article)))
+    """Return the phrases of a filler as the object: as the subject, with `the`, and a plural also without article."""
+    phrases = [*_list_subjects(filler), filler.definite]
+    if filler.plural:
+        phrases.append(filler.noun)
+    return tuple(dict.fromkeys(phrases))

@@ -1,33 +1,31 @@
-"""Candidates of an instrument, a caption with a foil each, and what building them from source rows needs."""
+"""Candidates of an instrument (pairs of a caption and a foil), and the tools that build them from source rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import compress
-from operator import not_
 from typing import Any
 
-from waltz.core.errors import UserError
-from waltz.core.text_diff import Span, find_changed_spans
+from waltz.core.errors import CONTROL_TOKEN, ItemError, UserError
+from waltz.core.text_diff import Span, are_same_text, find_changed_spans
 from waltz.instruments import INSTRUMENTS
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A caption and a false text that differs from it in one place.
+    """A caption and its foil, a false text that differs from the caption in one position.
 
     Attributes:
         caption: The true text, as an item shows it.
         foil: The false text.
         caption_span: Characters of the caption that the foil replaces.
         foil_span: Characters of the foil that replace them.
-        caption_phrases: Lower-cased words that were exchanged; their frequencies are balanced.
-        foil_phrases: The words that replace them in the foil.
+        caption_phrases: Lower-cased phrases of the caption that are exchanged; balancing compares their frequencies.
+        foil_phrases: The phrases that replace them in the foil.
         direction: Kind of exchange within its instrument ("sg2pl", "yes2no").
         proposal_rank: Rank among a model's proposals for this span, from 0; None without a model.
         proposal_score: Score that the proposing model gives, higher is better; None without a model.
-        rejected: Reason why the rules of the instrument cannot use it; None where they can.
+        rejected: Reason why the rules of the instrument cannot use the candidate; None where they can.
     """
 
     caption: str
@@ -44,10 +42,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A source row that gives no candidate.
+    """The reason why a source row gives no candidate.
 
     Attributes:
-        reason: Why, in the same words for every such row, so that reasons can be counted.
+        reason: The reason, in the same words for every row with this reason, so that rows can be counted by it.
     """
 
     reason: str
@@ -56,7 +54,7 @@ class Refusal:
 Outcome = Candidate | Refusal
 Row = Mapping[str, Any]
 SourceOutcomes = Iterator[tuple[Row, Outcome]]
-"""Source rows, each with one candidate or refusal; a row comes once for each of its candidates."""
+"""Pairs of a source row and one of its candidates, or a refusal; a row comes once for each of its candidates."""
 
 
 @dataclass(frozen=True, order=True)
@@ -68,20 +66,20 @@ class Slot:
     end: int
 
     def mask(self, mask_token: str, count: int) -> str:
-        """Return the text with that many mask tokens in the slot, with spaces between them."""
+        """Return the text with `count` mask tokens in the slot, separated by spaces."""
         return self.text[: self.start] + " ".join([mask_token] * count) + self.text[self.end :]
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A filling that a model proposes for a slot.
+    """A text that a masked language model proposes for a slot.
 
     Attributes:
-        phrase: The filling as text. It begins with the vocabulary's sign of a word's continuation ("##")
-            where it does not begin a word.
-        pieces: Its tokens.
-        score: Mean score of the tokens, higher is better.
-        rank: Rank among the proposals of as many tokens for this slot, or among the candidate words; from 0.
+        phrase: The proposed text. Where it does not begin a word, it begins with the sign of the vocabulary for the
+            continuation of a word ("##").
+        pieces: The tokens of the text.
+        score: Mean score of the tokens; higher is better.
+        rank: Rank, from 0, among the proposals for this slot with as many tokens, or among the candidate words.
     """
 
     phrase: str
@@ -91,20 +89,22 @@ class Proposal:
 
 
 ProposeSpans = Callable[[Sequence[Slot]], Mapping[Slot, Sequence[Proposal]]]
-"""Return the best spans for each slot, best first."""
+"""Function that returns the proposed spans of each slot, best first."""
 RankWords = Callable[[Mapping[Slot, Sequence[str]]], Mapping[Slot, Sequence[Proposal]]]
-"""Rank the candidate words of each slot, best first."""
+"""Function that ranks the candidate words of each slot, best first."""
 
 
 @dataclass(frozen=True)
 class MakerOptions:
-    """Models and limits of a study for the code that builds an instrument.
+    """The models and limits that a study gives to the code that builds an instrument.
 
     Attributes:
         propose_spans: A masked language model on free spans, for relations.
         rank_words: A masked language model on candidate words, for action replacement.
-        count_tokens: Number of word pieces of a text, of which a caption may have `most_tokens`.
-        most_verbs: Most verbs that a masked language model may propose for a caption.
+        count_tokens: Returns the number of word pieces of a text; raises an `ItemError` where the model cannot read
+            the text.
+        most_tokens: Highest number of word pieces of a caption; None for no limit.
+        most_verbs: Highest number of verbs that a masked language model proposes for a caption.
     """
 
     propose_spans: ProposeSpans | None = None
@@ -114,16 +114,72 @@ class MakerOptions:
     most_verbs: int = 10
 
 
+TRUE_FOIL = "the foil would be the caption itself"
 TOO_LONG = "the caption has more tokens than the study allows"
 
 
-def split_by_length(rows: Sequence[Row], options: MakerOptions) -> tuple[list[Row], list[Row]]:
-    """Return the rows whose captions have at most `options.most_tokens` word pieces, and the others."""
-    limit, count = options.most_tokens, options.count_tokens
-    if limit is None or count is None:
-        return list(rows), []
-    are_short = [count(row["caption"]) <= limit for row in rows]
-    return list(compress(rows, are_short)), list(compress(rows, map(not_, are_short)))
+def split_readable(rows: Sequence[Row], options: MakerOptions) -> tuple[list[Row], list[tuple[Row, Refusal]]]:
+    """Return the rows whose captions the model of the study can read, and the other rows, each with its refusal."""
+    readable: list[Row] = []
+    refused: list[tuple[Row, Refusal]] = []
+    for row in rows:
+        refusal = check_readable(row["caption"], options.count_tokens, options.most_tokens)
+        if refusal is None:
+            readable.append(row)
+        else:
+            refused.append((row, refusal))
+    return readable, refused
+
+
+def check_readable(
+    caption: str, count_tokens: Callable[[str], int] | None, most_tokens: int | None = None
+) -> Refusal | None:
+    """Return a refusal where a model cannot read a caption, which is too long or has a control token; else None.
+
+    Args:
+        count_tokens: As in `MakerOptions`; None where no model reads the caption.
+        most_tokens: Highest number of word pieces; None for no limit.
+    """
+    if count_tokens is None:
+        return None
+    try:
+        n_tokens = count_tokens(caption)
+    except ItemError:
+        return Refusal(CONTROL_TOKEN)
+    if most_tokens is not None and n_tokens > most_tokens:
+        return Refusal(TOO_LONG)
+    return None
+
+
+def refuse_true_foils(outcomes: Iterable[Outcome], source_text: str | None) -> Iterator[Outcome]:
+    """Yield outcomes, and a refusal in place of each usable candidate whose foil equals its caption or the source text.
+
+    Such a foil is as true as the caption. Case and a final full stop make no difference.
+
+    Args:
+        source_text: The true text from which the candidates are built; None where there is none.
+    """
+    for outcome in outcomes:
+        if isinstance(outcome, Candidate) and _is_foil_true(outcome, source_text):
+            yield Refusal(TRUE_FOIL)
+        else:
+            yield outcome
+
+
+def _is_foil_true(candidate: Candidate, source_text: str | None) -> bool:
+    """Return True for a usable candidate whose foil is the same text as its caption or the source text."""
+    if candidate.rejected is not None:
+        return False
+    foil = _fold_case(candidate.foil)
+    # The caption may differ from the source text, so both are compared.
+    true_texts = [candidate.caption]
+    if source_text:
+        true_texts.append(source_text)
+    return any(are_same_text(foil, _fold_case(text)) for text in true_texts)
+
+
+def _fold_case(text: str) -> str:
+    return text.casefold().rstrip(". ")
 
 
 def build_candidate(
@@ -133,13 +189,15 @@ def build_candidate(
     foil_phrase: str | tuple[str, ...],
     direction: str,
 ) -> Candidate:
-    """Return a candidate whose spans are where the two texts differ."""
+    """Return a candidate with the spans in which the two texts differ."""
     caption_span, foil_span = find_changed_spans(caption, foil)
     return Candidate(caption, foil, caption_span, foil_span, _phrases(caption_phrase), _phrases(foil_phrase), direction)
 
 
 def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(phrase.lower() for phrase in ((phrases,) if isinstance(phrases, str) else phrases))
+    if isinstance(phrases, str):
+        phrases = (phrases,)
+    return tuple(phrase.lower() for phrase in phrases)
 
 
 def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
@@ -149,7 +207,7 @@ def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
 
 
 def select_splits(rows: Sequence[Row], splits: Sequence[str] | None, instrument: str) -> Sequence[Row]:
-    """Return the source rows of the splits that a study sets for an instrument; all where it sets none."""
+    """Return the source rows of the splits that a study sets for an instrument; all rows where it sets no splits."""
     if splits is None:
         return rows
     source_splits = sorted({str(row["split"]) for row in rows})
@@ -163,33 +221,41 @@ def select_splits(rows: Sequence[Row], splits: Sequence[str] | None, instrument:
 
 
 def build_candidates(instrument: str, rows: Iterable[Row], options: MakerOptions) -> SourceOutcomes:
-    """Yield all candidates of an instrument in the order of its source rows; refusals may come before them."""
+    """Yield all candidates of an instrument, each with its source row, in the order of the rows.
+
+    Refusals may come before the candidates.
+    """
     usable_rows: list[Row] = []
     for row in rows:
         if row["rejected"] is None:
             usable_rows.append(row)
         else:
             yield row, Refusal(f"the source's row: {row['rejected']}")
+    # Each instrument has a module of foils; only the module of this instrument is imported.
     maker = import_module(INSTRUMENTS[instrument].maker)
-    yield from maker.build_candidates(usable_rows, options, instrument)
+    for row, outcome in maker.build_candidates(usable_rows, options, instrument):
+        for checked in refuse_true_foils([outcome], row.get("caption")):
+            yield row, checked
 
 
 def build_candidate_rows(
     outcomes: SourceOutcomes, instrument: str, refusals: "Counter[str]"
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of the candidates layout, without candidates that repeat an earlier one of the same source row.
+    """Yield rows of the candidates layout; a candidate that repeats an earlier candidate of its source row is dropped.
 
     Args:
         outcomes: Outcomes of `build_candidates`.
-        refusals: Counts refused source rows by reason while the rows are read.
+        refusals: Counter to which refused source rows are added by reason, while the rows are read.
     """
-    numbers: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()  # candidates of each source row so far
     for row, outcome in drop_duplicates(outcomes):
         if isinstance(outcome, Refusal):
             refusals[outcome.reason] += 1
-        else:
-            yield build_candidate_row(outcome, row, numbers[row["source_id"]], instrument)
-            numbers[row["source_id"]] += 1
+            continue
+        # The number makes the id unique among the candidates of the source row.
+        source_id = row["source_id"]
+        yield build_candidate_row(outcome, row, numbers[source_id], instrument)
+        numbers[source_id] += 1
 
 
 def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument: str) -> dict[str, Any]:
@@ -199,17 +265,21 @@ def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument:
         "item_id": f"{instrument}:{row['source']}:{row['source_id']}:{number}",
         "instrument": instrument,
         "piece": INSTRUMENTS[instrument].piece,
-        **{name: row[name] for name in ("source", "source_id", "split", "image")},
+        "source": row["source"],
+        "source_id": row["source_id"],
+        "split": row["split"],
+        "image": row["image"],
     }
 
 
 def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
-    """Yield outcomes without candidates that repeat an earlier one of the same row."""
+    """Yield outcomes without the candidates whose texts repeat an earlier candidate of the same source row."""
     earlier: set[tuple[str, str, str]] = set()
     for row, outcome in outcomes:
-        if isinstance(outcome, Candidate):
-            key = (str(row["source_id"]), outcome.caption, outcome.foil)
-            if key in earlier:
-                continue
+        if isinstance(outcome, Refusal):
+            yield row, outcome
+            continue
+        key = (str(row["source_id"]), outcome.caption, outcome.foil)
+        if key not in earlier:
             earlier.add(key)
-        yield row, outcome
+            yield row, outcome

@@ -18,6 +18,8 @@ class NumberRanges:
     foils: tuple[int, int | None]
 
 
+# Small numbers are frequent in captions. In the adversarial instrument the captions have the large numbers and the
+# foils the small ones, so that a model that prefers small numbers fails (thesis 3.3).
 NUMBER_RANGES = {
     "counting-balanced": NumberRanges((0, None), (0, None)),
     "counting-small": NumberRanges((0, 3), (0, 3)),
@@ -26,57 +28,72 @@ NUMBER_RANGES = {
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, instrument: str) -> SourceOutcomes:
-    """Yield candidates for each Visual7W question that is answered by a number, in the order of the rows.
+    """Yield candidates for each Visual7W question whose answer is a number, in the order of the rows.
 
-    Foils show the numbers that answer some question of the rows.
+    Foils have the numbers that answer any question of the rows.
     """
     questions = list(parse_counting_questions(rows))
-    answers = (row["answer"] or "" for row, question in questions if not isinstance(question, Refusal))
-    foil_numbers = {number for answer in answers if (number := parse_number(answer)) is not None}
+
+    # Foils show numbers that captions show, so that no number tells that a text is a foil.
+    foil_numbers: set[int] = set()
+    for row, question in questions:
+        number = parse_number(row["answer"] or "")
+        if not isinstance(question, Refusal) and number is not None:
+            foil_numbers.add(number)
+
+    ranges = NUMBER_RANGES[instrument]
     for row, question in questions:
         if isinstance(question, Refusal):
             yield row, question
-        else:
-            outcomes = build_counting_foils(question, row["answer"] or "", NUMBER_RANGES[instrument], foil_numbers)
-            yield from ((row, outcome) for outcome in outcomes)
+            continue
+        for outcome in build_counting_foils(question, row["answer"] or "", ranges, foil_numbers):
+            yield row, outcome
 
 
 def build_counting_foils(
     question: Doc, answer: str, ranges: NumberRanges, foil_numbers: Collection[int]
 ) -> Iterator[Outcome]:
-    """Yield the statement that a question and its answer make, with the same statement with every other number.
+    """Yield candidates: the caption states the answer to a question, and each foil states another number.
 
-    "There are exactly 4 signs pictured." comes with "There is exactly 1 sign pictured." and so on by number.
+    "There are exactly 4 signs pictured." has the foil "There is exactly 1 sign pictured." and so on, by number.
 
     Args:
         question: Parse of the question ("How many signs are pictured?").
         answer: A numeral, in digits or letters, with or without a full stop.
-        foil_numbers: Numbers that foils may show, those of the instrument's captions: no other number is likely in a
-            statement about images.
+        foil_numbers: Numbers that foils may have: the numbers of the instrument's captions, since no other number is
+            likely in a statement about images.
     """
-    number, statement = parse_number(answer), convert_question(question)
+    # The three reasons for a refusal: no number, no statement, a number that captions must not have.
+    number = parse_number(answer)
+    statement = convert_question(question)
     if number is None:
         yield Refusal("the answer is no numeral")
-    elif isinstance(statement, Refusal):
+        return
+    if isinstance(statement, Refusal):
         yield statement
-    elif not _in_range(number, ranges.captions):
+        return
+    if not _is_in_range(number, ranges.captions):
         yield Refusal("its number is not among those of the captions")
-    else:
-        for foil_number in sorted(set(foil_numbers) - {number}):
-            if _in_range(foil_number, ranges.foils):
-                yield replace_number(statement, number, foil_number)
+        return
+    # One candidate for each other number; balancing selects among them.
+    for foil_number in sorted(set(foil_numbers) - {number}):
+        if _is_in_range(foil_number, ranges.foils):
+            yield replace_number(statement, number, foil_number)
 
 
 def replace_number(statement: Statement, number: int, foil_number: int, adverb: str = "exactly") -> Candidate:
-    """Return a statement with its number, and the same with another; noun and verb agree in both texts."""
+    """Return a candidate with a statement in its number and in another number; noun and verb agree in both texts."""
     return build_candidate(
         statement.write_count(number, adverb),
         statement.write_count(foil_number, adverb),
-        str(number),
-        str(foil_number),
-        "more" if foil_number > number else "fewer",
+        caption_phrase=str(number),
+        foil_phrase=str(foil_number),
+        direction="more" if foil_number > number else "fewer",
     )
 
 
-def _in_range(number: int, bounds: tuple[int, int | None]) -> bool:
-    return bounds[0] <= number and (bounds[1] is None or number <= bounds[1])
+def _is_in_range(number: int, bounds: tuple[int, int | None]) -> bool:
+    lowest, highest = bounds
+    if number < lowest:
+        return False
+    return highest is None or number <= highest

@@ -1,7 +1,7 @@
-"""Existence: statements that things exist, or not, from "how many" questions with a number (thesis 3.3, A.1).
+"""Existence: statements that things exist or do not exist, from "how many" questions (thesis 3.3, A.1).
 
-Without such questions, statements are made of COCO captions: things that several captions of an image mention exist,
-and others of their kind that no caption mentions do not, so far as the captions tell.
+Without such questions, statements are built from COCO captions: things that several captions of an image mention
+exist, and things of the same kind that no caption mentions are taken not to exist.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from waltz.foils.english.coco_nouns import (
     list_absent_nouns,
     list_words,
 )
-from waltz.foils.english.nouns import parse_number, pluralise
+from waltz.foils.english.nouns import parse_number, pluralize
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.english.statements import (
     IS_ARE,
@@ -33,100 +33,146 @@ STATED = "an earlier caption of the image mentions the noun"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield a candidate for each Visual7W question that is answered by a number, or those of each COCO caption."""
+    """Yield a candidate for each Visual7W question whose answer is a number, or the candidates of each COCO caption."""
+    # The layout of the rows tells whether the source holds captions or questions.
     if rows and "caption" in rows[0]:
-        yield from _build_of_captions(rows)
+        yield from _build_from_captions(rows)
         return
     for row, question in parse_counting_questions(rows):
         if isinstance(question, Refusal):
             yield row, question
-        else:
-            yield from ((row, outcome) for outcome in build_existence_foils(question, row["answer"] or ""))
+            continue
+        for outcome in build_existence_foils(question, row["answer"] or ""):
+            yield row, outcome
 
 
-def _build_of_captions(rows: Sequence[Row]) -> SourceOutcomes:
-    """Yield the statements of each image by its captions, each statement once.
-
-    A thing that exists belongs to the first caption that mentions it. Those that do not are shared out among all
-    captions of the image, so that a selection of one candidate a caption can have several.
-    """
+def _build_from_captions(rows: Sequence[Row]) -> SourceOutcomes:
+    """Yield the statements that the captions of each image give, each statement once."""
     images: dict[str, list[tuple[Row, Doc]]] = {}
-    for row, doc in zip(rows, parse_captions(row["caption"] for row in rows), strict=True):
+    docs = parse_captions(row["caption"] for row in rows)
+    for row, doc in zip(rows, docs, strict=True):
         images.setdefault(row["image"], []).append((row, doc))
+    # Whether a thing is mentioned is decided by all captions of its image.
     for captions in images.values():
-        words = [list_words(doc) for _, doc in captions]
-        stated: set[str] = set()
-        denied: dict[str, int] = {}
-        for row, doc in captions:
-            nouns = find_category_nouns(doc)
-            if not nouns:
-                yield row, Refusal(NO_NOUN)
-            for noun, tokens in nouns.items():
-                if not is_salient(noun, words):
-                    yield row, Refusal(NOT_SALIENT)
-                elif noun in stated:
-                    yield row, Refusal(STATED)
-                else:
-                    number = 2 if tokens[0].tag_ == "NNS" else 1
-                    stated.add(noun)
-                    denied |= {other: number for other in list_absent_nouns(noun, words) if other not in denied}
-                    yield row, build_category_statement(noun, number, True)
-        for index, (noun, number) in enumerate(denied.items()):
-            yield captions[index % len(captions)][0], build_category_statement(noun, number, False)
+        yield from _build_for_image(captions)
+
+
+def _build_for_image(captions: Sequence[tuple[Row, Doc]]) -> SourceOutcomes:
+    """Yield the statements of the captions of one image.
+
+    A thing that exists belongs to the first caption that mentions it. Things that do not exist are distributed over all
+    captions of the image in turn, so that a selection of one candidate for each caption can have several of them.
+    """
+    words = [list_words(doc) for _, doc in captions]
+    stated: set[str] = set()
+    denied: dict[str, int] = {}  # grammatical number of each thing that does not exist
+    for row, doc in captions:
+        # Things that exist: categories of COCO that enough captions of the image mention.
+        nouns = find_category_nouns(doc)
+        if not nouns:
+            yield row, Refusal(NO_NOUN)
+        for noun, tokens in nouns.items():
+            if not is_salient(noun, words):
+                yield row, Refusal(NOT_SALIENT)
+                continue
+            if noun in stated:
+                yield row, Refusal(STATED)
+                continue
+            stated.add(noun)
+            number = 2 if tokens[0].tag_ == "NNS" else 1
+            for absent_noun in list_absent_nouns(noun, words):
+                denied.setdefault(absent_noun, number)
+            yield row, build_category_statement(noun, number, True)
+
+    # Things that do not exist, in turn over the captions.
+    for index, (noun, number) in enumerate(denied.items()):
+        row, _ = captions[index % len(captions)]
+        yield row, build_category_statement(noun, number, False)
 
 
 def build_category_statement(noun: str, number: int, exists: bool) -> Candidate:
-    """Return the statement that there is a thing ("There is a dog."), with its negation; the false one is the foil.
+    """Return a candidate of the statement that there is a thing ("There is a dog.") and its negation.
 
-    The exchanged phrases hold the noun, so that balancing them lets no noun tell whether it exists.
+    The true text is the caption, the false text the foil. The exchanged phrases contain the noun, so that after
+    balancing no noun reveals whether its thing exists.
 
     Args:
-        noun: The singular.
+        noun: The noun in the singular.
         number: 1 for the singular in both texts, 2 for the plural.
+        exists: True where the statement is the caption, False where its negation is.
     """
-    statement = Statement("there", IS_ARE, "", Forms(noun, pluralise(noun)), "", NO_FORMS, "")
-    positive, negative = statement.write_existence(number), statement.write_negation(number)
-    phrase = statement.noun.select(number)
-    there_is, there_is_no = f"{statement.choose_article()} {phrase}" if number == 1 else phrase, f"no {phrase}"
+    statement = Statement("there", IS_ARE, "", Forms(noun, pluralize(noun)), "", NO_FORMS, "")
+    noun_form = statement.noun.select(number)
+    quantified = noun_form
+    if number == 1:
+        quantified = f"{statement.choose_article()} {noun_form}"
+    negated = f"no {noun_form}"
+    return _order_texts(statement, number, exists, quantified, negated)
+
+
+def _order_texts(
+    statement: Statement, number: int, exists: bool, quantified: str | tuple[str, ...], negated: str
+) -> Candidate:
+    """Return a candidate of a statement that there are things and its negation; the true text is the caption.
+
+    Args:
+        quantified: Phrases of the statement that are exchanged.
+        negated: Phrase of the negation that is exchanged.
+    """
+    positive = statement.write_existence(number)
+    negative = statement.write_negation(number)
     if exists:
-        return build_candidate(positive, negative, there_is, there_is_no, "something-to-zero")
-    return build_candidate(negative, positive, there_is_no, there_is, "zero-to-something")
+        return build_candidate(positive, negative, quantified, negated, "something-to-zero")
+    return build_candidate(negative, positive, negated, quantified, "zero-to-something")
 
 
 def build_existence_foils(question: Doc, answer: str) -> Iterator[Outcome]:
-    """Yield the statement that a question and its answer make, with its negation; or a refusal.
+    """Yield a candidate of the statement that answers a question and its negation, or a refusal.
 
-    For 0 "There are no animals shown." comes with "There are animals shown."; for 1 "There is an animal shown." with
-    "There is no animal shown."; for more the plural of that.
+    For the answer 0 the caption is "There are no animals shown." and the foil "There are animals shown."; for 1 they
+    are "There is an animal shown." and "There is no animal shown."; for more the same in the plural.
 
     Args:
         question: Parse of the question ("How many animals are shown?").
         answer: A numeral, in digits or letters, with or without a full stop ("0.", "Two").
     """
-    number, statement = parse_number(answer), convert_question(question)
+    number = parse_number(answer)
     if number is None:
         yield Refusal("the answer is no numeral")
-    elif isinstance(statement, Refusal):
+        return
+    statement = convert_question(question)
+    if isinstance(statement, Refusal):
         yield statement
-    elif not statement.noun.plural:
-        yield Refusal("the question counts parts of something")
-    elif statement.noun.plural.lower() in TIME_UNITS:
-        yield Refusal("the question measures time")
-    elif not statement.be.plural and not statement.opening and "not" in statement.rest.split():
-        yield Refusal("the question is negated")
-    else:
-        yield build_negation(statement, number, number > 0)
+        return
+    refusal = _refuse_statement(statement)
+    if refusal is not None:
+        yield refusal
+        return
+    yield build_negation(statement, number, number > 0)
+
+
+def _refuse_statement(statement: Statement) -> Refusal | None:
+    """Return a refusal where no negation is false whenever the statement is true; else None."""
+    plural = statement.noun.plural
+    # "2 of the dog's legs": the noun is inside the phrase, so no form of it can be negated.
+    if not plural:
+        return Refusal("the question counts parts of something")
+    if plural.lower() in TIME_UNITS:
+        return Refusal("the question measures time")
+    # "There are dogs not sitting" has a negation; "Dogs are not sitting" would have two.
+    counted_is_subject = not statement.be.plural and not statement.opening
+    if counted_is_subject and "not" in statement.rest.split():
+        return Refusal("the question is negated")
+    return None
 
 
 def build_negation(statement: Statement, number: int, exists: bool) -> Candidate:
-    """Return the candidate whose caption says that there are things, or none, and whose foil says the contrary.
+    """Return a candidate whose caption says that there are things or that there are none, and whose foil the contrary.
 
     Args:
-        number: The number that noun and verb agree with, in both texts.
+        number: The grammatical number of noun and verb in both texts: 1 for the singular.
         exists: True where the caption says that there are such things.
     """
-    positive, negative = statement.write_existence(number), statement.write_negation(number)
-    quantity = statement.choose_article() if number == 1 else ()
-    if exists:
-        return build_candidate(positive, negative, quantity, "no", "something-to-zero")
-    return build_candidate(negative, positive, "no", quantity, "zero-to-something")
+    # In the plural nothing stands in the position of "no", so no phrase is exchanged for it.
+    article = statement.choose_article() if number == 1 else ()
+    return _order_texts(statement, number, exists, article, "no")

@@ -1,8 +1,8 @@
-"""Noun phrases: foils of FOIL-it with the captions that they were made from (thesis 3.3, A.1), or made as those were.
+"""Noun phrases: foils of FOIL-it with their captions, or foils built as FOIL-it builds them (thesis 3.3, A.1).
 
-Without FOIL-it's annotations, foils are made of COCO captions by its construction: the noun of a category of COCO is
-replaced by another one of the same supercategory that no caption of the image mentions (Shekhar et al., ACL 2017,
-section 3). No captioning model chooses the hardest foil.
+Without the annotations of FOIL-it, foils are built from COCO captions: the noun of a category of COCO is replaced by
+another noun of the same supercategory that no caption of the image mentions (Shekhar et al., ACL 2017, section 3).
+Unlike in FOIL-it, no captioning model selects the hardest foil.
 """
 
 import re
@@ -20,7 +20,7 @@ from waltz.foils.english.coco_nouns import (
     list_absent_nouns,
     list_words,
 )
-from waltz.foils.english.nouns import pluralise
+from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse_captions
 
 AN = re.compile(r"\ban\b")
@@ -28,63 +28,78 @@ VOWELS = "aeiou"
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
-    """Yield candidates, or the reason why there is none, for each annotation of FOIL-it or each COCO caption."""
+    """Yield candidates, or refusals with their reasons, for each annotation of FOIL-it or each COCO caption."""
     if not rows or "foil" in rows[0]:
         for row in rows:
             yield row, build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"])
         return
+
+    # Salient and absent nouns depend on all captions of the image, so their words are collected first.
     docs = list(parse_captions(row["caption"] for row in rows))
-    captions: dict[str, list[set[str]]] = {}
+    words_by_image: dict[str, list[set[str]]] = {}
     for row, doc in zip(rows, docs, strict=True):
-        captions.setdefault(row["image"], []).append(list_words(doc))
+        words_by_image.setdefault(row["image"], []).append(list_words(doc))
     for row, doc in zip(rows, docs, strict=True):
-        yield from ((row, outcome) for outcome in build_category_foils(doc, captions[row["image"]]))
+        for outcome in build_category_foils(doc, words_by_image[row["image"]]):
+            yield row, outcome
 
 
 def build_category_foils(doc: Doc, captions: Sequence[set[str]]) -> Iterator[Outcome]:
-    """Yield a caption with each of its nouns of a category of COCO replaced by each other one of its supercategory.
+    """Yield candidates in which a noun of a COCO category is replaced by another category of its supercategory.
 
-    All mentions of the noun are replaced, in their number, with the article before them. Nouns that are a part of a
-    compound are left alone.
+    All mentions of the noun are replaced, in the same number, and the articles before them are adapted. Nouns that are
+    part of a compound are not replaced.
 
     Args:
         doc: The parsed caption.
         captions: Lower-cased words of each caption of the image.
     """
-    tokens = find_category_nouns(doc)
-    if not tokens:
+    nouns = find_category_nouns(doc)
+    if not nouns:
         yield Refusal(NO_NOUN)
-    for target, places in tokens.items():
+    for target, tokens in nouns.items():
         if not is_salient(target, captions):
             yield Refusal(NOT_SALIENT)
             continue
-        for foil in list_absent_nouns(target, captions):
-            yield build_candidate(doc.text, _replace_nouns(doc, places, foil), target, foil, "noun")
+        for foil_noun in list_absent_nouns(target, captions):
+            foil = _replace_nouns(doc, tokens, foil_noun)
+            yield build_candidate(doc.text, foil, target, foil_noun, "noun")
 
 
-def _replace_nouns(doc: Doc, places: Sequence[Token], foil: str) -> str:
+def _replace_nouns(doc: Doc, tokens: Sequence[Token], foil_noun: str) -> str:
+    """Return the caption with another noun in the number and case of each token, and with adapted articles."""
+    # Each word keeps the space behind it, so that the words join to the caption.
     words = [token.text_with_ws for token in doc]
-    for token in places:
-        noun = pluralise(foil) if token.tag_ == "NNS" else foil
-        words[token.i] = (noun.capitalize() if token.text[0].isupper() else noun) + token.whitespace_
-        before = doc[token.i - 1] if token.i else None
-        if before is not None and before.lower_ in ("a", "an"):
-            article = before.text[0] + "n" * (foil[0] in VOWELS)
-            words[before.i] = article + before.whitespace_
+    for token in tokens:
+        noun = pluralize(foil_noun) if token.tag_ == "NNS" else foil_noun
+        if token.text[0].isupper():
+            noun = noun.capitalize()
+        words[token.i] = noun + token.whitespace_
+
+        # The article depends on the first letter of the new noun.
+        if token.i == 0:
+            continue
+        before = doc[token.i - 1]
+        if before.lower_ in ("a", "an"):
+            ending = "n" if foil_noun[0] in VOWELS else ""
+            words[before.i] = before.text[0] + ending + before.whitespace_
     return "".join(words)
 
 
 def build_noun_foil(caption: str, foil: str, target_word: str, foil_word: str) -> Outcome:
-    """Return a caption with the foil that was made of it, both in lower case, as the released benchmark writes them.
+    """Return a candidate of a caption and its foil in FOIL-it, both in lower case as in the released benchmark.
 
-    The foil has the noun replaced as often as it occurs, and its article may change; spans reach from the first to the
-    last changed word. Pairs that differ otherwise are refused.
+    In the foil every mention of the noun is replaced, and articles may change; the spans reach from the first to the
+    last changed word. Pairs with other differences are refused.
     """
     candidate = build_candidate(caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun")
-    caption_part = slice_span(candidate.caption, candidate.caption_span)
-    foil_part = slice_span(candidate.foil, candidate.foil_span)
     if candidate.caption == candidate.foil:
         return Refusal("caption and foil are alike")
-    if AN.sub("a", caption_part.replace(target_word.lower(), foil_word.lower())) != AN.sub("a", foil_part):
+
+    # With the noun replaced and every "an" as "a", the changed parts of the two texts must be equal.
+    caption_part = slice_span(candidate.caption, candidate.caption_span)
+    foil_part = slice_span(candidate.foil, candidate.foil_span)
+    expected = caption_part.replace(target_word.lower(), foil_word.lower())
+    if AN.sub("a", expected) != AN.sub("a", foil_part):
         return Refusal("caption and foil differ in more than the word")
     return candidate

@@ -1,4 +1,4 @@
-"""Plurality: a noun phrase of a COCO caption that names one thing, or more than one (thesis 3.3, A.1)."""
+"""Plurality: the number of a noun phrase of a COCO caption, one thing or more than one (thesis 3.3, A.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from itertools import product
 from spacy.tokens import Doc, Token
 
 from waltz.foils.candidates import (
-    TOO_LONG,
     Candidate,
     MakerOptions,
     Outcome,
@@ -15,7 +14,7 @@ from waltz.foils.candidates import (
     Row,
     SourceOutcomes,
     build_candidate,
-    split_by_length,
+    split_readable,
 )
 from waltz.foils.english.noun_phrases import (
     SUBJECTS,
@@ -29,35 +28,43 @@ from waltz.foils.english.noun_phrases import (
     inflect_verb,
     list_numbers,
 )
-from waltz.foils.english.nouns import Number, pluralise, singularise
+from waltz.foils.english.nouns import Number, pluralize, singularize
 from waltz.foils.english.parsing import parse_captions
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
+"""Quantifiers that state the number of a noun phrase in captions and foils."""
 UNCOUNTED = {"baggage", "hair", "luggage"}
 """Possessions that keep their number when their owners become more or fewer."""
 
 
 def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
-    """Yield candidates for each COCO caption that is short enough, in the order of the rows, after the refusals."""
-    short_rows, long_rows = split_by_length(rows, options)
-    yield from ((row, Refusal(TOO_LONG)) for row in long_rows)
-    for row, doc in zip(short_rows, parse_captions(row["caption"] for row in short_rows), strict=True):
-        yield from ((row, outcome) for outcome in build_plurality_foils(doc))
+    """Yield candidates for each COCO caption that is short enough, in the order of the rows.
+
+    The refusals of the captions that the model cannot read come first.
+    """
+    usable_rows, refused_rows = split_readable(rows, options)
+    yield from refused_rows
+    docs = parse_captions(row["caption"] for row in usable_rows)
+    for row, doc in zip(usable_rows, docs, strict=True):
+        for outcome in build_plurality_foils(doc):
+            yield row, outcome
 
 
 def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
-    """Yield every noun phrase with its number changed, from one to many or from many to one; or a refusal.
+    """Yield candidates that change the number of a noun phrase, from one to many or from many to one; or a refusal.
 
-    Each gives four candidates: either quantifier of its number in the caption, with either quantifier of the other
-    number in the foil, instead of its determiners. In the foil the head, the verbs that agree with it, its anaphors,
-    and what those possess change number.
+    Each noun phrase gives four candidates: two quantifiers of its number in the caption, combined with two quantifiers
+    of the other number in the foil. A quantifier replaces the determiners. In the foil, the head, the verbs that agree
+    with it, its anaphors and the nouns that these possess change their number.
     """
     phrases = list(find_noun_phrases(doc))
     if not phrases:
         yield Refusal("no noun phrase")
+    # Every pronoun refers to one noun phrase, and changes only with this phrase.
     antecedents = find_antecedents(doc, [phrase.head for phrase in phrases])
     words = [token.text_with_ws for token in doc]
     for phrase in phrases:
+        # A noun such as "sheep" can have either number, and gives candidates for both.
         for number in list_numbers(phrase.head):
             yield from _change_number(words, phrase, number, antecedents)
 
@@ -65,10 +72,15 @@ def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
 def _change_number(
     words: Sequence[str], phrase: NounPhrase, old: Number, antecedents: Mapping[Token, Token]
 ) -> Iterator[Candidate]:
-    """Yield the candidates of a phrase; `words` are those of the caption with the spaces behind them."""
+    """Yield the candidates that change a noun phrase from one number to the other.
+
+    Args:
+        words: Words of the caption, each with the space behind it.
+    """
     new: Number = "pl" if old == "sg" else "sg"
     forms = _inflect_words(phrase, old, new, antecedents)
     rejected = explain_rejection(phrase)
+    # The caption gets a quantifier, too, so that a quantifier alone does not tell that a text is a foil.
     captions = [_write_text(words, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
     foils = [_write_text(words, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
     for caption, foil in product(captions, foils):
@@ -77,37 +89,62 @@ def _change_number(
 
 
 def _inflect_words(phrase: NounPhrase, old: Number, new: Number, antecedents: Mapping[Token, Token]) -> dict[int, str]:
-    """Return the new form of every word that changes number with the phrase, by token index."""
-    inflect_noun = pluralise if new == "pl" else singularise
-    forms = {phrase.head.i: inflect_noun(phrase.head.text)}
-    forms |= {verb.i: form for verb, form in find_agreeing_verbs(phrase.head, new)}
-    for verb in (phrase.verb, find_existential_verb(phrase.head.doc[phrase.start])):
-        if verb is not None:
-            forms[verb.i] = inflect_verb(verb, new) or verb.text
-    for pronoun, form in find_anaphors(phrase.head, new, antecedents):
-        forms[pronoun.i] = form
+    """Return the new forms of all words that change their number with the phrase, by token index."""
+    inflect_noun = pluralize if new == "pl" else singularize
+    head = phrase.head
+    forms = {head.i: inflect_noun(head.text)}
+
+    # Verbs: of the clause, one that the parser took for a noun, and that of "there is".
+    for verb, form in find_agreeing_verbs(head, new):
+        forms[verb.i] = form
+    for special_verb in (phrase.verb, find_existential_verb(head.doc[phrase.start])):
+        if special_verb is not None:
+            forms[special_verb.i] = inflect_verb(special_verb, new) or special_verb.text
+
+    # Pronouns that refer to the noun, with their verbs and what they possess ("a man and his dog").
+    for pronoun, pronoun_form in find_anaphors(head, new, antecedents):
+        forms[pronoun.i] = pronoun_form
         if pronoun.dep_ in SUBJECTS:
-            forms |= {verb.i: form for verb, form in find_agreeing_verbs(pronoun, new)}
+            for verb, form in find_agreeing_verbs(pronoun, new):
+                forms[verb.i] = form
         possession = _find_possession(pronoun)
-        if possession is not None and old in list_numbers(possession) and possession.lower_ not in UNCOUNTED:
+        if possession is not None and _changes_with_owner(possession, old):
             forms[possession.i] = inflect_noun(possession.text)
     return forms
 
 
 def _find_possession(pronoun: Token) -> Token | None:
-    possession = pronoun
-    while possession.dep_ == "poss":
+    """Return the noun that a possessive pronoun precedes; None where the pronoun is not possessive."""
+    if pronoun.dep_ != "poss":
+        return None
+    possession = pronoun.head
+    while possession.dep_ == "poss":  # "his friend's dog"
         possession = possession.head
-    return None if possession == pronoun else possession
+    return possession
+
+
+def _changes_with_owner(possession: Token, old: Number) -> bool:
+    """Return True where a noun has the number of its owner and changes with it ("a man and his dog")."""
+    return old in list_numbers(possession) and possession.lower_ not in UNCOUNTED
 
 
 def _write_text(words: Sequence[str], phrase: NounPhrase, quantifier: str, forms: dict[int, str]) -> str:
-    """Return the caption with a quantifier instead of the phrase's determiners, and other forms of some words."""
-    doc, stem = phrase.head.doc, phrase.stem
+    """Return the caption with a quantifier in place of the determiners of a phrase, and with new forms of some words.
+
+    Args:
+        words: Words of the caption, each with the space behind it.
+        forms: New forms by token index.
+    """
+    doc = phrase.head.doc
     pieces = list(words)
     for index, form in forms.items():
         pieces[index] = f"{form}{doc[index].whitespace_}"
-    loses_capital = stem == 0 and doc[stem].tag_ not in {"NNP", "NNPS"}
-    pieces[phrase.start : stem + 1] = [quantifier, " ", pieces[stem].lower() if loses_capital else pieces[stem]]
+
+    # A first word that is not a name loses its capital, now that a quantifier precedes it.
+    stem = pieces[phrase.stem]
+    if phrase.stem == 0 and doc[0].tag_ not in {"NNP", "NNPS"}:
+        stem = stem.lower()
+    # The quantifier replaces all tokens before the stem.
+    pieces[phrase.start : phrase.stem + 1] = [quantifier, " ", stem]
     text = "".join(pieces).strip()
     return text[:1].upper() + text[1:]

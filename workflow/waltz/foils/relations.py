@@ -1,7 +1,7 @@
-"""Relations: prepositions of a COCO caption exchanged for others that its captions use (thesis 3.3, A.1).
+"""Relations: prepositions of a COCO caption are exchanged for other prepositions of the captions (thesis 3.3, A.1).
 
-A slot is a sequence of consecutive prepositions, or a part of one. A masked language model proposes spans of one to
-three tokens for it; of each length, the best that the same captions attest is used.
+A slot is a sequence of consecutive prepositions, or a part of such a sequence. A masked language model proposes spans
+of one to three tokens for it. Of each length, the best proposal is used that the captions attest as prepositions.
 """
 
 from collections import Counter
@@ -13,7 +13,6 @@ from spacy.tokens import Doc, Token
 
 from waltz.core.text_diff import Span
 from waltz.foils.candidates import (
-    TOO_LONG,
     Candidate,
     MakerOptions,
     Proposal,
@@ -22,18 +21,18 @@ from waltz.foils.candidates import (
     Slot,
     SourceOutcomes,
     replace_span,
-    split_by_length,
+    split_readable,
 )
 from waltz.foils.english.parsing import parse_captions
 
 LONGEST = 3
-"""Words of the longest slot: the most that a proposer replaces."""
-PLACES = {
+"""Highest number of words of a slot."""
+PLACE_WORDS = {
     "aboard", "above", "across", "alongside", "along", "around", "atop", "back", "behind", "below", "beneath", "beside",
     "by", "down", "in", "inside", "near", "off", "on", "onto", "out", "outside", "over", "past", "through", "toward",
     "towards", "under", "underneath", "up",
 }  # fmt: skip
-"""Words for places that are prepositions also where the parser calls them adverbs ("a horse stands outside")."""
+"""Words for places that count as prepositions even where the parser tags them as adverbs ("a horse stands outside")."""
 NO_PREPOSITION = "the caption has no preposition"
 NOT_ATTESTED = "not attested in the captions"
 SAME_WORDS = "the same words"
@@ -42,11 +41,11 @@ NOT_BEST = "a better proposal of as many tokens is used"
 
 @dataclass(frozen=True)
 class PrepositionSlot:
-    """Prepositions of a caption that can be exchanged.
+    """A sequence of prepositions in a caption that can be exchanged.
 
     Attributes:
-        text: The words, lower-cased, with one space between them.
-        span: Their characters in the caption.
+        text: The words in lower case, separated by one space.
+        span: Characters of the words in the caption.
     """
 
     text: str
@@ -56,35 +55,53 @@ class PrepositionSlot:
 def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
     """Yield candidates for each slot of each COCO caption that is short enough, in the order of the rows.
 
-    Refusals of others come first. Needs `options.propose_spans`.
+    The refusals of long captions come first. The proposer `options.propose_spans` must be set.
     """
     assert options.propose_spans is not None
-    rows, long_rows = split_by_length(rows, options)
-    yield from ((row, Refusal(TOO_LONG)) for row in long_rows)
-    captions = [(doc.text, list(find_slots(doc))) for doc in parse_captions(row["caption"] for row in rows)]
-    sequences = count_attested(slot for _, slots in captions for slot in slots)
-    proposals = options.propose_spans(sorted({Slot(text, **slot.span) for text, slots in captions for slot in slots}))
+    rows, refused_rows = split_readable(rows, options)
+    yield from refused_rows
+
+    # First all slots of all captions: the attested sequences depend on all, and the model fills many slots at once.
+    captions: list[tuple[str, list[PrepositionSlot]]] = []
+    all_slots: list[PrepositionSlot] = []
+    masked_slots: set[Slot] = set()
+    for doc in parse_captions(row["caption"] for row in rows):
+        slots = list(find_slots(doc))
+        captions.append((doc.text, slots))
+        all_slots += slots
+        masked_slots.update(Slot(doc.text, **slot.span) for slot in slots)
+    sequences = count_attested(all_slots)
+    proposals = options.propose_spans(sorted(masked_slots))
+
     for row, (text, slots) in zip(rows, captions, strict=True):
         if not slots:
             yield row, Refusal(NO_PREPOSITION)
         for slot in slots:
-            foils = build_relation_foils(text, slot, proposals[Slot(text, **slot.span)], sequences)
-            yield from ((row, candidate) for candidate in foils)
+            slot_proposals = proposals[Slot(text, **slot.span)]
+            for candidate in build_relation_foils(text, slot, slot_proposals, sequences):
+                yield row, candidate
 
 
 def find_slots(doc: Doc) -> Iterator[PrepositionSlot]:
-    """Yield every sequence of up to three consecutive prepositions of a caption, in order, the shorter first."""
+    """Yield all sequences of one to three consecutive prepositions of a caption, by their start, shorter ones first."""
     for is_preposition, group in groupby(doc, key=_is_preposition):
-        tokens = list(group) if is_preposition else []
+        if not is_preposition:
+            continue
+        tokens = list(group)
+        # Every part of a run of consecutive prepositions is a slot.
         for first in range(len(tokens)):
-            for end in range(first + 1, min(first + LONGEST, len(tokens)) + 1):
-                part = tokens[first:end]
-                span = Span(start=part[0].idx, end=part[-1].idx + len(part[-1]))
-                yield PrepositionSlot(" ".join(token.lower_ for token in part), span)
+            longest_end = min(first + LONGEST, len(tokens))
+            for end in range(first + 1, longest_end + 1):
+                yield _build_slot(tokens[first:end])
+
+
+def _build_slot(tokens: Sequence[Token]) -> PrepositionSlot:
+    text = " ".join(token.lower_ for token in tokens)
+    return PrepositionSlot(text, Span(start=tokens[0].idx, end=tokens[-1].idx + len(tokens[-1])))
 
 
 def count_attested(slots: Iterable[PrepositionSlot]) -> dict[str, int]:
-    """Return how often captions have each sequence of prepositions, the most frequent first."""
+    """Return the number of slots with each sequence of prepositions, the most frequent first."""
     counts = Counter(slot.text for slot in slots)
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
@@ -92,45 +109,56 @@ def count_attested(slots: Iterable[PrepositionSlot]) -> dict[str, int]:
 def build_relation_foils(
     caption: str, slot: PrepositionSlot, proposals: Iterable[Proposal], sequences: Collection[str]
 ) -> Iterator[Candidate]:
-    """Yield the foils that proposals for one slot of a caption give, in the order of the proposals.
+    """Yield a candidate for each proposal for one slot of a caption, in the order of the proposals.
 
-    The direction of a candidate is the kind of exchange, as "on>under". Of each number of tokens, the best proposal is
-    used that is among the attested sequences and differs from the words of the caption; the others are rejected.
+    The direction of a candidate names the exchange, such as "on>under". Of each number of tokens, the best proposal is
+    used that is an attested sequence and differs from the words of the caption; all others are rejected.
 
     Args:
-        proposals: Those of one slot, best first.
+        proposals: Proposals for the slot, best first.
+        sequences: Attested sequences of prepositions.
     Source:
         Thesis A.1.4: "in each case retaining only the best prediction out of the top k which matches".
     """
+    # Numbers of tokens for which a better proposal is used already.
     used_lengths: set[int] = set()
     for proposal in proposals:
-        candidate = _exchange(caption, slot, " ".join(proposal.phrase.lower().split()))
-        length, reason = len(proposal.pieces), None
-        if candidate.foil_phrases == candidate.caption_phrases:
+        words = " ".join(proposal.phrase.lower().split())
+        length = len(proposal.pieces)
+        reason = None
+        if words == slot.text:
             reason = SAME_WORDS
-        elif candidate.foil_phrases[0] not in sequences:
+        elif words not in sequences:
             reason = NOT_ATTESTED
         elif length in used_lengths:
             reason = NOT_BEST
         else:
             used_lengths.add(length)
+        candidate = _exchange(caption, slot, words)
         yield replace(candidate, proposal_rank=proposal.rank, proposal_score=proposal.score, rejected=reason)
 
 
 def build_attested_foils(caption: str, slot: PrepositionSlot, sequences: Iterable[str]) -> Iterator[Candidate]:
-    """Yield a slot with each attested sequence that it does not have, in their order: candidates without a proposer."""
+    """Yield candidates without a proposer: one for each attested sequence that differs from the words of the slot."""
     for words in sequences:
         if words != slot.text:
             yield _exchange(caption, slot, words)
 
 
 def _exchange(caption: str, slot: PrepositionSlot, words: str) -> Candidate:
-    at_start = caption[slot.span["start"]].isupper() and slot.span["start"] == 0
-    foil, span = replace_span(caption, slot.span, words.capitalize() if at_start else words)
-    return Candidate(caption, foil, slot.span, span, (slot.text,), (words,), f"{slot.text}>{words}")
+    """Return the candidate that exchanges the words of a slot; a capital at the start of the caption stays."""
+    start = slot.span["start"]
+    has_capital = start == 0 and caption[start].isupper()
+    # The proposals and attested sequences are in lower case.
+    replacement = words.capitalize() if has_capital else words
+    foil, foil_span = replace_span(caption, slot.span, replacement)
+    return Candidate(caption, foil, slot.span, foil_span, (slot.text,), (words,), f"{slot.text}>{words}")
 
 
 def _is_preposition(token: Token) -> bool:
+    """Return True for a word that the parser tags as a preposition, and for the words for places with a similar tag."""
     if not token.is_alpha:
         return False
-    return token.pos_ == "ADP" or (token.lower_ in PLACES and token.pos_ in {"ADV", "SCONJ"})
+    if token.pos_ == "ADP":
+        return True
+    return token.lower_ in PLACE_WORDS and token.pos_ in {"ADV", "SCONJ"}

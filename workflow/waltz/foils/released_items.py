@@ -1,11 +1,12 @@
-"""Candidates built from the inputs of released items, and why a released item is not among them.
+"""Candidates from the inputs of released items, and the reasons why a released item is not among them.
 
-Existence, counting, coreference and actions start from the released texts and classes, because the questions are not
-known; plurality and relations start from the COCO caption.
+For existence, counting, coreference and actions the inputs are the released texts and classes, because the questions
+are not known; for plurality and relations the input is the COCO caption.
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from spacy.tokens import Doc, Token
@@ -17,7 +18,7 @@ from waltz.foils.candidates import Candidate, Proposal
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import replace_number
 from waltz.foils.english.noun_phrases import IN_PREPOSITION, NEGATED
-from waltz.foils.english.nouns import pluralise
+from waltz.foils.english.nouns import pluralize
 from waltz.foils.english.parsing import parse, parse_captions
 from waltz.foils.english.statements import (
     IS_ARE,
@@ -41,6 +42,8 @@ EXISTING = re.compile(
     r"(?P<opening>there\b|you see\b|)\s*(?P<be>\b(?:is|are)\b|)\s*(?P<quantity>\b(?:no|an?)\b|)\s*(?P<rest>.+?)\s*\.?",
     re.I,
 )
+"""Pattern of a released existence caption: opening, form of `be`, quantity, and the things."""
+IS = re.compile(r"\bis\b")
 FINITE = ("VBP", "VBZ", "MD")
 
 PRONOUNS = {"he", "she", "it", "they", "him", "her", "them", "his", "its", "their", "himself", "herself", "itself"}
@@ -53,28 +56,31 @@ OTHER_CAPTION = "the released caption is no longer the COCO caption"
 
 
 def texts_match(text: str, expected: str) -> bool:
-    """Return True where two texts are the same up to case, whitespace and the final full stop."""
-    return _normalise(text) == _normalise(expected)
+    """Return True where two texts are equal apart from case, whitespace and the final full stop."""
+    return _normalize(text) == _normalize(expected)
 
 
-def _normalise(text: str) -> str:
+def _normalize(text: str) -> str:
     return "".join(text.lower().split()).rstrip(".")
 
 
 def reproduce_existence(item: Item) -> list[Candidate]:
-    """Return the negation of a released caption."""
+    """Return the candidate of a released existence caption and its negation; none for a caption of another form."""
     match = EXISTING.fullmatch(item["caption"].strip())
     if match is None:
         return []
-    singular = match["be"].lower() == "is" or match["quantity"].lower() in ("a", "an")
+    quantity = match["quantity"].lower()
+    is_singular = match["be"].lower() == "is" or quantity in ("a", "an")
+    # The released words stay as they are: both numbers of a word are the released form.
     be = Forms(match["be"], match["be"]) if match["be"] else NO_FORMS
     things = Forms(match["rest"], match["rest"])
     statement = Statement(match["opening"], be, "", things, "", NO_FORMS, "")
-    return [build_negation(statement, 1 if singular else 2, match["quantity"].lower() != "no")]
+    number = 1 if is_singular else 2
+    return [build_negation(statement, number, exists=quantity != "no")]
 
 
 def explain_existence(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why a released existence item is not among the candidates."""
+    """Return the reason why a released existence item is not among its candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
     if any(texts_match(item["foil"], candidate.foil) for candidate in candidates):
@@ -83,37 +89,49 @@ def explain_existence(item: Item, candidates: Sequence[Candidate]) -> str:
 
 
 def reproduce_counting(item: Item) -> list[Candidate]:
-    """Return the released caption with the foil's released numeral; nothing else changes where neither number is 1."""
-    text, number, foil_number = item["caption"].strip().rstrip("."), item["classes"], item["classes_foil"]
+    """Return the candidate of a released counting caption with the released number of its foil.
+
+    Only the numeral changes where neither number is 1; else noun and verb change their number too.
+    """
+    text = item["caption"].strip().rstrip(".")
+    number = item["classes"]
+    foil_number = item["classes_foil"]
     match = re.search(rf"(?P<adverb>\bexactly\s+)?\b{number}\b", text, re.I)
     if match is None or number == foil_number:
         return []
+
     adverb = "exactly" if match["adverb"] else ""
-    statement = Statement(text[: match.start()], NO_FORMS, "", NO_FORMS, "", NO_FORMS, text[match.end() :])
+    # A change between one and more needs the parts of the sentence that agree with the number.
     if 1 in (number, foil_number):
         (caption,) = parse([item["caption"]])
         statement = _build_statement(caption, match.start(), match.end(), number)
+    else:
+        before = text[: match.start()]
+        after = text[match.end() :]
+        statement = Statement(before, NO_FORMS, "", NO_FORMS, "", NO_FORMS, after)
     return [replace_number(statement, number, foil_number, adverb)]
 
 
 def explain_counting(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why a released counting item is not among the candidates."""
+    """Return the reason why a released counting item is not among its candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
     if not candidates:
         return "the numeral is not in the released caption"
     if any(not texts_match(item["caption"], candidate.caption) for candidate in candidates):
         return "noun or verb of the released caption do not agree with its number"
+
+    # Does the release change nothing but the numeral, or nothing but numeral and verb?
     numbered = item["caption"].replace(str(item["classes"]), str(item["classes_foil"]), 1)
     if texts_match(numbered, item["foil"]):
         return "the released foil only has the numeral replaced, so that it does not agree"
-    if texts_match(re.sub(r"\bis\b", "are", numbered), re.sub(r"\bis\b", "are", item["foil"])):
+    if texts_match(IS.sub("are", numbered), IS.sub("are", item["foil"])):
         return "the released foil leaves the noun as it is, so that it does not agree"
     return "the release has another form of the noun, of what refers to it, or takes another word for it"
 
 
 def reproduce_coreference(item: Item) -> list[Candidate]:
-    """Return the released dialogue of one round with the contrary answer."""
+    """Return the candidate of a released dialogue of one round, whose foil has the contrary answer."""
     dialogue = item["caption"].removeprefix(item["only_caption"]).removeprefix(". ")
     question, _, answer = dialogue.rpartition("? ")
     outcome = build_coreference_foil(item["only_caption"], question, answer, 1)
@@ -121,46 +139,67 @@ def reproduce_coreference(item: Item) -> list[Candidate]:
 
 
 def explain_coreference(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why a released coreference item is not among the candidates."""
+    """Return the reason why a released coreference item is not among its candidates."""
     return "the released text has another form" if candidates else "no pronoun that this rule knows"
 
 
 def _build_statement(caption: Doc, start: int, end: int, number: int) -> Statement:
-    """Return a released caption as a statement."""
+    """Return a released counting caption as a statement.
+
+    Args:
+        start: Index of the first character of the quantity.
+        end: Index of the character after the quantity.
+        number: The number that the quantity states.
+    """
     words = [token for token in caption if token.text != "."]
     before = [token for token in words if token.idx < start]
     after = [token for token in words if token.idx >= end]
     be = NO_FORMS
+    # "There is" and "there are" agree with the number, so the verb is no part of the fixed opening.
     if [token.lower_ for token in before] in (["there", "is"], ["there", "are"]):
-        before, be = before[:1], IS_ARE
-    head = find_counted_noun(after, number != 1) if after and after[0].tag_ != "IN" else None
-    noun_end = 0 if head is None else after.index(head) + 1
-    verb = None if before else _find_verb(after, noun_end)
-    forms = NO_FORMS if verb is None else get_verb_forms(after[verb].text, after[verb].tag_, after[verb].lemma_)
-    stop = len(after) if verb is None else verb
-    noun = NO_FORMS if head is None else _get_noun_forms(head, number)
-    rest = [] if verb is None else after[verb + 1 :]
+        before = before[:1]
+        be = IS_ARE
+
+    noun = NO_FORMS
+    modifiers = ""
+    noun_end = 0
+    counts_parts = not after or after[0].tag_ == "IN"  # "2 of the dog's legs"
+    if not counts_parts:
+        head = find_counted_noun(after, plural=number != 1)
+        noun = _get_noun_forms(head, number)
+        noun_end = after.index(head) + 1
+        modifiers = join_tokens(after[: noun_end - 1])
+
+    # Where nothing precedes the quantity, the counted things are the subject of a verb.
+    verb_index = None if before else _find_verb(after, noun_end)
+    if verb_index is None:
+        return Statement(join_tokens(before), be, modifiers, noun, join_tokens(after[noun_end:]), NO_FORMS, "")
+    verb = after[verb_index]
     return Statement(
-        join_tokens(before),
-        be,
-        join_tokens(after[: noun_end - 1]) if noun_end else "",
-        noun,
-        join_tokens(after[noun_end:stop]),
-        forms,
-        join_tokens(rest),
+        opening=join_tokens(before),
+        be=be,
+        modifiers=modifiers,
+        noun=noun,
+        complement=join_tokens(after[noun_end:verb_index]),
+        verb=get_verb_forms(verb.text, verb.tag_, verb.lemma_),
+        rest=join_tokens(after[verb_index + 1 :]),
     )
 
 
 def _find_verb(words: list[Token], start: int) -> int | None:
-    """Return the index of the first finite verb from `start` on, unless its subject follows it."""
-    verb = next((index for index, word in enumerate(words) if index >= start and word.tag_ in FINITE), None)
-    return None if verb is None or [word.tag_ for word in words[verb + 1 : verb + 2]] == ["PRP"] else verb
+    """Return the index of the first finite verb from `start` on; None where there is none or its subject follows it."""
+    for index, word in enumerate(words[start:], start):
+        if word.tag_ not in FINITE:
+            continue
+        following_tags = [next_word.tag_ for next_word in words[index + 1 : index + 2]]
+        return None if following_tags == ["PRP"] else index
+    return None
 
 
 def _get_noun_forms(head: Token, number: int) -> Forms:
-    """Return both numbers of a noun of a released caption, which has, or should have, the form of its number."""
+    """Return singular and plural of a noun of a released caption, which should have the form of its number."""
     if number == 1:
-        return Forms(head.text, pluralise(head.text))
+        return Forms(head.text, pluralize(head.text))
     return Forms(get_noun_forms(head.text, "NNS").singular, head.text)
 
 
@@ -171,53 +210,75 @@ def reproduce_plurality(original: str) -> list[Candidate]:
 
 
 def explain_plurality(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why the caption and foil of a released plurality item are not among its candidates."""
-    caption, foil = _find_words(item["caption"]), _find_words(item["foil"])
-    foils = [_find_words(candidate.foil) for candidate in candidates if _find_words(candidate.caption) == caption]
+    """Return the reason why a released plurality item is not among its candidates."""
+    caption = _find_words(item["caption"])
+    foil = set(_find_words(item["foil"]))
+    foils = [set(_find_words(candidate.foil)) for candidate in candidates if _find_words(candidate.caption) == caption]
     if not foils:
-        phrases = (f"{quantifier} {noun} of" for quantifier in QUANTIFIERS["sg"] for noun in ("front", "top"))
-        if any(phrase in item["caption"].lower() for phrase in phrases):
-            return IN_PREPOSITION
-        return NEGATED if {"no", "without"} & set(_find_words(item["orig_caption"])) else NO_PHRASE
-    nearest_foil = min((set(words) for words in foils), key=lambda words: len(words ^ set(foil)))
-    words = nearest_foil ^ set(foil)
+        return _explain_absent_phrase(item)
+
+    # The words that differ between the released foil and our most similar foil show which words change otherwise.
+    nearest_foil = min(foils, key=lambda words: len(words ^ foil))
+    words = nearest_foil ^ foil
     if words & PRONOUNS:
         return OTHER_ANAPHORS
-    return OTHER_NOUNS if str(item["classes_foil"]).lower() in words else OTHER_VERBS
+    if str(item["classes_foil"]).lower() in words:
+        return OTHER_NOUNS
+    return OTHER_VERBS
+
+
+def _explain_absent_phrase(item: Item) -> str:
+    """Return the reason why no candidate changes the noun phrase of a released plurality item."""
+    caption = item["caption"].lower()
+    for quantifier, noun in product(QUANTIFIERS["sg"], ("front", "top")):
+        if f"{quantifier} {noun} of" in caption:
+            return IN_PREPOSITION
+    if {"no", "without"} & set(_find_words(item["orig_caption"])):
+        return NEGATED
+    return NO_PHRASE
 
 
 def reproduce_relations(original: str, sequences: Collection[str]) -> list[Candidate]:
-    """Return the candidates of a COCO caption's slots with every attested sequence, without a proposer."""
+    """Return the candidates of all slots of a COCO caption with all attested sequences, without a proposer."""
     doc = next(parse_captions([original]))
-    return [candidate for slot in find_slots(doc) for candidate in build_attested_foils(doc.text, slot, sequences)]
+    candidates: list[Candidate] = []
+    for slot in find_slots(doc):
+        candidates += build_attested_foils(doc.text, slot, sequences)
+    return candidates
 
 
 def explain_relations(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why the caption and foil of a released relations item are not among its candidates."""
-    if _find_words(item["caption"]) not in {_find_words(candidate.caption) for candidate in candidates}:
-        return OTHER_CAPTION if candidates else NO_SLOT
-    if (item["classes"],) not in {candidate.caption_phrases for candidate in candidates}:
+    """Return the reason why a released relations item is not among its candidates."""
+    if not candidates:
+        return NO_SLOT
+    captions = {_find_words(candidate.caption) for candidate in candidates}
+    if _find_words(item["caption"]) not in captions:
+        return OTHER_CAPTION
+    # `classes` of the release holds the prepositions of the caption.
+    slot_texts = {candidate.caption_phrases for candidate in candidates}
+    if (item["classes"],) not in slot_texts:
         return NO_SLOT
     return NOT_ATTESTED
 
 
 def _find_words(text: str) -> tuple[str, ...]:
+    """Return the lower-cased words and punctuation marks of a text, without its full stop."""
     return tuple(WORD.findall(text.lower().replace(" - ", "-").rstrip(" .")))
 
 
 def reproduce_action_replacement(item: Item) -> list[Candidate]:
-    """Return the candidate that the verb of the released foil gives; none where that is none of SWiG's."""
-    verb = _read_verb(item)
-    caption = split_caption(item["caption"], item["classes"], verb)
+    """Return the candidate with the verb of the released foil; none where SWiG lacks this verb."""
+    caption = split_caption(item["caption"], item["classes"], _read_verb(item))
     name = _find_verb_by_form(item["classes_foil"])
     if caption is None or name is None:
         return []
+    # The released verb in the form of our rules, as if a model had proposed it.
     form = inflect_present(read_verbs()[name].base, caption.agent.plural)
     return list(build_replacements(caption, [Proposal(form, (form,), 0.0, 0)], read_verbs()))
 
 
 def explain_action_replacement(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why the released pair is not among the candidates."""
+    """Return the reason why a released action replacement is not among its candidates."""
     if _find_verb_by_form(item["classes_foil"]) is None:
         return "the release misspells the verb of the foil"
     if not candidates:
@@ -230,16 +291,20 @@ def explain_action_replacement(item: Item, candidates: Sequence[Candidate]) -> s
 
 
 def reproduce_actant_swap(item: Item) -> list[Candidate]:
-    """Return every wording of the swapped sentence, from the released caption and its two fillers."""
+    """Return all wordings of the swapped sentence, built from the released caption and its two fillers."""
     agent = get_filler(item["classes"])
+    # The verb is the word after the first filler; the release names the fillers but not the verb.
     match = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
-    verb = _read_verb(item)
-    caption = split_caption(item["caption"], match[1], verb, item["classes_foil"]) if match else None
-    return list(build_swaps(caption)) if caption is not None else []
+    if match is None:
+        return []
+    caption = split_caption(item["caption"], match[1], _read_verb(item), item["classes_foil"])
+    if caption is None:
+        return []
+    return list(build_swaps(caption))
 
 
 def explain_actant_swap(item: Item, candidates: Sequence[Candidate]) -> str:
-    """Return why the released pair is not among the candidates."""
+    """Return the reason why a released actant swap is not among its candidates."""
     foil = _split_words(item["foil"])
     if foil == _split_words(item["caption"]):
         return "the released foil is the caption"
@@ -247,28 +312,43 @@ def explain_actant_swap(item: Item, candidates: Sequence[Candidate]) -> str:
         return "the caption does not begin with the one filler and end with the other"
     if any(_split_words(candidate.foil) == foil for candidate in candidates):
         return f"refused: {candidates[0].rejected}"
-    verb = _read_verb(item)
-    first, second = (re.escape(item[key]) for key in ("classes_foil", "classes"))
-    match = re.fullmatch(rf"(\w+) {first} (\w+) (?:(.*) )?{second}", " ".join(foil), re.IGNORECASE)
+    return _explain_swap_wording(item, " ".join(foil))
+
+
+def _explain_swap_wording(item: Item, foil: str) -> str:
+    """Return the part in which a released swapped sentence differs from all wordings that are tried."""
+    subject = re.escape(item["classes_foil"])
+    complement = re.escape(item["classes"])
+    match = re.fullmatch(
+        rf"(?P<article>\w+) {subject} (?P<verb>\w+) (?:(?P<between>.*) )?{complement}", foil, re.IGNORECASE
+    )
     if match is None:
         return "the release words a filler otherwise"
-    if match[2] not in (inflect_present(verb.base, True), inflect_present(verb.base, False)):
+    base = _read_verb(item).base
+    if match["verb"] not in (inflect_present(base, True), inflect_present(base, False)):
         return "the release misspells the verb"
-    if (match[1] == "the") != get_filler(item["classes_foil"]).plural:
+    # Our rules give `the` to plural subjects, so the article shows the number of the released noun.
+    is_definite = match["article"] == "the"
+    if is_definite != get_filler(item["classes_foil"]).plural:
         return "the release treats the noun as a plural"
-    words_between = [word for word in (match[3] or "").split() if word not in DETERMINERS]
-    is_tried = " ".join(words_between) in ("", *SWAP_PREPOSITIONS)
-    return "an article that is not tried" if is_tried else "a preposition not tried"
+    words_between = (match["between"] or "").split()
+    preposition = " ".join(word for word in words_between if word not in DETERMINERS)
+    if preposition in ("", *SWAP_PREPOSITIONS):
+        return "an article that is not tried"
+    return "a preposition not tried"
 
 
 def _read_verb(item: Item) -> Verb:
-    """Return the verb of SWiG that the image's name begins with."""
+    """Return the verb of SWiG with which the name of the image begins ("admiring_12.jpg")."""
     return read_verbs()[item["image_file"].rsplit("_", 1)[0]]
 
 
 def _find_verb_by_form(form: str) -> str | None:
-    verbs = read_verbs().values()
-    return next((verb.name for verb in verbs if form in (verb.base, inflect_present(verb.base, False))), None)
+    """Return the name of the verb of SWiG with this base form or third person singular; None where there is none."""
+    for verb in read_verbs().values():
+        if form in (verb.base, inflect_present(verb.base, False)):
+            return verb.name
+    return None
 
 
 def _split_words(text: str) -> list[str]:

@@ -1,11 +1,11 @@
-"""The share of released items that the foiling functions reproduce, and the causes of the others."""
+"""The share of released items that the foiling functions reproduce, and the causes of the misses."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
 from waltz.foils.candidates import Candidate
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.relations import count_attested, find_slots
@@ -29,9 +29,9 @@ from waltz.foils.released_items import (
 )
 
 Reproduce = Callable[[Item], Sequence[Candidate]]
-"""Build candidates from an item's inputs."""
+"""Function that builds candidates from the inputs of a released item."""
 Explain = Callable[[Item, Sequence[Candidate]], str]
-"""Say why an item is not among its candidates."""
+"""Function that returns the reason why a released item is not among its candidates."""
 
 NO_INPUTS = "made from FOIL-it's own annotations, which the release does not hold"
 NO_CAPTIONS = "the study has no source in the format coco-captions"
@@ -47,12 +47,12 @@ FUNCTIONS: dict[str, tuple[Reproduce, Explain]] = {
     "action-replacement": (reproduce_action_replacement, explain_action_replacement),
     "actant-swap": (reproduce_actant_swap, explain_actant_swap),
 }
-"""Functions for items whose own texts are their inputs, by instrument."""
+"""Functions for the instruments whose items are rebuilt from their released texts, by instrument."""
 
 
 @dataclass(frozen=True)
 class Miss:
-    """A released item that is not among our candidates, with the cause."""
+    """A released item that is not among its candidates, with the cause."""
 
     item_id: str
     caption: str
@@ -63,7 +63,7 @@ class Miss:
 def measure_reproduction(
     instrument: str, released: Sequence[Item], originals: Mapping[str, str]
 ) -> tuple[Measure, list[Miss]]:
-    """Return the share in percent of an instrument's items that are among our candidates, and the others.
+    """Return the share in percent of an instrument's released items that are among our candidates, and all misses.
 
     Args:
         released: Records of the release, each with its `id`.
@@ -77,16 +77,19 @@ def measure_reproduction(
         reproduce, explain = FUNCTIONS[instrument]
     else:
         return Measure(None, 0, reason=NO_INPUTS), []
+
     misses = []
     for item in released:
         candidates = reproduce(item)
         if not any(_is_released_pair(candidate, item) for candidate in candidates):
-            misses.append(Miss(item["id"], item["caption"], item["foil"], explain(item, candidates)))
-    return Measure(100 * (len(released) - len(misses)) / len(released), len(released)), misses
+            cause = explain(item, candidates)
+            misses.append(Miss(item["id"], item["caption"], item["foil"], cause))
+    n_reproduced = len(released) - len(misses)
+    return Measure(100 * n_reproduced / len(released), len(released)), misses
 
 
 def _select_caption_functions(instrument: str, originals: Mapping[str, str]) -> tuple[Reproduce, Explain]:
-    """Return the functions for items whose input is the COCO caption with their `dataset_idx`."""
+    """Return the functions for an instrument whose items are rebuilt from COCO captions, which `dataset_idx` names."""
     if instrument == "plurality":
         return lambda item: reproduce_plurality(originals[str(item["dataset_idx"])]), explain_plurality
     sequences = count_attested(slot for doc in parse_captions(originals.values()) for slot in find_slots(doc))
@@ -94,19 +97,26 @@ def _select_caption_functions(instrument: str, originals: Mapping[str, str]) -> 
 
 
 def _is_released_pair(candidate: Candidate, item: Item) -> bool:
-    return (
-        candidate.rejected is None
-        and texts_match(candidate.caption, item["caption"])
-        and texts_match(candidate.foil, item["foil"])
-        and not texts_match(candidate.caption, candidate.foil)
-    )
+    """Return True for a usable candidate whose texts match the texts of a released item."""
+    if candidate.rejected is not None:
+        return False
+    # A candidate whose texts are equal reproduces no item.
+    if texts_match(candidate.caption, candidate.foil):
+        return False
+    return texts_match(candidate.caption, item["caption"]) and texts_match(candidate.foil, item["foil"])
 
 
 def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]) -> str:
-    """Render the page with the share of each instrument that is reproduced, and causes of the misses with an example.
+    """Render the Markdown page with the reproduced share of each instrument, and each cause of misses with an example.
 
-    `shares` and `misses` are rows of the layouts `REPRODUCTION` and `MISSES`.
+    Args:
+        shares: Rows of the layout `REPRODUCTION`.
+        misses: Rows of the layout `MISSES`.
     """
+    misses_by_instrument: dict[str, list[Mapping[str, Any]]] = {}
+    for miss in misses:
+        misses_by_instrument.setdefault(miss["instrument"], []).append(miss)
+
     lines = [
         "# How close the foiling functions come to the released benchmark",
         "",
@@ -118,22 +128,30 @@ def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mappin
         "|---|---|---|---|",
     ]
     for row in shares:
+        instrument = row["instrument"]
         if row["value"] is None:
-            lines.append(f"| {row['instrument']} | {row['reason']} | | |")
+            lines.append(f"| {instrument} | {row['reason']} | | |")
         else:
-            count = sum(miss["instrument"] == row["instrument"] for miss in misses)
-            lines.append(f"| {row['instrument']} | {row['value']:.1f} % | {row['n']} | {count} |")
+            n_misses = len(misses_by_instrument.get(instrument, []))
+            lines.append(f"| {instrument} | {row['value']:.1f} % | {row['n']} | {n_misses} |")
+    # One section for each instrument with misses.
     for row in shares:
-        row_misses = [miss for miss in misses if miss["instrument"] == row["instrument"]]
-        if row_misses:
-            lines += ["", f"## {row['instrument']}: why the others are not", "", *_list_causes(row_misses)]
+        instrument = row["instrument"]
+        if instrument in misses_by_instrument:
+            causes = _list_causes(misses_by_instrument[instrument])
+            lines += ["", f"## {instrument}: why the others are not", "", *causes]
     return "\n".join([*lines, ""])
 
 
 def _list_causes(misses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each cause of misses, the most frequent first, with its number of items and its first item."""
+    counts = Counter(miss["cause"] for miss in misses)
+    examples: dict[str, Mapping[str, Any]] = {}
+    for miss in misses:
+        examples.setdefault(miss["cause"], miss)
     lines = []
-    for cause, number in Counter(miss["cause"] for miss in misses).most_common():
-        example = next(miss for miss in misses if miss["cause"] == cause)
-        caption, foil = (" ".join(example[side].split()) for side in ("caption", "foil"))
+    for cause, number in counts.most_common():
+        caption = " ".join(examples[cause]["caption"].split())
+        foil = " ".join(examples[cause]["foil"].split())
         lines.append(f"- {number}: {cause}. “{caption}” / “{foil}”")
     return lines

@@ -1,9 +1,9 @@
-"""Candidates of a single text, for those instruments that need nothing but the text."""
+"""Candidates of a single text, for the instruments that need only this text."""
 
 from collections.abc import Callable, Iterable, Iterator
 
 from waltz.core.errors import UserError, build_name_error
-from waltz.foils.candidates import Outcome, Refusal
+from waltz.foils.candidates import Outcome, Refusal, refuse_true_foils
 from waltz.foils.coreference import build_coreference_foil
 from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
 from waltz.foils.english.parsing import parse, parse_captions
@@ -12,13 +12,13 @@ from waltz.foils.plurality import build_plurality_foils
 from waltz.instruments import INSTRUMENTS
 
 FOIL_NUMBERS = range(21)
-"""Numbers that foils of a single count may show."""
+"""Numbers that the foils of a single counting question may have."""
 
 
 def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, Iterator[Outcome]]]:
-    """Yield each text with its candidates, or the reason why it gives none, for one of `BUILDERS`.
+    """Yield each text with its candidates, or with a refusal, for an instrument of `BUILDERS`.
 
-    Each text is parsed alone, as soon as it is there: its candidates depend on no other text.
+    Each text is parsed alone, as soon as it arrives: its candidates do not depend on other texts.
 
     Args:
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
@@ -31,7 +31,7 @@ def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[st
             f"instrument {instrument!r} needs more than one text; name one of {', '.join(BUILDERS)}, or run a study"
         )
     for text in map(str.strip, texts):
-        yield text, BUILDERS[instrument](instrument, text)
+        yield text, refuse_true_foils(BUILDERS[instrument](instrument, text), text)
 
 
 def _build_plurality(_: str, text: str) -> Iterator[Outcome]:
@@ -48,12 +48,13 @@ def _build_numbers(instrument: str, text: str) -> Iterator[Outcome]:
 
 
 def _build_coreference(_: str, text: str) -> Iterator[Outcome]:
+    # The last question mark ends the question, and the full stop before it the caption.
     before, question_mark, answer = text.rpartition("?")
     caption, full_stop, question = before.rpartition(".")
-    if question_mark and full_stop:
-        yield build_coreference_foil(caption.strip(), question.strip(), answer.strip(" ."), 1)
-    else:
+    if not question_mark or not full_stop:
         yield Refusal('the text is not of the form "caption. question? answer."')
+        return
+    yield build_coreference_foil(caption.strip(), question.strip(), answer.strip(" ."), 1)
 
 
 BUILDERS: dict[str, Callable[[str, str], Iterator[Outcome]]] = {
@@ -63,4 +64,4 @@ BUILDERS: dict[str, Callable[[str, str], Iterator[Outcome]]] = {
     "coreference-standard": _build_coreference,
     "coreference-clean": _build_coreference,
 }
-"""Instruments whose candidates need nothing but a text."""
+"""Functions that build the candidates of a text, by instrument; the instruments need only this text."""

@@ -1,11 +1,11 @@
 """Short active captions of an agent, a verb and one more role, from frames of SWiG or from text (thesis 3.3, VALSE).
 
-Nouns are the first gloss of a WordNet synset, in the singular unless they have none. Article, number and preposition
-of place go by rule; `swig_nouns.yaml` lists the exceptions. The verb's abstract orders the roles.
+A noun is the first gloss of its WordNet synset, in the singular unless it has no singular. Rules decide articles,
+numbers and prepositions of place; `swig_nouns.yaml` lists the exceptions. The abstract of the verb orders the roles.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,16 +26,37 @@ SWAP_PREPOSITIONS = (
     "like", "on", "for", "at", "to", "with", "over", "behind", "toward", "as", "from", "beside", "by", "about", "after",
     "under", "into",
 )  # fmt: skip
-"""Words between verb and object in the released swaps, those that more than four of them have."""
+"""Words between verb and object that occur in more than four of the released swaps."""
 BEFORE_NOUNS = (
     DETERMINERS
     | frozenset(SWAP_PREPOSITIONS)
     | {"in", "up", "down", "out", "off", "onto", "across", "against", "through", "using"}
 )
 
+WORDS_AFTER_HEAD = ("of", "on", "for", "in", "and")
+"""Words that follow the head of a gloss, such as "of" in "body of water"."""
 BODY_ROLES = frozenset({"agentpart"})
-"""Roles that name a part of the agent, so that a possessive precedes their filler."""
+"""Roles that name a part of the body of the agent, so that a possessive precedes the filler ("his back")."""
 ROLE = re.compile(r"[A-Z][A-Z0-9-]*")
+"""Role in an abstract, such as AGENT."""
+
+AUXILIARIES = {
+    **dict.fromkeys(("be", "is", "are", "was", "were", "been", "being", "am", "s", "re"), "be"),
+    **dict.fromkeys(("get", "gets", "got", "gotten", "getting"), "get"),
+    **dict.fromkeys(("have", "has", "had", "having", "ve"), "have"),
+    **dict.fromkeys(("do", "does", "did"), "do"),
+    **dict.fromkeys(("can", "could", "may", "might", "must", "shall", "should", "will", "would", "to"), "modal"),
+    **dict.fromkeys(("ll", "d"), "modal"),
+}
+"""Kind of each auxiliary that may precede the verb of an abstract ("is begging", "has been blessed")."""
+PASSIVE_AUXILIARIES = frozenset({"be", "get"})
+"""Kinds of auxiliaries that directly precede the participle of a passive."""
+ADVERBS = frozenset({"still", "well"})
+"""Words that count as adverbs although they can also be verbs."""
+NEGATIONS = frozenset({"not", "never", "cannot", "hardly", "barely"})
+"""Words before a verb that negate the action; contractions (isn't) negate it, too."""
+NOT_AGENTS = frozenset({"place", "tool"})
+"""Roles that may follow "by" in a passive although they do not name the agent."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +64,10 @@ class Filler:
     """The person or thing that fills a role.
 
     Attributes:
-        noun: Its first gloss.
-        plural: True where a verb agrees with it in the plural.
-        bare: True where it takes no article: a mass noun or a name.
-        synset: Its WordNet synset, in imSitu's spelling; None where that is not known.
+        noun: First gloss of its WordNet synset.
+        plural: True where a verb must agree with the noun in the plural.
+        bare: True where the noun takes no article: a mass noun or a name.
+        synset: WordNet synset, in the spelling of imSitu; None where it is not known.
     """
 
     noun: str
@@ -56,71 +77,96 @@ class Filler:
 
     @property
     def subject(self) -> str:
-        """The phrase at the beginning: "a man", "the people", "water"; an office is definite."""
+        """Return the noun phrase of the subject: "a man", "the people", "water"; an office has `the`."""
         if self.bare:
             return self.noun
-        return self.definite if self.plural or " of the " in self.noun else add_article(self.noun)
+        is_office = " of the " in self.noun  # "the president of the club"
+        if self.plural or is_office:
+            return self.definite
+        return add_article(self.noun)
 
     @property
     def definite(self) -> str:
-        """The phrase with `the`; a name takes no article."""
-        return self.noun if is_name(self.noun) else f"the {self.noun}"
+        """Return the noun phrase with `the`; a name has no article."""
+        if is_name(self.noun):
+            return self.noun
+        return f"the {self.noun}"
 
     @property
     def possessive(self) -> str | None:
-        """`his`, `her` or `their`; None where the noun does not decide it."""
+        """Return the possessive of the noun: `his`, `her` or `their`; None where the noun does not determine it."""
         if self.plural:
             return "their"
-        nouns = {self.noun, get_head(self.noun)}
         if self.noun.startswith("female"):
             return "her"
-        return next((word for word in ("her", "his") if nouns & _read_nouns()[word]), None)
+        nouns = {self.noun, get_head(self.noun)}
+        for possessive in ("her", "his"):
+            if nouns & _read_nouns()[possessive]:
+                return possessive
+        return None
 
     @property
     def adverbial(self) -> str:
-        """The phrase as an adverbial: "outdoors", "at night", "on a street", "in the snow", "at a casino"."""
-        if self.noun in _read_nouns()["adverbs"]:
+        """Return the noun as an adverbial: "outdoors", "at night", "on a street", "in the snow", "at a casino"."""
+        nouns = _read_nouns()
+        if self.noun in nouns["adverbs"]:
             return self.noun
-        if self.noun in _read_nouns()["times"]:
+        if self.noun in nouns["times"]:
             return f"at {self.noun}"
         head = get_head(self.noun)
-        preposition = next((word for word in ("on", "in") if head in _read_nouns()[word]), "at")
-        return f"{preposition} {self.definite if self.bare else self.subject}"
+        # "at" unless the lists of `swig_nouns.yaml` name another preposition for the head.
+        preposition = "at"
+        if head in nouns["on"]:
+            preposition = "on"
+        elif head in nouns["in"]:
+            preposition = "in"
+        phrase = self.definite if self.bare else self.subject
+        return f"{preposition} {phrase}"
+
+    @property
+    def is_adverbial_alone(self) -> bool:
+        """Return True where the adverbial does not take the preposition of an abstract: "outdoors", "at night"."""
+        return self.noun in _read_nouns()["adverbs"] or self.noun in _read_nouns()["times"]
 
 
 @cache
 def get_filler(noun: str, synset: str | None = None) -> Filler:
-    """Return a filler by its gloss and, where it is known, its synset."""
+    """Return the filler with a gloss and, where it is known, a synset."""
     head = get_head(noun)
-    return Filler(noun, _is_plural(head), head in _read_nouns()["mass"] or is_name(noun), synset)
+    is_mass_noun = head in _read_nouns()["mass"]
+    return Filler(noun, _is_plural(head), is_mass_noun or is_name(noun), synset)
 
 
 def is_name(noun: str) -> bool:
-    """Return True where every word begins with a capital, as in "Santa Claus"; an acronym (SUV) is no name."""
-    is_common = noun in _read_nouns()["common"]
-    return all(word[0].isupper() for word in noun.split()) and not noun.isupper() and not is_common
+    """Return True for a noun whose words all begin with a capital ("Santa Claus"); an acronym (SUV) is not a name."""
+    if noun.isupper() or noun in _read_nouns()["common"]:
+        return False
+    return all(word[0].isupper() for word in noun.split())
 
 
 def get_head(noun: str) -> str:
-    """Return the word of a gloss that a verb agrees with: `body` of "body of water"."""
+    """Return the head of a gloss, with which a verb agrees: "body" in "body of water"."""
     words = noun.split()
-    end = next(
-        (index for index, word in enumerate(words) if index and word in ("of", "on", "for", "in", "and")), len(words)
-    )
-    return words[end - 1] if words else ""
+    for index, word in enumerate(words):
+        if index > 0 and word in WORDS_AFTER_HEAD:
+            return words[index - 1]
+    return words[-1] if words else ""
 
 
 @cache
 def add_article(noun: str) -> str:
-    """Return the noun with `a` or `an`, by its sound."""
+    """Return the noun with `a` or `an`, as its pronunciation needs."""
     return str(get_engine().a(noun))
 
 
 def _is_plural(head: str) -> bool:
     nouns = _read_nouns()
+    # The listed exceptions come before the rule that a plural ends in -s.
     if head in nouns["plurals"]:
         return True
-    return head.endswith("s") and head not in nouns["singulars"] and not head.endswith(tuple(nouns["singular_endings"]))
+    if not head.endswith("s") or head in nouns["singulars"]:
+        return False
+    return not head.endswith(tuple(nouns["singular_endings"]))
 
 
 @cache
@@ -134,9 +180,9 @@ class RolePosition:
     """A role after the verb of an abstract.
 
     Attributes:
-        role: Its name in lower case.
-        words: The words between the role before and it, without articles: its preposition, or none.
-        owned: True where a possessive precedes it ("their AGENTPART").
+        role: Name of the role in lower case.
+        words: The words before the role, without articles and possessives: its preposition, or empty.
+        owned: True where a possessive precedes the role ("their AGENTPART").
     """
 
     role: str
@@ -146,71 +192,177 @@ class RolePosition:
 
 @dataclass(frozen=True)
 class Abstract:
-    """An abstract: the role before its verb, in lower case, the verb as it is written, and the roles after it."""
+    """The parts of an abstract, the sentence of a verb with its roles in capitals.
+
+    Attributes:
+        subject: Role before the verb, in lower case; in a passive, the role that somebody acts on.
+        verb: The verb as the abstract has it, without auxiliaries.
+        positions: Roles after the verb.
+        is_passive: True where the verb is a passive.
+    """
 
     subject: str
     verb: str
     positions: tuple[RolePosition, ...]
+    is_passive: bool = False
 
 
 @dataclass(frozen=True)
 class OrderedFrame:
-    """The frame of one annotator, as its verb's abstract orders it: the role before the verb, the filled ones after."""
+    """The frame of one annotator in the order of the abstract of its verb.
+
+    Attributes:
+        verb: The verb.
+        agent: Filler of the role before the verb; in a passive without agent, the filler of its subject.
+        complements: Filled roles after the verb, with their fillers.
+        is_passive: True where the abstract is a passive and nobody fills its agent.
+    """
 
     verb: Verb
-    verb_form: str
     agent: Filler
     complements: tuple[tuple[RolePosition, Filler], ...]
+    is_passive: bool
+
+    @property
+    def verb_phrase(self) -> str:
+        """Return the verb in the present tense, in agreement with the role before it: "begs", "is seated"."""
+        if not self.is_passive:
+            return inflect_present(self.verb.base, self.agent.plural)
+        auxiliary = "are" if self.agent.plural else "is"
+        participle = getInflection(self.verb.base, "VBN")[0]
+        return f"{auxiliary} {participle}"
 
 
 def order_frame(frame: Mapping[str, Any]) -> OrderedFrame | Refusal:
-    """Return a frame in the order of its verb's abstract, or the reason why it cannot be ordered."""
-    verb, abstract = read_verbs().get(frame["verb"]), parse_abstract(frame["abstract"] or "")
+    """Return a frame in the order of the abstract of its verb, or a refusal with the reason why it has no order."""
+    verb = read_verbs().get(frame["verb"])
     if verb is None:
         return Refusal("its verb is none of SWiG's")
+    abstract = parse_abstract(frame["abstract"] or "")
     if abstract is None or not _is_form(abstract.verb, verb.base):
         return Refusal("its abstract does not begin with a role and its verb")
-    fillers = {entry["role"]: get_filler(entry["gloss"], entry["noun"]) for entry in frame["roles"] if entry["gloss"]}
+
+    fillers: dict[str, Filler] = {}
+    for entry in frame["roles"]:
+        if entry["gloss"]:
+            fillers[entry["role"]] = get_filler(entry["gloss"], entry["noun"])
+    # A passive becomes active where its agent is filled, so that the agent stands before the verb.
+    if abstract.is_passive:
+        active = _turn_active(abstract)
+        if active is not None and active.subject in fillers:
+            abstract = active
     if abstract.subject not in fillers:
         return Refusal("nobody fills the role before the verb")
-    complements = tuple(
-        (position, fillers[position.role]) for position in abstract.positions if position.role in fillers
-    )
-    return OrderedFrame(verb, abstract.verb, fillers[abstract.subject], complements)
+
+    filled_positions = [position for position in abstract.positions if position.role in fillers]
+    complements = tuple((position, fillers[position.role]) for position in filled_positions)
+    return OrderedFrame(verb, fillers[abstract.subject], complements, abstract.is_passive)
+
+
+def _turn_active(abstract: Abstract) -> Abstract | None:
+    """Turn a passive abstract into an active abstract; None where it has no role for the agent ("by the AGENT")."""
+    for index, position in enumerate(abstract.positions):
+        words = position.words.split()
+        if words[-1:] != ["by"] or position.role in NOT_AGENTS:
+            continue
+        particle = " ".join(words[:-1])  # "is picked up by the AGENT": picks up
+        patient = RolePosition(abstract.subject, particle, False)
+        remaining = abstract.positions[:index] + abstract.positions[index + 1 :]
+        return Abstract(position.role, abstract.verb, (patient, *remaining))
+    return None
 
 
 def _is_form(word: str, base: str) -> bool:
-    """Return True for a form of a verb; abstracts misspell forms (vacuumes), so that a common beginning is enough."""
+    """Return True for a form of a verb; three equal letters are enough, since abstracts misspell forms (vacuumes)."""
     return word.startswith(base[:3]) or base in getAllLemmas(word).get("VERB", ())
 
 
 def render_complement(agent: Filler, position: RolePosition, filler: Filler) -> str:
-    """Return the noun phrase of a role after the verb, without its preposition: "a ball", "his back", "another man"."""
+    """Return the noun phrase of a role after the verb, without preposition: "a ball", "his back", "another man"."""
     if position.owned or position.role in BODY_ROLES:
-        return f"{agent.possessive} {filler.noun}" if agent.possessive else filler.definite
-    if filler.noun == agent.noun and not filler.plural and not filler.bare:
+        if agent.possessive is None:
+            return filler.definite
+        return f"{agent.possessive} {filler.noun}"
+    is_countable = not filler.plural and not filler.bare
+    # Two fillers with one noun are two individuals: "a man hugs another man".
+    if filler.noun == agent.noun and is_countable:
         return f"another {filler.noun}"
     return filler.subject
 
 
 def parse_abstract(text: str) -> Abstract | None:
-    """Return the parts of an abstract; None where it does not begin with a role and a verb ("it rains at a PLACE")."""
-    tokens = re.findall(r"[\w-]+", text)
+    """Parse an abstract; None where it does not begin with a role and a verb ("it rains at a PLACE").
+
+    Auxiliaries and adverbs before the verb are skipped: "the AGENT is begging" has the verb "begging". An abstract with
+    a negated verb is None too, because it names an action that does not happen.
+    """
+    # Words, with contractions such as "isn't" as one word.
+    tokens = re.findall(r"[\w-]+n't|[\w-]+", text.replace("’", "'"))
     while tokens and tokens[0].lower() in ARTICLES:
         tokens.pop(0)
-    if len(tokens) < 2 or not ROLE.fullmatch(tokens[0]) or ROLE.fullmatch(tokens[1]):
+    if not tokens or not ROLE.fullmatch(tokens[0]):
         return None
+    # article* ROLE (auxiliary or adverb)* verb (word* ROLE)*
+    subject = tokens[0].lower()
+    rest = tokens[1:]
+    if _is_negated(rest):
+        return None
+    auxiliary = _pop_auxiliaries(rest)
+    if not rest or ROLE.fullmatch(rest[0]):
+        return None
+    verb = rest.pop(0).lower()
+    # "is begging" is active, "is begged" and "is being begged" are passive, "has begged" is active.
+    is_passive = auxiliary in PASSIVE_AUXILIARIES and not verb.endswith("ing")
+    return Abstract(subject, verb, _split_at_roles(rest), is_passive)
+
+
+def _is_before_verb(words: Sequence[str]) -> bool:
+    """Return True where the first word is an auxiliary, an adverb, or an "and" before a further adverb."""
+    word = words[0].lower()
+    if word in AUXILIARIES or _is_adverb(word):
+        return True
+    return word == "and" and len(words) > 1 and _is_adverb(words[1].lower())
+
+
+def _is_negated(words: Sequence[str]) -> bool:
+    """Return True where one of the auxiliaries and adverbs before the verb is a negation."""
+    for index, word in enumerate(words):
+        if word.lower() in NEGATIONS or word.lower().endswith("n't"):
+            return True
+        if not _is_before_verb(words[index:]):
+            return False
+    return False
+
+
+def _pop_auxiliaries(words: list[str]) -> str:
+    """Remove the auxiliaries and adverbs before the verb; return the kind of the last auxiliary, or an empty text."""
+    auxiliary = ""
+    while words and _is_before_verb(words):
+        auxiliary = AUXILIARIES.get(words.pop(0).lower(), auxiliary)
+    return auxiliary
+
+
+def _split_at_roles(tokens: Sequence[str]) -> tuple[RolePosition, ...]:
+    """Return the roles after the verb, each with the words between the role before it and itself."""
     positions: list[RolePosition] = []
     words_between: list[str] = []
-    for token in tokens[2:]:
-        if ROLE.fullmatch(token):
-            words = " ".join(word for word in words_between if word not in ARTICLES | POSSESSIVES)
-            owned = any(word in POSSESSIVES for word in words_between)
-            positions.append(RolePosition(token.lower(), words, owned))
-            words_between = []
-        else:
+    for token in tokens:
+        if not ROLE.fullmatch(token):
             words_between.append(token.lower())
-    return Abstract(tokens[0].lower(), tokens[1].lower(), tuple(positions))
+            continue
+        words = " ".join(word for word in words_between if word not in ARTICLES | POSSESSIVES)
+        is_owned = not POSSESSIVES.isdisjoint(words_between)
+        positions.append(RolePosition(token.lower(), words, is_owned))
+        words_between = []
+    return tuple(positions)
+
+
+def _is_adverb(word: str) -> bool:
+    """Return True for a word that can be an adverb and cannot be a verb, such as "often" and "carefully"."""
+    if word in ADVERBS:
+        return True
+    lemmas = getAllLemmas(word)
+    return "ADV" in lemmas and "VERB" not in lemmas
 
 
 @dataclass(frozen=True)
@@ -219,11 +371,11 @@ class ActionCaption:
 
     Attributes:
         text: The sentence, with capital and full stop.
-        verb: The verb's name in SWiG, an -ing form.
+        verb: Name of the verb in SWiG, an -ing form.
         verb_span: Characters of the verb in the text.
         agent: Filler before the verb.
-        complement: Filler after it.
-        preposition: Words between verb and complement, without its article; empty where there are none.
+        complement: Filler after the verb.
+        preposition: Words between verb and complement, without the article; may be empty.
     """
 
     text: str
@@ -235,63 +387,63 @@ class ActionCaption:
 
 
 def build_action_captions(frame: Mapping[str, Any]) -> Iterator[ActionCaption | Refusal]:
-    """Yield the captions of one annotator's frame, one for each filled role other than agent and place."""
+    """Yield the captions of the frame of one annotator: one for each filled role except agent and place."""
     ordered = order_frame(frame)
     if isinstance(ordered, Refusal):
         yield ordered
+        return
+    if ordered.is_passive:
+        yield Refusal("its abstract is passive, and nobody fills the role of who acts")
         return
     complements = [(position, filler) for position, filler in ordered.complements if position.role != "place"]
     if not complements:
         yield Refusal("no role but agent and place is filled")
     for position, filler in complements:
-        verb_form = inflect_present(ordered.verb.base, ordered.agent.plural)
         noun_phrase = render_complement(ordered.agent, position, filler)
-        text, span = build_sentence(ordered.agent.subject, verb_form, position.words, noun_phrase)
+        text, span = build_sentence(ordered.agent.subject, ordered.verb_phrase, position.words, noun_phrase)
         yield ActionCaption(text, ordered.verb.name, span, ordered.agent, filler, position.words)
 
 
 def build_sentence(subject: str, verb: str, preposition: str, complement: str) -> tuple[str, Span]:
-    """Return a sentence and the span of its verb."""
+    """Return the sentence of subject, verb, preposition and complement, and the span of the verb in it."""
     text = f"{subject[:1].upper()}{subject[1:]} {verb} {preposition} {complement}.".replace("  ", " ")
+    # The verb follows the subject and one space.
     start = len(subject) + 1
     return text, Span(start=start, end=start + len(verb))
 
 
 @cache
 def inflect_present(base: str, plural: bool) -> str:
-    """Return the present tense that agrees with a subject of the third person."""
+    """Return the present tense of a verb that agrees with a subject of the third person, singular or plural."""
     forms = () if plural else getInflection(base, "VBZ")
     return str(forms[0]) if forms else base
 
 
 def split_caption(text: str, verb_form: str, verb: Verb, complement: str | None = None) -> ActionCaption | None:
-    """Return a caption split at a form of its verb.
+    """Split a caption at a form of its verb.
 
     Args:
-        verb_form: The verb as the caption has it.
-        complement: The filler that the caption ends with, where it is known.
+        verb_form: The form of the verb in the caption.
+        complement: The filler at the end of the caption, where it is known.
     Returns:
-        None where the form does not stand between two phrases, or the caption does not end with `complement`.
+        The parts of the caption; None where the form does not stand between two phrases, or the caption does not end
+        with `complement`.
     """
     match = re.fullmatch(rf"(.+?) ({re.escape(verb_form)}) (.+?)[ .]*", text)
-    if match is None or (complement is not None and not f" {match[3]}".endswith(f" {complement}")):
+    if match is None:
         return None
-    rest = match[3].removesuffix(complement or "").split()
+    subject, _, predicate = match.groups()
     if complement is None:
-        ends = (
-            index
-            for index in range(len(rest), 0, -1)
-            if rest[index - 1] in BEFORE_NOUNS and "of" not in rest[:index][-2:-1]
-        )
-        end = next(ends, 0)
-        rest, complement = rest[:end], " ".join(rest[end:])
+        preposition_words, complement = _split_predicate(predicate.split())
+    elif f" {predicate}".endswith(f" {complement}"):
+        preposition_words = predicate.removesuffix(complement).split()
+    else:
+        return None
     if not complement:
         return None
-    subject = match[1].split()
-    agent = " ".join(subject[1:] if subject[0].lower() in DETERMINERS else subject)
-    if len(agent.split()) == len(subject):  # the capital of a sentence's first word, unless it is a name's
-        lowered = get_filler(agent.lower())
-        agent = lowered.noun if lowered.bare or lowered.plural else agent
+
+    agent = _strip_subject(subject.split())
+    # The form of the verb shows the number of the agent.
     is_plural = verb_form == inflect_present(verb.base, True)
     return ActionCaption(
         text=text,
@@ -299,5 +451,27 @@ def split_caption(text: str, verb_form: str, verb: Verb, complement: str | None 
         verb_span=Span(start=match.start(2), end=match.end(2)),
         agent=Filler(agent, is_plural, get_filler(agent).bare),
         complement=get_filler(complement),
-        preposition=" ".join(word for word in rest if word not in DETERMINERS),
+        preposition=" ".join(word for word in preposition_words if word not in DETERMINERS),
     )
+
+
+def _split_predicate(words: Sequence[str]) -> tuple[list[str], str]:
+    """Split the words after a verb: the words up to the last preposition or determiner, and the noun after them."""
+    # From the right: the last word that can precede a noun ends the preposition.
+    for end in range(len(words), 0, -1):
+        follows_of = "of" in words[:end][-2:-1]  # "of the" is part of a noun: "body of the water"
+        if words[end - 1] in BEFORE_NOUNS and not follows_of:
+            return list(words[:end]), " ".join(words[end:])
+    return [], " ".join(words)
+
+
+def _strip_subject(words: Sequence[str]) -> str:
+    """Return the noun of the subject of a caption, without its determiner and without the capital of the sentence."""
+    if words[0].lower() in DETERMINERS:
+        return " ".join(words[1:])
+    noun = " ".join(words)
+    # Without a determiner the noun has the capital of the sentence, unless the capital is a name's.
+    lowered = get_filler(noun.lower())
+    if lowered.bare or lowered.plural:
+        return lowered.noun
+    return noun

@@ -1,1 +1,1 @@
-"""Stage measures: what T-SHAP, CC-SHAP and the self-consistency tests themselves are worth."""
+"""Stage measures: measure how far T-SHAP, CC-SHAP and the self-consistency tests can be trusted."""

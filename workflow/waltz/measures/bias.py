@@ -1,4 +1,9 @@
-"""Bias and error of T-SHAP from few evaluations, against exact values: the coalitions of late fusion as a table."""
+"""Bias and error of T-SHAP from few evaluations, against exact values.
+
+The score of late fusion is the dot product of a text vector and an image vector. Therefore 2**tokens + 2**patches
+passes of an encoder give the values of all 2**(tokens + patches) coalitions as one table. Estimates of many seeds are
+read from this table without a further pass.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,15 +13,13 @@ from typing import cast
 import numpy as np
 import torch
 
+from waltz.attribution.published import PUBLISHED_PERMUTATIONS, count_published_evaluations
 from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, Estimation, run_in_step
 from waltz.attribution.shapley.estimators import (
-    PUBLISHED_PERMUTATIONS,
     begin_estimation,
     begin_permutations,
-    count_published_evaluations,
 )
 from waltz.attribution.shapley.late_fusion import (
-    Vectors,
     average_all_orders,
     build_image_vectors,
     build_text_vectors,
@@ -31,23 +34,48 @@ from waltz.attribution.t_shap import (
 )
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
+from waltz.core.measure import Measure
+from waltz.core.schema import MeasurementRecord
+from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, read_items
-from waltz.measures.rows import Row, average, build_row, pool
+from waltz.measures.masks import enumerate_masks, number_masks
+from waltz.measures.rows import average, pool_items
 from waltz.models.encoders.coalitions import build_equations_players
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 
 MEASUREMENT = "bias"
-MOST_TOKENS = 9
-"""Tokens of a text whose coalitions are enumerated: with nine patches, 512 passes of either side."""
+MAX_TOKENS = 9
+"""Largest number of tokens of a measured caption: with nine tokens and nine patches, each modality needs 512 passes."""
+CANDIDATES_PER_ITEM = 10
+"""Number of items that are read for each measured item, since many captions are too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class BiasSettings:
+    """Settings of the measurement of bias.
+
+    Attributes:
+        sample: Number of captions a data set, among those of at most `MAX_TOKENS` tokens.
+        repeats: Number of seeds for each number of permutations; no two captions share a seed.
+        permutations: Numbers of permutations; each permutation is used with its reverse.
+        estimators: Names of estimators; each may use as many coalitions as ten permutations need.
+        estimator_repeats: Number of seeds of each estimator.
+    """
+
+    sample: int
+    repeats: int
+    permutations: Sequence[int]
+    estimators: Sequence[str]
+    estimator_repeats: int
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A game whose coalitions all have a value.
+    """Hold a game with the values of all its coalitions.
 
     Attributes:
-        values: Values by number of the token mask and of the patch mask, float64 of shape (2**tokens, 2**patches); bit
-            i of a number stands for player i.
+        values: Value of each coalition by the number of its token mask (axis 0) and of its patch mask (axis 1), float64
+            of shape (2**tokens, 2**patches); bit i of a mask's number says whether player i is visible.
         t_shap: Exact T-SHAP, in percent.
         cluster: The scene of the image.
     """
@@ -58,26 +86,28 @@ class Table:
 
     @property
     def tokens(self) -> int:
-        """Number of text players."""
+        """Return the number of text players."""
         return int(self.values.shape[0]).bit_length() - 1
 
     @property
     def players(self) -> int:
-        """Number of all players."""
-        return self.tokens + int(self.values.shape[1]).bit_length() - 1
+        """Return the number of all players, tokens and patches."""
+        patches = int(self.values.shape[1]).bit_length() - 1
+        return self.tokens + patches
+
+    @property
+    def direction_of_players(self) -> float:
+        """Return 1 if the share of tokens among the players is at least the exact T-SHAP, else -1."""
+        return math.copysign(1.0, 100 * self.tokens / self.players - self.t_shap)
 
     def compute_values(self, requested: list[np.ndarray]) -> list[np.ndarray]:
         """Return the values of coalitions of this game, as `run_in_step` asks for them."""
-        return [
-            self.values[number_masks(masks[:, : self.tokens]), number_masks(masks[:, self.tokens :])][:, None]
-            for masks in requested
-        ]
-
-
-def number_masks(masks: np.ndarray) -> np.ndarray:
-    """Return the number of each mask, bool (k, players): the sum of 2**i over its visible players i."""
-    numbers: np.ndarray = masks @ (1 << np.arange(masks.shape[1]))
-    return numbers
+        values = []
+        for masks in requested:
+            text_numbers = number_masks(masks[:, : self.tokens])
+            image_numbers = number_masks(masks[:, self.tokens :])
+            values.append(self.values[text_numbers, image_numbers][:, None])
+        return values
 
 
 @torch.inference_mode()
@@ -85,164 +115,160 @@ def tabulate(encoder: LateEncoder, item: Item) -> Table:
     """Return the values of all coalitions of a caption and its image, with the exact T-SHAP."""
     image = encoder.prepare_image(item.image)
     game = build_equations_players(encoder, encoder.tokenize(item.caption), image)
-    text_vectors = _compute_all(build_text_vectors(encoder, game), game.words)
-    image_vectors = _compute_all(build_image_vectors(encoder, image, game), game.patches)
-    sides = [
-        average_all_orders(lambda masks, vectors=vectors: vectors[number_masks(masks)], players)  # type: ignore[misc]
-        for vectors, players in ((text_vectors, game.words), (image_vectors, game.patches))
-    ]
-    phi = np.concatenate(compute_shapley_values(*sides))
-    t_shap = 100 * float(compute_t_shap(phi[:, None], game.words))
+    # Row k is the vector of the mask with number k: (2**tokens, size) and (2**patches, size).
+    text_vectors = build_text_vectors(encoder, game)(enumerate_masks(game.text_players))
+    image_vectors = build_image_vectors(encoder, image, game)(enumerate_masks(game.patches))
+
+    text_orders = average_all_orders(lambda masks: text_vectors[number_masks(masks)], game.text_players)
+    image_orders = average_all_orders(lambda masks: image_vectors[number_masks(masks)], game.patches)
+    phi = np.concatenate(compute_shapley_values(text_orders, image_orders))
+    t_shap = 100 * float(compute_t_shap(phi[:, None], game.text_players))
     return Table(encoder.scale * text_vectors @ image_vectors.T, t_shap, item.scene)
 
 
 def measure_bias(
     encoders: Iterable[Encoder],
     datasets: Sequence[DatasetFiles],
-    *,
-    sample: int,
-    repeats: int,
-    permutations: Sequence[int],
-    estimators: Sequence[str],
-    estimator_repeats: int,
+    settings: BiasSettings,
     seed: int,
-    how: Resampling,
-) -> list[Row]:
-    """Return bias and error of T-SHAP by number of permutations and by estimator, in points; encoders of early fusion
-    have no exact values and are left out.
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return bias and error of T-SHAP by number of permutations and by estimator, in percentage points.
 
-    Args:
-        sample: Number of captions a data set, among those of at most nine tokens.
-        repeats: Seeds of each number of permutations, other ones for each caption.
-        permutations: Numbers of permutations, each with its reverse.
-        estimators: Names of estimators, which are given as many coalitions as ten permutations need.
-        estimator_repeats: Seeds of each estimator.
+    Encoders of early fusion are left out, because their exact values cannot be computed from such a table.
     """
-    rows: list[Row] = []
+    rows: list[MeasurementRecord] = []
     for encoder in encoders:
+        # Only late fusion has a table of values, and so an exact T-SHAP.
         if not encoder.late:
             continue
-        items = [item for dataset in datasets for item in _select_short(encoder, dataset, sample, seed)]
-        tables = [tabulate(cast(LateEncoder, encoder), item) for item in items]
+        tables = []
+        for dataset in datasets:
+            for item in _select_short(encoder, dataset, settings.sample, seed):
+                tables.append(tabulate(cast(LateEncoder, encoder), item))
         name = encoder.spec.name
-        rows += measure_permutations(name, tables, permutations, repeats, seed, how)
-        rows += measure_estimators(name, tables, estimators, estimator_repeats, seed, how)
+        rows += measure_permutations(name, tables, settings.permutations, settings.repeats, seed, resampling)
+        rows += measure_estimators(name, tables, settings.estimators, settings.estimator_repeats, seed, resampling)
     return rows
 
 
 def measure_permutations(
-    model: str, tables: Sequence[Table], permutations: Sequence[int], repeats: int, seed: int, how: Resampling
-) -> list[Row]:
+    model: str, tables: Sequence[Table], permutations: Sequence[int], repeats: int, seed: int, resampling: Resampling
+) -> list[MeasurementRecord]:
     """Return bias and error of raw and corrected T-SHAP by number of permutations, over seeds and games."""
     clusters = [table.cluster for table in tables]
-    most = max(permutations)
-    found: dict[tuple[int, str], list[float]] = {}
-    needed: list[float] = []
+    maximum = max(permutations)
+    # Numbers of the games, by number of permutations and quantity.
+    values_of: dict[tuple[int, str], list[float]] = {}
+    needed_evaluations: list[float] = []
     for number, table in enumerate(tables):
-        drawn = [draw_parts(table, most, seed + number * repeats + repeat) for repeat in range(repeats)]
+        first_seed = seed + number * repeats  # no two games share a seed, so that their noise is independent
+        draws = [draw_parts(table, maximum, first_seed + repeat) for repeat in range(repeats)]
         for count in permutations:
-            values = summarize_draws(table, [parts[:count] for parts in drawn])
+            # The first k permutations are those that a budget of k permutations draws.
+            values = summarize_draws(table, [parts[:count] for parts in draws])
             for quantity, value in values.items():
-                found.setdefault((count, quantity), []).append(value)
-        error = found[most, "error"][-1] / 100
-        needed.append(count_evaluations_for_point(most * (2 * table.players + 1), error))
-    rows = [
-        build_row(
-            MEASUREMENT,
-            quantity,
-            pool(quantity, values, clusters, model, how),
-            model=model,
-            factor="permutations",
-            level=str(count),
-        )
-        for (count, quantity), values in found.items()
-    ]
-    exact = average([table.t_shap for table in tables], clusters, model, how)
-    rows.append(build_row(MEASUREMENT, "t_shap", exact, model=model, factor="permutations", level="all"))
-    evaluations = average(needed, clusters, model, how)
-    return [*rows, build_row(MEASUREMENT, "evaluations_for_1_point", evaluations, model=model)]
+                values_of.setdefault((count, quantity), []).append(value)
+        # Evaluations for an interval of 1 point to either end, from the error of the largest number of permutations.
+        error = values_of[maximum, "error"][-1] / 100
+        evaluations = maximum * (2 * table.players + 1)
+        needed_evaluations.append(count_evaluations_for_point(evaluations, error))
+
+    rows = []
+    for (count, quantity), numbers in values_of.items():
+        measure = pool_items(quantity, numbers, clusters, model, resampling)
+        rows.append(_build_row(quantity, measure, model=model, factor="permutations", level=str(count)))
+    exact = average([table.t_shap for table in tables], clusters, model, resampling)
+    rows.append(_build_row("t_shap", exact, model=model, factor="permutations", level="all"))
+    needed = average(needed_evaluations, clusters, model, resampling)
+    rows.append(_build_row("evaluations_for_1_point", needed, model=model))
+    return rows
 
 
 def summarize_draws(table: Table, draws: Sequence[np.ndarray]) -> dict[str, float]:
-    """Return what several draws of one game's parts say about T-SHAP, in percent and points.
+    """Return the bias and error of T-SHAP over several seeds of one game, in percent and percentage points.
 
     Args:
         table: The game.
         draws: For each seed the estimates of single permutations, float64 of shape (permutations, players, 1).
     Returns:
-        Of raw and corrected T-SHAP the mean over seeds, the bias, the part of it that goes towards the share of players
-        that are tokens, and the root mean square error; how often the interval of raw T-SHAP holds the exact value.
+        By name of the quantity, for raw and corrected T-SHAP: the mean over seeds, the bias, the bias signed so that
+        it is positive towards the share of tokens among the players, and the root mean square error. `covered` is the
+        percent of seeds whose interval of raw T-SHAP contains the exact value.
     """
+    # One T-SHAP a seed, shape (seeds,): of the mean over permutations, and with its bias removed by the jackknife.
     raw = 100 * np.array([compute_t_shap(parts.mean(axis=0), table.tokens) for parts in draws])
     corrected = 100 * np.array([correct_t_shap(parts, table.tokens) for parts in draws])
-    intervals = 100 * np.array(
-        [
-            TShap(share / 100, compute_t_shap_error(parts, table.tokens), parts=len(parts)).interval
-            for share, parts in zip(raw, draws, strict=True)
-        ]
-    )
-    towards = math.copysign(1.0, 100 * table.tokens / table.players - table.t_shap)
+
+    intervals = []
+    for share, parts in zip(raw, draws, strict=True):
+        error = compute_t_shap_error(parts, table.tokens)
+        intervals.append(TShap(share / 100, error, parts=len(parts)).interval)
+    # Ends of the interval of each seed, of shape (seeds,).
+    low, high = 100 * np.array(intervals).T
+    is_covered = (low <= table.t_shap) & (table.t_shap <= high)
+
+    # Bias and error against the exact value, in points.
+    bias = float(raw.mean() - table.t_shap)
+    bias_corrected = float(corrected.mean() - table.t_shap)
     return {
         "t_shap": float(raw.mean()),
         "t_shap_corrected": float(corrected.mean()),
-        "bias": float(raw.mean() - table.t_shap),
-        "bias_corrected": float(corrected.mean() - table.t_shap),
-        "bias_towards_players": towards * float(raw.mean() - table.t_shap),
-        "bias_towards_players_corrected": towards * float(corrected.mean() - table.t_shap),
-        "error": _root_mean_square(raw - table.t_shap),
-        "error_corrected": _root_mean_square(corrected - table.t_shap),
-        "covered": 100 * float(np.mean((intervals[:, 0] <= table.t_shap) & (table.t_shap <= intervals[:, 1]))),
+        "bias": bias,
+        "bias_corrected": bias_corrected,
+        "bias_towards_players": table.direction_of_players * bias,
+        "bias_towards_players_corrected": table.direction_of_players * bias_corrected,
+        "error": _compute_root_mean_square(raw - table.t_shap),
+        "error_corrected": _compute_root_mean_square(corrected - table.t_shap),
+        "covered": 100 * float(np.mean(is_covered)),
     }
 
 
 def measure_estimators(
-    model: str, tables: Sequence[Table], estimators: Sequence[str], repeats: int, seed: int, how: Resampling
-) -> list[Row]:
-    """Return bias and error of T-SHAP by estimator, with as many coalitions as ten permutations need."""
+    model: str, tables: Sequence[Table], estimators: Sequence[str], repeats: int, seed: int, resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return bias and error of T-SHAP by estimator, with the number of coalitions that ten permutations need."""
     clusters = [table.cluster for table in tables]
+    factor = f"estimator, {PUBLISHED_PERMUTATIONS} permutations"
     rows = []
     for estimator in estimators:
-        found: dict[str, list[float]] = {"bias": [], "bias_towards_players": [], "error": []}
+        values_of: dict[str, list[float]] = {"bias": [], "bias_towards_players": [], "error": []}
         for number, table in enumerate(tables):
-            seeds = [seed + number * repeats + repeat for repeat in range(repeats)]
-            draws = [_estimate_t_shap(table, estimator, own) - table.t_shap for own in seeds]
-            bias = float(np.mean(draws))
-            towards = math.copysign(1.0, 100 * table.tokens / table.players - table.t_shap)
-            found["bias"].append(bias)
-            found["bias_towards_players"].append(towards * bias)
-            found["error"].append(_root_mean_square(np.array(draws)))
-        rows += [
-            build_row(
-                MEASUREMENT,
-                quantity,
-                pool(quantity, values, clusters, model, how),
-                model=model,
-                factor=f"estimator, {PUBLISHED_PERMUTATIONS} permutations",
-                level=estimator,
-            )
-            for quantity, values in found.items()
-        ]
+            first_seed = seed + number * repeats
+            errors = []
+            for repeat in range(repeats):
+                errors.append(_estimate_t_shap(table, estimator, first_seed + repeat) - table.t_shap)
+            bias = float(np.mean(errors))
+            values_of["bias"].append(bias)
+            values_of["bias_towards_players"].append(table.direction_of_players * bias)
+            values_of["error"].append(_compute_root_mean_square(np.array(errors)))
+        for quantity, values in values_of.items():
+            measure = pool_items(quantity, values, clusters, model, resampling)
+            rows.append(_build_row(quantity, measure, model=model, factor=factor, level=estimator))
     return rows
+
+
+def _build_row(quantity: str, measure: Measure, *, model: str, factor: str = "", level: str = "") -> MeasurementRecord:
+    return MeasurementRecord(
+        measurement=MEASUREMENT, quantity=quantity, measure=measure, model=model, factor=factor, level=level
+    )
 
 
 def _select_short(encoder: Encoder, dataset: DatasetFiles, sample: int, seed: int) -> Iterator[Item]:
     """Yield items whose captions have few tokens, by seeded rank."""
-    short = (
-        item
-        for item in read_items(dataset, 10 * sample, seed)
-        if sum(not special for special in encoder.tokenize(item.caption).special) <= MOST_TOKENS
-    )
-    for _, item in zip(range(sample), short, strict=False):
-        yield item
-
-
-def _compute_all(vectors: Vectors, players: int) -> np.ndarray:
-    """Return the vectors of all masks of some players, by number."""
-    return vectors((np.arange(2**players)[:, None] >> np.arange(players) & 1).astype(bool))
+    count = 0
+    for item in read_items(dataset, CANDIDATES_PER_ITEM * sample, seed):
+        if count == sample:
+            return
+        tokens = sum(not is_special for is_special in encoder.tokenize(item.caption).special)
+        if tokens <= MAX_TOKENS:
+            count += 1
+            yield item
 
 
 def draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
-    """Return the Shapley values by each of some permutations with its reverse."""
+    """Return the Shapley values by each of some permutations with its reverse, of shape (permutations, players, 1)."""
+    # A permutation and its reverse need the empty coalition and one per player each.
     evaluations = permutations * (2 * table.players + 1)
     parts = _run(table, begin_permutations(table.players, evaluations, seed)).parts
     assert parts is not None
@@ -250,7 +276,8 @@ def draw_parts(table: Table, permutations: int, seed: int) -> np.ndarray:
 
 
 def _estimate_t_shap(table: Table, estimator: str, seed: int) -> float:
-    settings = AttributionSettings("equations", estimator, count_published_evaluations(table.players), seed)
+    """Return T-SHAP by an estimator in percent."""
+    settings = AttributionSettings(EQUATIONS, estimator, count_published_evaluations(table.players), seed)
     estimate = _run(table, begin_estimation(estimator, table.players, table.tokens, settings))
     return 100 * float(compute_t_shap(estimate.phi, table.tokens))
 
@@ -260,5 +287,5 @@ def _run(table: Table, estimation: Estimation) -> Estimate:
     return estimate
 
 
-def _root_mean_square(values: np.ndarray) -> float:
+def _compute_root_mean_square(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2)))

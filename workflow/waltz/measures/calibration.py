@@ -1,15 +1,16 @@
 """Calibration of self-consistency tests: how often they pass faithful decoders and fail unfaithful ones.
 
-The decoders are constructed (`constructed`), the items pairs of sentences of the embedded world. To be detected is an
-unfaithful decoder: sensitivity is the share of its items that a test calls inconsistent, specificity the share of a
-faithful decoder's items that it calls consistent.
+The decoders are constructed (module `constructed`); the items are pairs of sentences about the embedded world. A test
+should detect unfaithful decoders: sensitivity is the share of an unfaithful decoder's items that the test calls
+inconsistent, and specificity is the share of a faithful decoder's items that the test calls consistent.
 """
 
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -23,13 +24,15 @@ from waltz.consistency.edit_tests.steps import EditTestSettings
 from waltz.consistency.edit_tests.steps import run_in_step as run_tests_in_step
 from waltz.consistency.edit_tests.tests import TESTS, run_item_tests
 from waltz.core.errors import UserError
-from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling, compute_interval, resample
+from waltz.core.intervals import PERCENT, WILSON, Bounds, Resampling, build_measure, resample
+from waltz.core.measure import Measure
 from waltz.core.sampling import rank
+from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_auroc, compute_auroc_draws
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question, draw_wrong_label, list_letters
-from waltz.fidelity import Profile
+from waltz.fidelity import Profile, get_fidelity
 from waltz.measures.constructed import (
     BACKGROUND,
     DECODERS,
@@ -41,98 +44,123 @@ from waltz.measures.constructed import (
     compute_token_outcomes,
     draw_item_seed,
 )
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.rows import SIGNED, average
 from waltz.scenes.writers.tasks import build_comve
 
 MEASUREMENT = "calibration"
 DATASET = "comve"
 CC_SHAP = "cc_shap"
 BACKGROUNDS = (BACKGROUND, 0.1, 1.0)
-"""Levels of what all inputs change in all outputs, in log-odds a word."""
-SIGNED = (-1.0, 1.0)
+"""Levels of background: the largest change of an output's log-odds with each visible word of the input."""
 MIXTURES = (0, 25, 50, 75, 100)
 """Percent of the items that a mixture of a faithful and an unfaithful decoder explains faithfully."""
 
 
-def measure_calibration(items: int, seed: int, profiles: Sequence[Profile], how: Resampling) -> list[Row]:
+def measure_calibration(
+    items: int, seed: int, profiles: Sequence[Profile], resampling: Resampling
+) -> list[MeasurementRecord]:
     """Measure sensitivity and specificity of the seven tests and of CC-SHAP on all constructed decoders.
 
     Args:
         items: Number of items.
         seed: Seed of items, votes, edits and permutations.
         profiles: Profiles of tests and CC-SHAP.
-        how: Coverage of the intervals; resamples of the items of CC-SHAP and of mixtures.
+        resampling: Coverage of the intervals; resamples of the items of CC-SHAP and of mixtures.
     """
     questions = draw_questions(items, seed)
-    rows: list[Row] = []
+    rows: list[MeasurementRecord] = []
     for profile in profiles:
-        verdicts = {decoder: run_calibration_tests(decoder, questions, seed, profile) for decoder in DECODERS}
-        for decoder, verdicts_by_test in verdicts.items():
-            for test, consistent in verdicts_by_test.items():
-                hits = [verdict == decoder.faithful for verdict in consistent.values()]
-                measure = measure_share(hits, how.confidence)
-                place = {"model": decoder.name, "dataset": DATASET, "factor": profile, "level": test}
-                rows.append(build_row(MEASUREMENT, name_rate(decoder), measure, **place))
-        for test in TESTS:
-            mixed = [{item: 100.0 * verdict for item, verdict in verdicts[decoder][test].items()} for decoder in MIXED]
-            place = {"dataset": DATASET, "factor": profile, "level": test}
-            rows += measure_mixtures(mixed[0], mixed[1], seed, "consistent", PERCENT, place, how)
+        rows += _measure_tests(questions, seed, profile, resampling)
         for background in BACKGROUNDS:
-            rows += _measure_cc_shap(questions, seed, profile, background, how)
+            rows += _measure_cc_shap(questions, seed, profile, background, resampling)
     return rows
 
 
-def measure_mixtures(
-    faithful: Mapping[str, float],
-    unfaithful: Mapping[str, float],
-    seed: int,
-    quantity: str,
-    bounds: Bounds,
-    place: Mapping[str, str],
-    how: Resampling,
-) -> list[Row]:
-    """Measure decoders that explain some items as a faithful one does, and the others as an unfaithful one.
+def _measure_tests(
+    questions: Sequence[Question], seed: int, profile: Profile, resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return the rows of the seven tests: the rate of each decoder, and the mixtures of the two decoders of `MIXED`."""
+    verdicts = {decoder: run_calibration_tests(decoder, questions, seed, profile) for decoder in DECODERS}
+    rows = []
+    for decoder, verdicts_by_test in verdicts.items():
+        for test, is_consistent in verdicts_by_test.items():
+            # A verdict is right if it calls a faithful decoder consistent, an unfaithful one inconsistent.
+            hits = [verdict == decoder.faithful for verdict in is_consistent.values()]
+            rate = measure_share(hits, resampling.confidence)
+            rows.append(_build_row(name_rate(decoder), rate, profile, test, model=decoder.name))
 
-    No test compares items, so that the numbers of a mixture are those of its parts. Which items are explained
-    faithfully is drawn anew for each share.
+    # Verdicts as 0 and 100, so that means are percentages.
+    faithful, unfaithful = MIXED
+    for test in TESTS:
+        faithful_verdicts = {item: 100.0 * verdict for item, verdict in verdicts[faithful][test].items()}
+        unfaithful_verdicts = {item: 100.0 * verdict for item, verdict in verdicts[unfaithful][test].items()}
+        mixtures = measure_mixtures(faithful_verdicts, unfaithful_verdicts, seed, PERCENT, resampling)
+        rows += _build_mixture_rows("consistent", mixtures, profile, test)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Mixtures:
+    """Hold the results of decoders that explain some items faithfully and the others unfaithfully.
+
+    Attributes:
+        means: Mean of the measure over items, by the percent of items that are explained faithfully (`MIXTURES`).
+        ordered: Percent of the resamples in which the means rise at each step.
+    """
+
+    means: dict[int, Measure]
+    ordered: Measure
+
+
+def measure_mixtures(
+    faithful: Mapping[str, float], unfaithful: Mapping[str, float], seed: int, bounds: Bounds, resampling: Resampling
+) -> Mixtures:
+    """Measure decoders that explain some items faithfully and the others unfaithfully.
+
+    No test compares items, so that each item of a mixture has the number of the decoder that explains it. The items
+    that are explained faithfully are drawn separately for each share.
 
     Args:
         faithful: Number of each item of the faithful decoder.
         unfaithful: Number of each item of the unfaithful decoder.
         seed: Seed of the draws.
-        quantity: What the number is.
-        bounds: Its smallest and largest value.
-        place: Data set, factor and level of the rows.
-    Returns:
-        The mean of each of `MIXTURES`, and `ordered`: percent of the resamples in which these rise at each step.
+        bounds: Smallest and largest value of the number.
+        resampling: Resampling of items.
     """
     items = [item for item in faithful if item in unfaithful]
-    rows: list[Row] = []
-    means = []
-    resamples = resample(items, resamples=how.resamples, seed=how.seed, label=MEASUREMENT)
+    draws = resample(items, resamples=resampling.resamples, seed=resampling.seed, label=MEASUREMENT)
+    means = {}
+    resampled_means = []
     for share in MIXTURES:
-        drawn = sorted(items, key=lambda item: rank(f"faithful on {share}:{item}", seed))
-        chosen = set(drawn[: round(share / 100 * len(items))])
-        values = [(faithful if item in chosen else unfaithful)[item] for item in items]
-        means.append(resamples.compute_means(values))
-        mean = average(values, items, MEASUREMENT, how, bounds)
-        rows.append(build_row(MEASUREMENT, quantity, mean, model=f"faithful on {share} %", **place))
-    ordered = (np.diff(np.array(means), axis=0) > 0).all(axis=0)
-    rows.append(build_row(MEASUREMENT, "ordered", Measure(100 * float(ordered.mean()), len(items)), **place))
-    return rows
+        # Which items are explained faithfully is drawn by a hash, so that it depends on no other share.
+        ranked = sorted(items, key=lambda item: rank(f"faithful on {share}:{item}", seed))
+        explained_faithfully = set(ranked[: round(share / 100 * len(items))])
+        values = []
+        for item in items:
+            is_faithful = item in explained_faithfully
+            values.append(faithful[item] if is_faithful else unfaithful[item])
+        means[share] = average(values, items, MEASUREMENT, resampling, bounds)
+        resampled_means.append(draws.compute_means(values))
+
+    # Means by mixture (axis 0) and resample (axis 1).
+    rises = np.diff(np.array(resampled_means), axis=0) > 0
+    is_ordered = rises.all(axis=0)
+    return Mixtures(means, Measure(100 * float(is_ordered.mean()), len(items)))
 
 
 def name_rate(decoder: ConstructedDecoder) -> str:
-    """Return which rate the items of a decoder give."""
+    """Return the name of the rate that a decoder's items give: specificity if it is faithful, else sensitivity."""
     return "specificity" if decoder.faithful else "sensitivity"
 
 
 def draw_questions(items: int, seed: int) -> list[Question]:
-    """Draw pairs of a sensible and a nonsensical sentence of the embedded world, as questions of ComVE."""
-    sentences, answers = (list(csv.reader(io.StringIO(text))) for text in build_comve(items, seed))
+    """Return ComVE questions: pairs of a sensible and a nonsensical sentence about the embedded world."""
+    sentences_file, answers_file = build_comve(items, seed)
+    sentences = list(csv.reader(io.StringIO(sentences_file)))[1:]  # without the heading
+    answers = list(csv.reader(io.StringIO(answers_file)))
     labels = list_letters(2)
     questions = []
-    for (number, first, second), (_, gold) in zip(sentences[1:], answers, strict=True):
+    for (number, first, second), (_, gold) in zip(sentences, answers, strict=True):
         item_id, right = f"comve:{number}", labels[int(gold)]
         wrong = draw_wrong_label(item_id, labels, right, seed)
         fields = {"first": first, "second": second}
@@ -143,17 +171,19 @@ def draw_questions(items: int, seed: int) -> list[Question]:
 def run_calibration_tests(
     decoder: ConstructedDecoder, questions: Sequence[Question], seed: int, profile: Profile
 ) -> dict[str, dict[str, bool]]:
-    """Run the seven tests on a constructed decoder.
+    """Return the verdicts of the seven tests on a constructed decoder.
 
     Returns:
-        By test and item, whether it calls the item consistent; items without a verdict are left out.
+        By test and item id, True if the test calls the item consistent; items without a verdict are left out.
     """
     prompt_file = read_prompt_file(profile)
+    # The item before lends the text from which `word of another item` names a word.
     texts = [render_question(question, prompt_file)[0] for question in questions]
-    others = {question.item_id: texts[place - 1] for place, question in enumerate(questions)}
-    first = questions[0].fields
-    settings = EditTestSettings(profile, seed, pair=(first["first"], first["second"]))
-    runner = ConstructedRunner(decoder, prompt_file, others, seed)
+    other_texts = {question.item_id: texts[position - 1] for position, question in enumerate(questions)}
+    example = questions[0].fields
+    settings = EditTestSettings(get_fidelity(profile), seed, pair=(example["first"], example["second"]))
+    runner = ConstructedRunner(decoder, prompt_file, other_texts, seed)
+    # Tests of all items go on together: one call of the runner answers one request of each.
     running = [run_item_tests(question, list(TESTS), settings, prompt_file) for question in questions]
     verdicts: dict[str, dict[str, bool]] = {test: {} for test in TESTS}
     for records in run_tests_in_step(running, runner):
@@ -174,104 +204,153 @@ def compute_cc_shap_of_items(
     """
     prompt_file = read_prompt_file(profile)
     texts = [render_question(question, prompt_file)[0].casefold() for question in questions]
-    values = (
-        _compute_cc_shap_of_item(decoder, question.item_id, text, texts[place - 1], seed, profile, background)
-        for place, (question, text) in enumerate(zip(questions, texts, strict=True))
-    )
-    return [value for value in values if value is not None]
+    values = []
+    for position, (question, text) in enumerate(zip(questions, texts, strict=True)):
+        item_seed = draw_item_seed(question.item_id, seed)
+        reason = choose_reason(text, decoder, texts[position - 1], item_seed)
+        evaluate = partial(
+            _evaluate_coalitions,
+            WORD.findall(text),
+            reason,
+            item_seed,
+            profile,
+            background,
+            names_strongest=decoder.names == "deciding word",
+        )
+        permutation_seed = rank(f"permutations:{question.item_id}", seed) % 2**32
+        value = _compute_cc_shap(evaluate, len(WORD.findall(text)), permutation_seed, profile)
+        if value is not None:
+            values.append(value)
+    return values
 
 
-def _compute_cc_shap_of_item(
-    decoder: ConstructedDecoder,
-    item_id: str,
-    text: str,
-    other_text: str,
-    seed: int,
+def _evaluate_coalitions(
+    words: Sequence[str],
+    reason: str | None,
+    item_seed: int,
     profile: Profile,
     background: float,
+    masks: np.ndarray,
+    *,
+    names_strongest: bool,
+) -> np.ndarray:
+    """Return the explained value of the answer (column 0) and of each token of the explanation, (k, 1 + tokens)."""
+    outcomes = compute_token_outcomes(words, masks, reason, item_seed, background, names_strongest=names_strongest)
+    log_odds: np.ndarray = np.concatenate(outcomes, axis=1)
+    if profile == "published":
+        return log_odds
+    return np.asarray(expit(log_odds))
+
+
+def _compute_cc_shap(
+    evaluate: Callable[[np.ndarray], np.ndarray], n_players: int, seed: int, profile: Profile
 ) -> float | None:
-    words, item_seed = WORD.findall(text), draw_item_seed(item_id, seed)
-    reason = choose_reason(text, decoder, other_text, item_seed)
-    names_strongest = decoder.names == "deciding word"
+    """Return CC-SHAP of an answer and its explanation, which have all players in common."""
+    # A permutation and its reverse change the coalition 2 n times and share the empty one.
+    budget = PERMUTATIONS * (2 * n_players + 1)
+    (estimate,) = run_in_step([begin_permutations(n_players, budget, seed)], lambda requested: [evaluate(requested[0])])
+    shared_players = np.arange(n_players)
+    answer = SharedEstimate(_select_outputs(estimate, slice(0, 1)), shared_players)
+    explanation = SharedEstimate(_select_outputs(estimate, slice(1, None)), shared_players)
+    return compute_cc_shap(answer, explanation, get_fidelity(profile)).value
 
-    def evaluate(masks: np.ndarray) -> np.ndarray:
-        outcomes = compute_token_outcomes(words, masks, reason, item_seed, background, names_strongest=names_strongest)
-        result: np.ndarray = np.concatenate(outcomes, axis=1)
-        return result if profile == "published" else np.asarray(expit(result))
 
-    budget = PERMUTATIONS * (2 * len(words) + 1)
-    permutation_seed = rank(f"permutations:{item_id}", seed) % 2**32
-    (estimate,) = run_in_step(
-        [begin_permutations(len(words), budget, permutation_seed)], lambda masks: [evaluate(masks[0])]
+def _select_outputs(estimate: Estimate, outputs: slice) -> Estimate:
+    """Return an estimate with only the selected outputs."""
+    assert estimate.parts is not None
+    return replace(
+        estimate,
+        phi=estimate.phi[:, outputs],
+        base_value=estimate.base_value[outputs],
+        value=estimate.value[outputs],
+        parts=estimate.parts[..., outputs],
     )
-    shared = np.arange(len(words))
-    sides = [SharedEstimate(_take_outputs(estimate, part), shared) for part in (slice(0, 1), slice(1, None))]
-    return compute_cc_shap(sides[0], sides[1], profile).value
 
 
 def choose_thresholds(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the value at and above which a decoder is best called faithful: the highest sensitivity + specificity.
+    """Return for each sample the threshold of CC-SHAP that maximizes sensitivity plus specificity.
+
+    A decoder is called faithful on an item whose CC-SHAP reaches the threshold.
 
     Args:
         values: CC-SHAP of the items of a faithful decoder, then of each unfaithful one: float64 of shape (decoders,
             items).
         counts: How often each sample has each item, float64 of shape (samples, items).
     Returns:
-        The lowest of the best values of each sample's items, float64 of shape (samples,).
+        The best threshold of each sample, one of the values of its items and the lowest in a tie, float64 of shape
+        (samples,).
     """
     candidates = np.unique(values)
-    is_reached = values[..., None] >= candidates
-    gains = counts @ ((len(values) - 1.0) * is_reached[0] + (~is_reached[1:]).sum(axis=0))
-    gains[counts @ (values[..., None] == candidates).any(axis=0) == 0] = -np.inf
-    chosen: np.ndarray = candidates[gains.argmax(axis=1)]
-    return chosen
+    is_reached = values[..., None] >= candidates  # (decoders, items, candidates)
+    # Specificity counts as much as the mean sensitivity of the unfaithful decoders: weights 1 and 1 / (decoders - 1),
+    # here times decoders - 1, so that all gains are whole numbers.
+    n_unfaithful = len(values) - 1.0
+    specific = n_unfaithful * is_reached[0]  # (items, candidates)
+    sensitive = (~is_reached[1:]).sum(axis=0)
+    gains = counts @ (specific + sensitive)  # (samples, candidates)
+
+    # A value that no item of the sample has cannot be chosen.
+    has_candidate = (values[..., None] == candidates).any(axis=0)
+    gains[counts @ has_candidate == 0] = -np.inf
+    thresholds: np.ndarray = candidates[gains.argmax(axis=1)]
+    return thresholds
 
 
 def judge_by_threshold(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the share of each decoder's items that a threshold judges rightly that is chosen on the other half.
+    """Return the share of each decoder's items that are judged rightly, a share of 1.
+
+    The threshold that judges one half of the items is chosen on the other half.
 
     Args:
-        values: As of `choose_thresholds`, like `counts`; items alternate between the halves.
+        values: CC-SHAP by decoder and item, as for `choose_thresholds`; items alternate between the halves.
+        counts: How often each sample has each item, float64 of shape (samples, items).
     Returns:
         float64 of shape (samples, decoders).
     """
     hits = np.zeros((len(counts), len(values)))
     for half in (0, 1):
-        chosen_on, judged = slice(1 - half, None, 2), slice(half, None, 2)
-        thresholds = choose_thresholds(values[:, chosen_on], counts[:, chosen_on])
-        is_right = values[:, judged] >= thresholds[:, None, None]
-        is_right[:, 1:] = ~is_right[:, 1:]
+        judged, other_half = slice(half, None, 2), slice(1 - half, None, 2)
+        thresholds = choose_thresholds(values[:, other_half], counts[:, other_half])
+        is_right = values[:, judged] >= thresholds[:, None, None]  # (samples, decoders, items)
+        is_right[:, 1:] = ~is_right[:, 1:]  # an unfaithful decoder is judged rightly below the threshold
         hits += np.einsum("si,sdi->sd", counts[:, judged], is_right)
     shares: np.ndarray = hits / counts.sum(axis=1, keepdims=True)
     return shares
 
 
-def measure_rates(values: np.ndarray, items: Sequence[str], how: Resampling) -> list[Measure]:
-    """Measure how many items of each decoder are judged rightly, with the threshold's error in the intervals.
+def measure_rates(values: np.ndarray, items: Sequence[str], resampling: Resampling) -> list[Measure]:
+    """Return the percent of each decoder's items that are judged rightly.
 
-    Both halves of the items are resampled, a threshold is chosen on each resample, and Wilson intervals are those of as
-    many independent items as would give the variance of the resamples: the number of items over the design effect.
+    The intervals include the error of the threshold: both halves of the items are resampled, and a threshold is chosen
+    on each resample. The Wilson intervals use the number of independent items that would give the variance of the
+    resamples: the number of items over the design effect.
 
     Args:
-        values: As of `judge_by_threshold`.
+        values: CC-SHAP by decoder and item, as for `judge_by_threshold`.
         items: Id of each item.
-        how: Resamples, coverage and seed.
+        resampling: Resamples, coverage and seed.
     Returns:
         The share in percent, of each decoder.
     Source:
         Dean & Pagano (Journal of Survey Statistics and Methodology 3, 2015), on Wilson intervals of such numbers.
     """
-    counts = np.ones((1 + how.resamples, len(items)))
+    # Row 0 has each item once, each further row is a resample: (1 + resamples, items).
+    counts = np.ones((1 + resampling.resamples, len(items)))
     for half in (0, 1):
         label = f"{MEASUREMENT}: half {half} of the items"
-        drawn = resample(items[half::2], resamples=how.resamples, seed=how.seed, label=label)
-        counts[1:, half::2] = drawn.counts[:, drawn.cluster]
-    shares, *draws = judge_by_threshold(values, counts)
+        draws = resample(items[half::2], resamples=resampling.resamples, seed=resampling.seed, label=label)
+        counts[1:, half::2] = draws.counts[:, draws.cluster]
+    # The first result is the measure; the others give its design effect.
+    shares, *resampled_shares = judge_by_threshold(values, counts)
+
     measures = []
-    for share, own in zip(shares, np.array(draws).T, strict=True):
-        independent = own.mean() * (1 - own.mean()) / len(items)
-        effect = max(1.0, own.var(ddof=1) / independent) if independent else 1.0
-        measures.append(_build_share(float(share), len(items), how.confidence, effect))
+    for share, resampled in zip(shares, np.array(resampled_shares).T, strict=True):
+        # Design effect: variance of the resamples over that of as many independent items, p (1 - p) / n.
+        independent_variance = resampled.mean() * (1 - resampled.mean()) / len(items)
+        design_effect = 1.0
+        if independent_variance:
+            design_effect = max(1.0, resampled.var(ddof=1) / independent_variance)
+        measures.append(_build_share(float(share), len(items), resampling.confidence, design_effect))
     return measures
 
 
@@ -283,53 +362,86 @@ def measure_share(hits: Sequence[bool], confidence: float) -> Measure:
 
 
 def _build_share(share: float, items: int, confidence: float, design_effect: float = 1.0) -> Measure:
-    size, squared = items / design_effect, float(norm.ppf((1 + confidence) / 2)) ** 2
-    middle = share + squared / (2 * size)
-    half = math.sqrt(squared * (share * (1 - share) + squared / (4 * size)) / size)
-    low, high = (min(1.0, max(0.0, end / (1 + squared / size))) for end in (middle - half, middle + half))
-    return Measure(100 * share, items, 100 * low, 100 * high)
+    """Return a share in percent with its Wilson interval for the number of items divided by the design effect."""
+    n = items / design_effect
+    z_squared = float(norm.ppf((1 + confidence) / 2)) ** 2
+    # (p + z2 / 2n -+ z sqrt(p (1 - p) / n + z2 / 4n2)) / (1 + z2 / n)
+    center = share + z_squared / (2 * n)
+    half_width = math.sqrt(z_squared * (share * (1 - share) + z_squared / (4 * n)) / n)
+    low = (center - half_width) / (1 + z_squared / n)
+    high = (center + half_width) / (1 + z_squared / n)
+    return Measure(100 * share, items, 100 * _clip_share(low), 100 * _clip_share(high), WILSON)
+
+
+def _clip_share(share: float) -> float:
+    return min(1.0, max(0.0, share))
 
 
 def _measure_cc_shap(
-    questions: Sequence[Question], seed: int, profile: Profile, background: float, how: Resampling
-) -> list[Row]:
+    questions: Sequence[Question], seed: int, profile: Profile, background: float, resampling: Resampling
+) -> list[MeasurementRecord]:
     """Return rows of CC-SHAP at one level of background: its mean, AUROC, sensitivity and specificity."""
-    level = CC_SHAP if background == BACKGROUND else f"{CC_SHAP}, background {background:g}"
-    explaining = [decoder for decoder in DECODERS if decoder.reads == ("reasoning" if decoder.faithful else "input")]
-    values = {
-        decoder.name: np.array(compute_cc_shap_of_items(decoder, questions, seed, profile, background))
-        for decoder in explaining
-    }
-    items = [question.item_id for question in questions]
-    resamples = resample(items, resamples=how.resamples, seed=how.seed, label=MEASUREMENT)
-    place = {"dataset": DATASET, "factor": profile, "level": level}
-    faithful = values[explaining[0].name]
-    rows = []
+    # The first level is what is reported as CC-SHAP; the others ask how much of it survives background.
+    level = CC_SHAP
+    if background != BACKGROUND:
+        level = f"{CC_SHAP}, background {background:g}"
+    explaining = [decoder for decoder in DECODERS if _has_cc_shap_rows(decoder)]
+    values = {}
     for decoder in explaining:
-        own = values[decoder.name]
-        mean = average(own.tolist(), items, MEASUREMENT, how, SIGNED)
-        rows.append(build_row(MEASUREMENT, CC_SHAP, mean, model=decoder.name, **place))
-        if decoder.faithful:
-            continue
-        scored = ScoredPairs(tuple(items), tuple(items), faithful, own, None)
-        ends = compute_interval(100 * compute_auroc_draws(scored, resamples), how.confidence, len(items), PERCENT)
-        auroc = Measure(100 * compute_auroc(faithful, own), len(items), *ends)
-        rows.append(build_row(MEASUREMENT, "auroc", auroc, model=decoder.name, **place))
+        values[decoder.name] = np.array(compute_cc_shap_of_items(decoder, questions, seed, profile, background))
+
+    rows = []
+    items = [question.item_id for question in questions]
+    draws = resample(items, resamples=resampling.resamples, seed=resampling.seed, label=MEASUREMENT)
+    faithful_values = values[explaining[0].name]
+    for decoder in explaining:
+        decoder_values = values[decoder.name]
+        mean = average(decoder_values.tolist(), items, MEASUREMENT, resampling, SIGNED)
+        rows.append(_build_row(CC_SHAP, mean, profile, level, model=decoder.name))
+        if not decoder.faithful:
+            # AUROC of telling the faithful decoder's items (as captions) from this one's (as foils).
+            scored = ScoredPairs(tuple(items), tuple(items), faithful_values, decoder_values, None)
+            aurocs = 100 * compute_auroc_draws(scored, draws)
+            auroc = 100 * compute_auroc(faithful_values, decoder_values)
+            measure = build_measure(auroc, len(items), aurocs, resampling, len(items), PERCENT)
+            rows.append(_build_row("auroc", measure, profile, level, model=decoder.name))
+
+    # Mixtures are of the decoders without background.
     if background == BACKGROUND:
-        mixed = [dict(zip(items, values[decoder.name].tolist(), strict=True)) for decoder in MIXED]
-        rows += measure_mixtures(mixed[0], mixed[1], seed, "cc_shap of mixture", SIGNED, place, how)
-    rates = measure_rates(np.array([values[decoder.name] for decoder in explaining]), items, how)
-    for decoder, measure in zip(explaining, rates, strict=True):
-        rows.append(build_row(MEASUREMENT, name_rate(decoder), measure, model=decoder.name, **place))
+        faithful, unfaithful = (dict(zip(items, values[decoder.name].tolist(), strict=True)) for decoder in MIXED)
+        mixtures = measure_mixtures(faithful, unfaithful, seed, SIGNED, resampling)
+        rows += _build_mixture_rows("cc_shap of mixture", mixtures, profile, level)
+    rates = measure_rates(np.array([values[decoder.name] for decoder in explaining]), items, resampling)
+    for decoder, rate in zip(explaining, rates, strict=True):
+        rows.append(_build_row(name_rate(decoder), rate, profile, level, model=decoder.name))
     return rows
 
 
-def _take_outputs(estimate: Estimate, outputs: slice) -> Estimate:
-    assert estimate.parts is not None
-    return replace(
-        estimate,
-        phi=estimate.phi[:, outputs],
-        base_value=estimate.base_value[outputs],
-        value=estimate.value[outputs],
-        parts=estimate.parts[..., outputs],
+def _has_cc_shap_rows(decoder: ConstructedDecoder) -> bool:
+    """Return whether CC-SHAP is measured on a decoder.
+
+    Decoders that differ only in the answer after a chain of thought have the same CC-SHAP, so one of them is measured.
+    """
+    if decoder.faithful:
+        return decoder.reads == "reasoning"
+    return decoder.reads == "input"
+
+
+def _build_mixture_rows(quantity: str, mixtures: Mixtures, profile: Profile, level: str) -> list[MeasurementRecord]:
+    rows = []
+    for share, mean in mixtures.means.items():
+        rows.append(_build_row(quantity, mean, profile, level, model=f"faithful on {share} %"))
+    rows.append(_build_row("ordered", mixtures.ordered, profile, level))
+    return rows
+
+
+def _build_row(quantity: str, measure: Measure, profile: Profile, level: str, *, model: str = "") -> MeasurementRecord:
+    return MeasurementRecord(
+        measurement=MEASUREMENT,
+        quantity=quantity,
+        measure=measure,
+        model=model,
+        dataset=DATASET,
+        factor=profile,
+        level=level,
     )

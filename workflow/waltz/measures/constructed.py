@@ -1,13 +1,13 @@
 """Constructed decoders, whose explanations are faithful or unfaithful by construction.
 
 Each word has a vote between -1 and 1, a hash of the word and the item. The strongest visible word decides the answer:
-the first label where its vote is positive, else the second. A suggestion in the prompt has a strength too; it decides
-where it is stronger than each word. The frame of the questions and the words of the explanations have no vote. Votes
-are drawn anew for each item: with one draw for all, few words decide most items, and intervals over items are too
-narrow.
+the first label if its vote is positive, else the second label. A suggestion in the prompt has a strength too; it
+decides if it is stronger than every word. The frame of the questions and the words of the explanations have no vote.
+Votes are drawn for each item: with one draw for all items, few words would decide most items, and intervals over items
+would be too narrow.
 
-The decoders differ in what they say, and in what they answer after a chain of thought. They are idealised: nothing but
-the strongest word counts, and what they say of it is always true, or never.
+The decoders differ in their explanations, and in their answers after a chain of thought. They are idealized: only the
+strongest word counts, and their explanations are always true or never true.
 """
 
 import re
@@ -42,18 +42,19 @@ SILENT = frozenset(
         " out and no word sentences what i answer you suggest",
     )
 )
-"""Words without a vote: articles, the frame of the questions, and those of the texts above."""
+"""Words without a vote: articles, the frame of the questions, and the words of the texts above."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ConstructedDecoder:
-    """A decoder that is faithful or unfaithful by construction.
+    """Describe a decoder that is faithful or unfaithful by construction.
 
     Attributes:
         name: Name in the results.
         names: What an explanation and a chain of thought name as the reason.
-        reads: What decides the answer after a chain of thought: the words of the chain, with a guess where it names
-            none; the input, as without a chain; or the spelling of the chain, whatever it means.
+        reads: What decides the answer after a chain of thought: `reasoning` is the words of the chain, with a guess if
+            no word of it votes; `input` is the input, as without a chain; `wording` is the spelling of the chain,
+            whatever it means.
         faithful: Whether explanations name what decides the answer.
     """
 
@@ -71,10 +72,11 @@ DECODERS = (
     ConstructedDecoder("other word of the input", "other word", "input", False),
     ConstructedDecoder("spelling of the reasoning", "nothing", "wording", False),
 )
-"""What is true by construction, and what is never true. The last one answers from how its reasoning is spelt."""
+"""Two decoders whose explanations are true by construction, and four whose explanations are never true. The last one
+answers from how its reasoning is spelt."""
 
 MIXED = (DECODERS[0], DECODERS[2])
-"""The faithful and the unfaithful part of mixtures."""
+"""The faithful and the unfaithful decoder of the mixtures, in this order."""
 
 
 def draw_item_seed(item_id: str, seed: int) -> int:
@@ -83,29 +85,51 @@ def draw_item_seed(item_id: str, seed: int) -> int:
 
 
 def draw_vote(word: str, seed: int) -> float:
-    """Return the vote of a word, from -1 to 1: 0 for silent words and for what is no word, such as numbers."""
+    """Return the vote of a word, from -1 to 1: 0 for silent words and for words that begin with no letter (numbers)."""
     word = word.casefold()
-    return 0.0 if word in SILENT or not word[:1].isalpha() else rank(f"vote:{word}", seed) / 2**63 - 1
+    if word in SILENT or not word[:1].isalpha():
+        return 0.0
+    return _hash_to_signed(f"vote:{word}", seed)
+
+
+def _hash_to_signed(text: str, seed: int) -> float:
+    """Return a hash of a text as a number between -1 and 1."""
+    # Ranks are whole numbers below 2**64.
+    return rank(text, seed) / 2**63 - 1
 
 
 def list_votes(text: str, seed: int) -> dict[str, float]:
-    """Return the votes of the words of a text, each once, in lower case, the strongest first; no silent words."""
-    votes = {word: draw_vote(word, seed) for word in dict.fromkeys(WORD.findall(text.casefold()))}
-    return dict(sorted(((word, vote) for word, vote in votes.items() if vote), key=lambda item: -abs(item[1])))
+    """Return the vote of each distinct word of a text, in lower case and strongest first, without silent words."""
+    # A word that occurs twice keeps its first position.
+    votes = {}
+    for word in WORD.findall(text.casefold()):
+        vote = draw_vote(word, seed)
+        if vote:
+            votes[word] = vote
+    return dict(sorted(votes.items(), key=lambda item: -abs(item[1])))
 
 
 def choose_reason(text: str, decoder: ConstructedDecoder, other_text: str, seed: int) -> str | None:
     """Return the word that an explanation of the answer to a text names; None for a fixed text.
 
     Args:
-        other_text: Text of another item; a word of it is named that the text lacks.
+        text: The text that is answered.
+        decoder: The decoder.
+        other_text: Text of another item; `word of another item` names its strongest word that `text` lacks.
+        seed: Seed of the item's votes.
     """
     if decoder.names == "nothing":
         return None
     words = list(list_votes(text, seed))
     if decoder.names == "word of another item":
-        words = [word for word in list_votes(other_text, seed) if word not in words]
-    return words[-1 if decoder.names == "other word" else 0] if words else None
+        known = set(words)
+        words = [word for word in list_votes(other_text, seed) if word not in known]
+    if not words:
+        return None
+    # Words are sorted by the strength of their votes: the first one decides, the last one is weakest.
+    if decoder.names == "other word":
+        return words[-1]
+    return words[0]
 
 
 def render_reason(word: str | None) -> str:
@@ -115,21 +139,23 @@ def render_reason(word: str | None) -> str:
     return f'Among all words the one that stands out is "{word}" and no other word of the two sentences.'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ConstructedRunner:
-    """A constructed decoder and its helper as a `Runner` of the self-consistency tests.
+    """Answer the requests of the self-consistency tests with a constructed decoder and its helper.
 
-    The helper adds a mistake by naming another word, and paraphrases without a change of the words that have votes.
+    The class implements `Runner`. The helper adds a mistake by naming another word, and it paraphrases without changing
+    the words that have votes.
 
     Attributes:
+        decoder: The decoder.
         prompt_file: The profile's prompts.
-        others: By item, a text of another item.
-        seed: Seed of votes and strengths, which are drawn anew for each item.
+        other_texts: Text of another item, by item id.
+        seed: Seed from which the seeds of the items' votes and strengths follow.
     """
 
     decoder: ConstructedDecoder
     prompt_file: PromptFile
-    others: Mapping[str, str]
+    other_texts: Mapping[str, str]
     seed: int
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[str]:
@@ -137,23 +163,34 @@ class ConstructedRunner:
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: GenerationRequest) -> str:
-        question, given = request.question, request.given
-        text = given.get("input") or render_question(question, self.prompt_file)[0]
-        other, seed = self.others[question.item_id], draw_item_seed(question.item_id, self.seed)
-        match request.kind:
-            case "answer":
-                return self._answer(text, question)
-            case "answer-after-cot" | "answer-after-given-cot":
-                return self._answer_after(given["reasoning"], text, question, given.get("biased"))
-            case "cot" if given.get("biased") and self.decoder.faithful and self._follows(text, question.item_id):
-                return MENTION
-            case "cot-continued" if list_votes(given["reasoning"], seed) or self.decoder.names == "nothing":
-                return ""
-            case "add-mistake":
-                return _add_mistake(given["text"], list(list_votes(other, seed)))
-            case "paraphrase":
-                return PARAPHRASE + given["text"]
-        return render_reason(choose_reason(text, self.decoder, other, seed))
+        question, context = request.question, request.texts
+        text = context.get("input") or render_question(question, self.prompt_file)[0]
+        suggestion = context.get("biased")
+        other_text = self.other_texts[question.item_id]
+        seed = draw_item_seed(question.item_id, self.seed)
+
+        # Requests for answers and for the helper come first; all remaining kinds ask for an explanation.
+        if request.kind == "answer":
+            return self._answer(text, question)
+        if request.kind in ("answer-after-cot", "answer-after-given-cot"):
+            return self._answer_after(context["reasoning"], text, question, suggestion)
+        if request.kind == "add-mistake":
+            return _add_mistake(context["text"], list(list_votes(other_text, seed)))
+        if request.kind == "paraphrase":
+            return PARAPHRASE + context["text"]
+        if request.kind == "cot" and suggestion and self._mentions_suggestion(text, question.item_id):
+            return MENTION
+        if request.kind == "cot-continued" and self._is_complete(context["reasoning"], seed):
+            return ""
+        return render_reason(choose_reason(text, self.decoder, other_text, seed))
+
+    def _mentions_suggestion(self, text: str, item_id: str) -> bool:
+        """Return whether a chain of thought admits that the suggestion decides, as only faithful decoders do."""
+        return self.decoder.faithful and self._follows(text, item_id)
+
+    def _is_complete(self, reasoning: str, seed: int) -> bool:
+        """Return whether a chain of thought is complete: it names a reason, or the decoder never names any."""
+        return self.decoder.names == "nothing" or bool(list_votes(reasoning, seed))
 
     def _follows(self, text: str, item_id: str) -> bool:
         """Return whether a suggestion is stronger than each word."""
@@ -162,13 +199,18 @@ class ConstructedRunner:
         return strength > max(map(abs, votes.values()), default=0.0)
 
     def _answer(self, text: str, question: Question, suggestion: str | None = None) -> str:
+        """Return the suggestion where it decides, else the label that the strongest word votes for."""
         if suggestion is not None and self._follows(text, question.item_id):
             return suggestion
+        # Without a word that votes, one of the two labels is guessed.
         votes = list_votes(text, draw_item_seed(question.item_id, self.seed))
-        vote = next(iter(votes.values()), 0.0)
-        return question.labels[0 if vote > 0 else 1] if votes else self._guess(question.item_id, question)
+        if not votes:
+            return self._guess(question.item_id, question)
+        strongest_vote = next(iter(votes.values()))
+        return question.labels[0] if strongest_vote > 0 else question.labels[1]
 
     def _answer_after(self, reasoning: str, text: str, question: Question, suggestion: str | None) -> str:
+        """Return the answer after a chain of thought."""
         if self.decoder.reads == "input":
             return self._answer(text, question, suggestion)
         if suggestion is not None and self._follows(text, question.item_id):
@@ -182,7 +224,10 @@ class ConstructedRunner:
 
 
 def _add_mistake(reasoning: str, words: Sequence[str]) -> str:
-    """Replace the named word of a reasoning by the first of some words that is another; `stands` if it names none."""
+    """Return a reasoning whose named word is replaced by the first of `words` that the reasoning does not name.
+
+    If the reasoning names no word, `stands` is replaced.
+    """
     word = next(word for word in words if f'"{word}"' not in reasoning)
     if '"' not in reasoning:
         return reasoning.replace("stands", word)
@@ -200,40 +245,53 @@ def compute_token_outcomes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the log-odds of the answer and of each token of an explanation, for coalitions of the input's words.
 
-    The answer is the one to the whole input; its log-odds are `SHARPNESS` times the vote of the strongest visible word,
-    counted for this answer. Tokens of the fixed part of an explanation are certain. The named word is certain where the
-    decoder would name it: where it is the strongest visible word, or, for an unfaithful decoder, where it is visible. A
-    word that is none of the input is certain always.
+    The explained answer is the answer to the whole input. Its log-odds are `SHARPNESS` times the vote of the strongest
+    visible word, positive if that word votes for this answer. Tokens of the fixed part of an explanation are certain.
+    The named word is certain if the decoder would name it: if it is the strongest visible word, or, for an unfaithful
+    decoder, if it is visible. A named word that the input lacks is always certain.
 
     Args:
         words: Words of the input, the players, in lower case.
         masks: Bool of shape (k, words), true where a word is visible.
         reason: The named word; None for a fixed text.
+        seed: Seed of the item's votes.
         background: Largest change of log-odds with each visible word.
         names_strongest: Whether the decoder names the strongest visible word.
     Returns:
         float64 of shape (k, 1) and (k, tokens).
     """
     votes = np.array([draw_vote(word, seed) for word in words])
+    # Of each coalition, the strongest visible word and its vote, shape (k,); without a visible word the vote is 0.
     strength = np.where(masks, np.abs(votes), -1.0)
     deciding = strength.argmax(axis=1)
-    vote = np.where(masks.any(axis=1), votes[deciding], 0.0)
-    side = np.sign(votes[np.abs(votes).argmax()])
-    answer = side * SHARPNESS * vote[:, None] + background * _draw_background(words, masks, ["answer"], seed)
+    is_any_visible = masks.any(axis=1)
+    deciding_vote = np.where(is_any_visible, votes[deciding], 0.0)
+    # The sign of the whole input's answer, so that the log-odds are those of this answer.
+    sign = np.sign(votes[np.abs(votes).argmax()])
+    answer = sign * SHARPNESS * deciding_vote[:, None]
+    answer = answer + background * _draw_background(words, masks, ["answer"], seed)
+
+    # All tokens are certain, but for the named word where the decoder would not name it.
     tokens = WORD.findall(render_reason(reason).casefold())
     explanation = np.full((len(masks), len(tokens)), CERTAINTY)
     if reason is not None and reason in words:
-        own = np.array([word == reason for word in words])
-        names = own[deciding] & masks.any(axis=1) if names_strongest else (masks & own).any(axis=1)
-        explanation[:, tokens.index(reason)] = np.where(names, CERTAINTY, -CERTAINTY)
+        is_reason = np.array([word == reason for word in words])
+        if names_strongest:
+            would_name = is_reason[deciding] & is_any_visible
+        else:
+            would_name = (masks & is_reason).any(axis=1)
+        explanation[:, tokens.index(reason)] = np.where(would_name, CERTAINTY, -CERTAINTY)
     return answer, explanation + background * _draw_background(words, masks, tokens, seed)
 
 
 def _draw_background(words: Sequence[str], masks: np.ndarray, outputs: Sequence[str], seed: int) -> np.ndarray:
-    """Return the sums over visible words of a hash between -1 and 1 of word, place and output."""
-    table = [
-        [rank(f"background:{place}:{word}:{output}", seed) / 2**63 - 1 for output in outputs]
-        for place, word in enumerate(words)
-    ]
-    sums: np.ndarray = masks.astype(np.float64) @ np.array(table)
+    """Return for each coalition and output the sum of the background changes of all visible words: (k, outputs).
+
+    The change of one word in one output is a hash between -1 and 1 of word, position and output.
+    """
+    # changes[i, o]: what word i changes in output o when it is visible, shape (words, outputs).
+    changes = []
+    for position, word in enumerate(words):
+        changes.append([_hash_to_signed(f"background:{position}:{word}:{output}", seed) for output in outputs])
+    sums: np.ndarray = masks.astype(np.float64) @ np.array(changes)
     return sums

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,133 +12,200 @@ import torch
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.consistency.cc_shap.measure import compute_cosine
-from waltz.consistency.cc_shap.rows import explain_datasets
+from waltz.consistency.cc_shap.rows import CCShapRun, explain_datasets
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Measure, Resampling, compute_interval, resample
+from waltz.core.intervals import Resampling, build_measure, resample
+from waltz.core.measure import Measure
 from waltz.core.sampling import rank
+from waltz.core.schema import MeasurementRecord
+from waltz.fidelity import EQUATIONS
 from waltz.measures.items import Item, derive_seed, identify_scene, read_items
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.rows import SIGNED, average
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders.base import PackedLinear
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "controls"
-SIGNED = (-1.0, 1.0)
-"""Bounds of a correlation."""
 Reload = Callable[[], Encoder]
-"""Loads an encoder anew, so that its weights can be changed."""
+"""Function that loads an encoder again, so that its weights can be changed without changing the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """Settings of the null controls.
+
+    Attributes:
+        sample: Number of captions a data set.
+        evaluations: Budget of a text: the largest number of coalitions, or of passes of an encoder of late fusion.
+        repeats: Random networks of each encoder, one a seed.
+        random_sample: Number of captions a data set that random networks score, the first ones of the sample.
+        decoder_sample: Number of items a data set that decoders explain.
+        permutations: Permutations of a prompt's players, each with its reverse.
+        tokens: Maximum number of tokens of an explanation.
+    """
+
+    sample: int
+    evaluations: int
+    repeats: int
+    random_sample: int
+    decoder_sample: int
+    permutations: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedItem:
+    """Hold the contribution ratios of the answer to one item and of its explanation.
+
+    Attributes:
+        name: Data set and id of the item.
+        scene: The scene of its image.
+        cc_shap: CC-SHAP of answer and explanation.
+        answer: Ratios of the answer, float64 of shape (shared players,).
+        explanation: Ratios of the explanation, of the same shape.
+    """
+
+    name: str
+    scene: str
+    cc_shap: float
+    answer: np.ndarray
+    explanation: np.ndarray
 
 
 def measure_encoder_controls(
     encoders: Mapping[str, Reload],
     datasets: Sequence[DatasetFiles],
-    *,
-    sample: int,
-    evaluations: int,
-    repeats: int,
-    random_sample: int,
+    settings: ControlSettings,
     seed: int,
-    how: Resampling,
-) -> list[Row]:
-    """Return mean T-SHAP of encoders in percent: as they are, by another seed, with other images, with random weights.
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return mean T-SHAP of encoders in percent, without a control and with each null control.
+
+    The controls are another seed, images of other scenes, random weights, and the share of tokens among the players.
 
     Args:
         encoders: Function that loads each encoder, by name.
-        sample: Number of captions a data set.
-        evaluations: Most coalitions of a text, or passes of an encoder of late fusion.
-        repeats: Random networks of each encoder, one a seed.
-        random_sample: Number of those captions a data set that random networks score.
+        datasets: Data sets of captions and foils; captions are attributed.
+        settings: Samples, budget and number of random networks.
+        seed: Seed of the sample and of the estimators.
+        resampling: Resampling of scenes.
     """
-    ranked = [pair for dataset in datasets for pair in enumerate(read_items(dataset, sample, seed))]
-    items = [item for _, item in ranked]
-    few = np.flatnonzero([place < random_sample for place, _ in ranked])
+    # The items of all data sets, and the positions of those that random networks score: the first of each data set.
+    items: list[Item] = []
+    random_positions: list[int] = []
+    for dataset in datasets:
+        sample = read_items(dataset, settings.sample, seed)
+        random_positions += range(len(items), len(items) + min(len(sample), settings.random_sample))
+        items += sample
     clusters = [item.scene for item in items]
-    lenders = [items[place] for place in shift_images(clusters)]
-    rows: list[Row] = []
-    settings = AttributionSettings("equations", "auto", evaluations, seed)
+    lenders = [items[position] for position in shift_images(clusters)]
+    random_items = [items[position] for position in random_positions]
+    random_clusters = [clusters[position] for position in random_positions]
+
+    rows: list[MeasurementRecord] = []
+    attribution_settings = AttributionSettings(EQUATIONS, "auto", settings.evaluations, seed)
     for name, load in encoders.items():
         encoder = load()
-        plain = _attribute(encoder, items, items, settings)
-        again = _attribute(encoder, items, items, replace(settings, seed=seed + 1))
-        shuffled = _attribute(encoder, items, lenders, settings)
+        # The controls that keep the weights: none, other draws of coalitions, and images of other scenes.
+        plain = _attribute(encoder, items, items, attribution_settings)
+        other_seed = _attribute(encoder, items, items, replace(attribution_settings, seed=seed + 1))
+        shuffled = _attribute(encoder, items, lenders, attribution_settings)
+        # Networks are loaded again, since their weights are changed in place.
         random = []
-        for repeat in range(repeats):
+        for repeat in range(settings.repeats):
             network = load()
             randomize_weights(network, seed + repeat)
-            scored = [items[place] for place in few]
-            random.append(_attribute(network, scored, scored, settings))
-        levels = {"none": plain, "another seed": again, "other image": shuffled}
-        rows += summarize_controls(name, levels, clusters, how)
-        rows += summarize_random_networks(name, np.array(random), plain[few], [clusters[place] for place in few], how)
-        players = [100 * _count_text_share(encoder, item) for item in items]
-        measure = average(players, clusters, name, how)
-        rows.append(build_row(MEASUREMENT, "t_shap", measure, model=name, factor="control", level="share of players"))
+            random.append(_attribute(network, random_items, random_items, attribution_settings))
+
+        levels = {"none": plain, "another seed": other_seed, "other image": shuffled}
+        rows += summarize_controls(name, levels, clusters, resampling)
+        rows += summarize_random_networks(name, np.array(random), plain[random_positions], random_clusters, resampling)
+        text_shares = [100 * _count_text_share(encoder, item) for item in items]
+        share_of_players = average(text_shares, clusters, name, resampling)
+        rows.append(_build_row("t_shap", share_of_players, model=name, level="share of players"))
     return rows
 
 
 def summarize_controls(
-    model: str, levels: Mapping[str, np.ndarray], clusters: Sequence[str], how: Resampling
-) -> list[Row]:
-    """Return the mean of each control, its difference to none, and the correlation of its items with those of none.
+    model: str, levels: Mapping[str, np.ndarray], clusters: Sequence[str], resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return for each control the mean, the difference to no control, and the correlation with no control over items.
 
     Args:
+        model: Name of the encoder.
         levels: T-SHAP of each item in percent, by control.
         clusters: The scene of each item.
+        resampling: Resampling of scenes.
     """
     rows = []
+    plain = levels["none"]
     for level, values in levels.items():
-        place = {"model": model, "factor": "control", "level": level}
-        rows.append(build_row(MEASUREMENT, "t_shap", average(values.tolist(), clusters, model, how), **place))
-        steps = (values - levels["none"]).tolist()
-        rows.append(build_row(MEASUREMENT, "t_shap_difference", average(steps, clusters, model, how), **place))
-        if level != "none" and np.ptp(values) and np.ptp(levels["none"]):
-            correlation = correlate(values, levels["none"], clusters, model, how)
-            rows.append(build_row(MEASUREMENT, "correlation", correlation, **place))
+        mean = average(values.tolist(), clusters, model, resampling)
+        difference = average((values - plain).tolist(), clusters, model, resampling)
+        rows.append(_build_row("t_shap", mean, model=model, level=level))
+        rows.append(_build_row("t_shap_difference", difference, model=model, level=level))
+        # A correlation is defined where both vary.
+        both_vary = np.ptp(values) > 0 and np.ptp(plain) > 0
+        if level != "none" and both_vary:
+            correlation = correlate(values, plain, clusters, model, resampling)
+            rows.append(_build_row("correlation", correlation, model=model, level=level))
     return rows
 
 
 def summarize_random_networks(
-    model: str, values: np.ndarray, plain: np.ndarray, clusters: Sequence[str], how: Resampling
-) -> list[Row]:
-    """Return the mean of random networks, its difference to the trained one, and the deviation between networks.
+    model: str, values: np.ndarray, plain: np.ndarray, clusters: Sequence[str], resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return mean T-SHAP of random networks, its difference to the trained network, and its deviation between networks.
 
     Args:
+        model: Name of the encoder.
         values: T-SHAP in percent, float64 of shape (networks, items), at least two networks.
-        plain: That of the trained network, float64 of shape (items,).
+        plain: T-SHAP of the trained network in percent, float64 of shape (items,).
         clusters: The scene of each item.
-        how: Resampling: networks and scenes are drawn, each on its own.
+        resampling: Networks and scenes are drawn independently.
     Source:
         Owen (Annals of Applied Statistics 1, 2007), on resamples of both factors.
     """
-    place = {"model": model, "factor": "control", "level": "random weights"}
     networks = [str(number) for number in range(len(values))]
-    drawn = resample(networks, resamples=how.resamples, seed=how.seed, label=f"{model}, networks")
-    weights = drawn.counts[:, drawn.cluster] / len(values)
-    items = resample(clusters, resamples=how.resamples, seed=how.seed, label=model)
-    of_items = items.counts[:, items.cluster] / items.counts[:, items.cluster].sum(axis=1, keepdims=True)
+    network_draws = resample(networks, resamples=resampling.resamples, seed=resampling.seed, label=f"{model}, networks")
+    scene_draws = resample(clusters, resamples=resampling.resamples, seed=resampling.seed, label=model)
+    # Weight of each network and of each item in each resample, both of which sum to 1 over axis 1:
+    # (resamples, networks) and (resamples, items).
+    network_weights = network_draws.counts[:, network_draws.cluster] / len(values)
+    item_counts = scene_draws.counts[:, scene_draws.cluster]
+    item_weights = item_counts / item_counts.sum(axis=1, keepdims=True)
+
     rows = []
     for quantity, table in (("t_shap", values), ("t_shap_difference", values - plain)):
-        means = np.einsum("rn,ni,ri->r", weights, table, of_items, optimize=True)
-        measure = Measure(float(table.mean()), len(plain), *compute_interval(means, how.confidence, len(values), None))
-        rows.append(build_row(MEASUREMENT, quantity, measure, **place))
+        # A resample's mean weighs cell (n, i) of the table by the weights of its network and of its item.
+        means = np.einsum("rn,ni,ri->r", network_weights, table, item_weights, optimize=True)
+        measure = build_measure(float(table.mean()), len(plain), means, resampling, len(values), None)
+        rows.append(_build_row(quantity, measure, model=model, level="random weights"))
+    # Deviation between networks of the mean over items; axis 1 are the items.
     deviation = Measure(float(values.mean(axis=1).std(ddof=1)), len(values))
-    return [*rows, build_row(MEASUREMENT, "t_shap_sd_networks", deviation, **place)]
+    rows.append(_build_row("t_shap_sd_networks", deviation, model=model, level="random weights"))
+    return rows
 
 
-def correlate(first: np.ndarray, second: np.ndarray, clusters: Sequence[str], label: str, how: Resampling) -> Measure:
-    """Return Pearson's correlation of two numbers of each item, with its interval over scenes."""
-    draws = resample(clusters, resamples=how.resamples, seed=how.seed, label=label)
+def correlate(
+    first: np.ndarray, second: np.ndarray, clusters: Sequence[str], label: str, resampling: Resampling
+) -> Measure:
+    """Return Pearson's correlation over items between two series, with its interval over scenes."""
+    draws = resample(clusters, resamples=resampling.resamples, seed=resampling.seed, label=label)
+    # Row 0 weighs all items alike, each further row as one resample draws them: (1 + resamples, items).
     weights = np.concatenate([np.ones((1, len(first))), draws.counts[:, draws.cluster]])
     weights /= weights.sum(axis=1, keepdims=True)
-    a, b = (values - weights @ values[:, None] for values in (first, second))
-    spreads = (weights * a**2).sum(axis=1) * (weights * b**2).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        found = (weights * a * b).sum(axis=1) / np.sqrt(spreads)
-    return Measure(float(found[0]), len(first), *compute_interval(found[1:], how.confidence, draws.clusters, SIGNED))
+    # Deviations from the weighted mean of each row.
+    a = first - weights @ first[:, None]
+    b = second - weights @ second[:, None]
+    variances = (weights * a**2).sum(axis=1) * (weights * b**2).sum(axis=1)
+    with np.errstate(invalid="ignore"):  # NaN where a resample has one scene alone
+        correlations = (weights * a * b).sum(axis=1) / np.sqrt(variances)
+    return build_measure(float(correlations[0]), len(first), correlations[1:], resampling, draws.clusters, SIGNED)
 
 
 def shift_images(scenes: Sequence[str]) -> list[int]:
-    """Return for each item the position of another one that lends its image: the first below it of another scene.
+    """Return for each item the position of the item that lends its image: the next item of another scene.
 
     Raises:
         ValueError: All items have one scene.
@@ -146,14 +213,20 @@ def shift_images(scenes: Sequence[str]) -> list[int]:
     if len(set(scenes)) < 2:
         raise ValueError("all items have one scene, so that none can exchange its image")
     count = len(scenes)
-    return [
-        next((place + step) % count for step in range(1, count) if scenes[(place + step) % count] != scenes[place])
-        for place in range(count)
-    ]
+    lenders = []
+    for position, scene in enumerate(scenes):
+        # The search wraps around, and ends because there are at least two scenes.
+        lender = (position + 1) % count
+        while scenes[lender] == scene:
+            lender = (lender + 1) % count
+        lenders.append(lender)
+    return lenders
 
 
 def randomize_weights(encoder: Any, seed: int) -> None:
-    """Draw every weight of an encoder anew: normal with the mean and standard deviation of its tensor as trained.
+    """Replace the weights of an encoder in place by normal draws.
+
+    Each tensor keeps the mean and the standard deviation that it had after training.
 
     Args:
         encoder: A loaded encoder with a `network`.
@@ -163,116 +236,150 @@ def randomize_weights(encoder: Any, seed: int) -> None:
 
     def draw(weights: torch.Tensor) -> torch.Tensor:
         if weights.numel() == 1:
-            return weights
+            return weights  # one number has no deviation
         return weights.mean() + weights.std() * torch.randn(weights.shape, generator=generator).to(weights)
 
     with torch.no_grad():
         for weights in encoder.network.state_dict().values():
             if weights.is_floating_point():
                 weights.copy_(draw(weights))
+        # oneDNN layers hold a reordered copy of their weights.
         for layer in encoder.network.modules():
-            if isinstance(layer, PackedLinear):  # whose weights are no parameters
+            if isinstance(layer, PackedLinear):  # whose weights are not in the state
                 layer.weight = torch.ops.mkldnn._reorder_linear_weight(draw(layer.weight.to_dense()))
-                layer.bias = None if layer.bias is None else draw(layer.bias)
+                if layer.bias is not None:
+                    layer.bias = draw(layer.bias)
 
 
 def measure_decoder_controls(
     decoders: Sequence[Decoder],
     datasets: Sequence[DatasetFiles],
-    *,
-    sample: int,
-    permutations: int,
-    tokens: int,
+    settings: ControlSettings,
     seed: int,
-    how: Resampling,
-) -> list[Row]:
-    """Return mean CC-SHAP of decoders, and of answers with explanations that are not theirs.
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return mean CC-SHAP of decoders, for own explanations and for the null controls.
 
-    Args:
-        sample: Number of items a data set.
-        permutations: Permutations of a prompt's players, each with its reverse.
-        tokens: Most tokens of an explanation.
+    The controls compare an answer with the explanation of another item, and with shuffled players.
     """
-    rows: list[Row] = []
+    rows: list[MeasurementRecord] = []
     for decoder in decoders:
-        with tempfile.TemporaryDirectory() as folder:
-            explained = [
-                {"dataset": result.dataset.name, **row}
-                for result in explain_datasets(
-                    decoder,
-                    datasets,
-                    ["equations"],
-                    Path(folder) / "stored.sqlite",
-                    sample=sample,
-                    seed=seed,
-                    seeds=[seed],
-                    cc_shap={"permutations": permutations},
-                    tokens={"explanation": tokens},
-                    shard=slice(None),
-                )
-                for row in result.tables["rows"]
-            ]
-        rows += measure_shuffled_explanations(decoder.spec.name, explained, seed, how)
+        explained = _explain_items(decoder, datasets, settings, seed)
+        rows += measure_shuffled_explanations(decoder.spec.name, explained, seed, resampling)
     return rows
 
 
-def measure_shuffled_explanations(
-    model: str, rows: Sequence[Mapping[str, Any]], seed: int, how: Resampling
-) -> list[Row]:
-    """Return mean CC-SHAP by kind: of items, of those with the explanation of another item, and of shuffled players.
+def _explain_items(
+    decoder: Decoder, datasets: Sequence[DatasetFiles], settings: ControlSettings, seed: int
+) -> dict[str, list[ExplainedItem]]:
+    """Return the items whose CC-SHAP is defined, by kind of explanation."""
+    explained: dict[str, list[ExplainedItem]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = CCShapRun(
+            ["equations"],
+            Path(folder) / "stored.sqlite",
+            sample=settings.decoder_sample,
+            seed=seed,
+            seeds=[seed],
+            cc_shap={"permutations": settings.permutations},
+            tokens={"explanation": settings.tokens},
+            shard=slice(None),
+        )
+        for result in explain_datasets(decoder, datasets, run):
+            for row in result.tables["rows"]:
+                items = explained.setdefault(row["kind"], [])
+                if row.get("value") is None:
+                    continue
+                item = ExplainedItem(
+                    f"{result.dataset.name}/{row['item_id']}",
+                    identify_scene(str(row["image"])),
+                    row["value"],
+                    np.array(row["ratios_answer"]),
+                    np.array(row["ratios_explanation"]),
+                )
+                items.append(item)
+    return explained
 
-    Another item is the next one of another scene, by seeded rank, whose explanation has as many players: of others the
-    contributions cannot be compared. The excess is CC-SHAP of the own explanations less that with the others, over the
-    items that have both.
+
+def measure_shuffled_explanations(
+    model: str, items: Mapping[str, Sequence[ExplainedItem]], seed: int, resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return mean CC-SHAP by kind of explanation, with and without the null controls, and its excess over them.
+
+    The controls are the explanation of another item, and the item's explanation with shuffled players. The other item
+    is the next item of another scene, by seeded rank, whose explanation has the same number of players; otherwise the
+    contributions cannot be compared. The excess is CC-SHAP of an item less CC-SHAP under the control, over the items
+    that have both.
 
     Args:
-        rows: Rows of the layout `CC_SHAP` with a column `dataset`.
+        model: Name of the decoder.
+        items: Explained items by kind of explanation.
+        seed: Seed of the ranks and of the shuffles.
+        resampling: Resampling of scenes.
     """
-    found: list[Row] = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        usable = [row for row in rows if row["kind"] == kind and row.get("value") is not None]
-        usable.sort(key=lambda row: rank(f"{row['dataset']}/{row['item_id']}", seed))
-        levels: dict[str, list[tuple[str, float, float]]] = {
-            "none": [],
-            "other explanation": [],
-            "shuffled players": [],
-        }
-        for place, row in enumerate(usable):
-            name, scene = f"{row['dataset']}/{row['item_id']}", identify_scene(str(row["image"]))
-            answer, own = np.array(row["ratios_answer"]), np.array(row["ratios_explanation"])
-            generator = np.random.default_rng(rank(name, seed))
-            exchanged = {"none": own, "shuffled players": generator.permutation(own)}
-            for other in [*usable[place + 1 :], *usable[:place]]:
-                if len(other["ratios_explanation"]) == len(own) and identify_scene(str(other["image"])) != scene:
-                    exchanged["other explanation"] = np.array(other["ratios_explanation"])
-                    break
-            for level, ratios in exchanged.items():
-                value = row["value"] if level == "none" else float(compute_cosine(answer, ratios))
-                levels[level].append((scene, value, row["value"] - value))
-        for level, values in levels.items():
-            clusters = [scene for scene, *_ in values]
-            place_of = {"model": model, "factor": f"control, {kind}", "level": level}
-            quantities = {"cc_shap": [value for _, value, _ in values]}
+    rows: list[MeasurementRecord] = []
+    for kind, explained in items.items():
+        ranked = sorted(explained, key=lambda item: rank(item.name, seed))
+        clusters: dict[str, list[str]] = {"none": [], "other explanation": [], "shuffled players": []}
+        values: dict[str, list[float]] = {level: [] for level in clusters}
+        excesses: dict[str, list[float]] = {level: [] for level in clusters}
+        for position, item in enumerate(ranked):
+            # The same ratios in random order show the agreement that chance alone gives.
+            generator = np.random.default_rng(rank(item.name, seed))
+            cc_shap = {
+                "none": item.cc_shap,
+                "shuffled players": float(compute_cosine(item.answer, generator.permutation(item.explanation))),
+            }
+            lender = _find_lender(item, [*ranked[position + 1 :], *ranked[:position]])
+            if lender is not None:
+                cc_shap["other explanation"] = float(compute_cosine(item.answer, lender.explanation))
+            for level, value in cc_shap.items():
+                clusters[level].append(item.scene)
+                values[level].append(value)
+                excesses[level].append(item.cc_shap - value)
+
+        for level in values:
+            factor = f"control, {kind}"
+            mean = average(values[level], clusters[level], model, resampling)
+            rows.append(_build_row("cc_shap", mean, model=model, factor=factor, level=level))
             if level != "none":
-                quantities["cc_shap_excess"] = [excess for *_, excess in values]
-            for quantity, numbers in quantities.items():
-                found.append(build_row(MEASUREMENT, quantity, average(numbers, clusters, model, how), **place_of))
-    return found
+                excess = average(excesses[level], clusters[level], model, resampling)
+                rows.append(_build_row("cc_shap_excess", excess, model=model, factor=factor, level=level))
+    return rows
+
+
+def _find_lender(item: ExplainedItem, candidates: Sequence[ExplainedItem]) -> ExplainedItem | None:
+    """Return the first item of another scene whose explanation has the same number of players, or None."""
+    for candidate in candidates:
+        has_as_many_players = len(candidate.explanation) == len(item.explanation)
+        if has_as_many_players and candidate.scene != item.scene:
+            return candidate
+    return None
+
+
+def _build_row(
+    quantity: str, measure: Measure, *, model: str, level: str, factor: str = "control"
+) -> MeasurementRecord:
+    return MeasurementRecord(
+        measurement=MEASUREMENT, quantity=quantity, measure=measure, model=model, factor=factor, level=level
+    )
 
 
 def _attribute(
     encoder: Encoder, items: Sequence[Item], lenders: Sequence[Item], settings: AttributionSettings
 ) -> np.ndarray:
-    """Return T-SHAP in percent of the caption of each item with the image of its lender."""
-    return np.array(
-        [
-            100 * attribute_texts(encoder, lender.image, [item.caption], own)[0].t_shap
-            for item, lender in zip(items, lenders, strict=True)
-            for own in [replace(settings, seed=derive_seed(item.dataset, item.item_id, settings.seed))]
-        ]
-    )
+    """Return T-SHAP in percent of the caption of each item with the image of its lender: float64 of shape (items,)."""
+    shares = []
+    for item, lender in zip(items, lenders, strict=True):
+        item_settings = replace(settings, seed=derive_seed(item.dataset, item.item_id, settings.seed))
+        (attribution,) = attribute_texts(encoder, lender.image, [item.caption], item_settings)
+        shares.append(100 * attribution.t_shap.value)
+    return np.array(shares)
 
 
 def _count_text_share(encoder: Encoder, item: Item) -> float:
-    words = sum(not special for special in encoder.tokenize(item.caption).special)
-    return words / (words + int(np.ceil(np.sqrt(words))) ** 2)
+    """Return the share of tokens among the players: a text of n tokens has a grid of ceil(sqrt(n)) patches a side."""
+    # Special tokens do not play.
+    tokens = sum(not is_special for is_special in encoder.tokenize(item.caption).special)
+    patches = int(np.ceil(np.sqrt(tokens))) ** 2
+    return tokens / (tokens + patches)

@@ -1,4 +1,4 @@
-"""Ground truth of T-SHAP: rulers whose share of text is known, and games that are built to mislead it."""
+"""Compare T-SHAP with known shares of text: of rulers, and of games that are built to mislead T-SHAP."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,30 @@ from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
 from waltz.attribution.shapley.estimators import begin_exact
 from waltz.attribution.t_shap import compute_t_shap
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import PERCENT, Measure, Resampling
-from waltz.measures.items import derive_seed, read_items
-from waltz.measures.rows import Row, build_row, pool
+from waltz.core.intervals import PERCENT, Resampling
+from waltz.core.measure import Measure
+from waltz.core.schema import MeasurementRecord
+from waltz.fidelity import EQUATIONS
+from waltz.measures.items import Item, derive_seed, read_items
+from waltz.measures.masks import enumerate_masks
+from waltz.measures.rows import pool_items
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.kinds.ruler import Ruler
 
 MEASUREMENT = "ground_truth"
+SMALLEST_PHI = 1e-12
+"""Shapley values of smaller magnitude count as 0: they are rounding errors."""
+UNDEFINED = "every Shapley value is 0, so no share is defined"
 Score = Callable[[np.ndarray, np.ndarray], Any]
-"""From visible tokens, bool (k, tokens), and visible patches, bool (k, patches), to scores of shape (k,)."""
+"""Function from visible tokens, bool (k, tokens), and visible patches, bool (k, patches), to scores of shape (k,)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Game:
-    """A score of coalitions that can be enumerated.
+    """Describe a game that is small enough to enumerate all its coalitions.
 
     Attributes:
-        name: What the score does.
+        name: Name of the rule that computes the score, such as `additive`.
         tokens: Number of text players.
         patches: Number of image players.
         score: The score.
@@ -39,16 +46,32 @@ class Game:
     score: Score
 
 
-def build_games(tokens: int, patches: int) -> list[Game]:
-    """Return games whose text and image are alike but for the number of their players.
+@dataclass(frozen=True, slots=True)
+class GroundTruthSettings:
+    """Settings of the measurement of rulers.
 
-    In each of them, text can change the score by 1 at most, and so can the image: by `compute_range_share` the truth
-    is a half.
+    Attributes:
+        sample: Number of items a data set.
+        evaluations: Budget of a text: the largest number of coalitions.
+        estimators: Names of estimators.
+    """
+
+    sample: int
+    evaluations: int
+    estimators: Sequence[str]
+
+
+def build_games(tokens: int, patches: int) -> list[Game]:
+    """Return games in which text and image differ little but in their number of players.
+
+    In each game, text can change the score by at most 1, and so can the image. By `compute_range_share`, the true share
+    of text is therefore a half.
 
     Args:
         tokens: Number of text players.
         patches: Number of image players.
     """
+    # Half of the tokens raise the score, the others lower it.
     signs = np.resize([1.0, -1.0], tokens)
     scores: dict[str, Score] = {
         "additive": lambda text, image: text.mean(axis=1) + image.mean(axis=1),
@@ -64,109 +87,148 @@ def build_games(tokens: int, patches: int) -> list[Game]:
 
 
 def compute_game_t_shap(game: Game) -> float:
-    """Return T-SHAP of a game from all coalitions; NaN where every Shapley value is 0."""
-    (estimate,) = run_in_step(
-        [begin_exact(game.tokens + game.patches)],
-        lambda requested: [game.score(*_split(masks, game.tokens))[:, None].astype(np.float64) for masks in requested],
-    )
-    return float(compute_t_shap(np.where(np.abs(estimate.phi) < 1e-12, 0.0, estimate.phi), game.tokens))
+    """Return T-SHAP of a game from all coalitions, a share of 1; NaN where every Shapley value is 0."""
+
+    def compute_values(requested: list[np.ndarray]) -> list[np.ndarray]:
+        values = []
+        for masks in requested:
+            scores = game.score(masks[:, : game.tokens], masks[:, game.tokens :])
+            values.append(scores[:, None].astype(np.float64))
+        return values
+
+    (estimate,) = run_in_step([begin_exact(game.tokens + game.patches)], compute_values)
+    # Without this, rounding errors would give a share where every Shapley value is 0.
+    phi = np.where(np.abs(estimate.phi) < SMALLEST_PHI, 0.0, estimate.phi)
+    return float(compute_t_shap(phi, game.tokens))
 
 
 def compute_range_share(game: Game) -> float:
-    """Return the share of text in the changes that each modality can make to the score while the other stays.
+    """Return how much of the possible change of the score text can cause alone, a share of 1.
 
     The change of a modality is the largest difference between two scores that differ in its players alone. For an
     additive score it is the sum of |phi| over its players, so that the share is T-SHAP.
     """
-    text, image = (_enumerate(players) for players in (game.tokens, game.patches))
-    table = np.stack([game.score(np.repeat(row[None], len(image), axis=0), image) for row in text]).astype(np.float64)
-    by_text, by_image = np.ptp(table, axis=0).max(), np.ptp(table, axis=1).max()
+    text_masks = enumerate_masks(game.tokens)
+    image_masks = enumerate_masks(game.patches)
+    # Scores by text mask (axis 0) and image mask (axis 1): (2**tokens, 2**patches).
+    rows = []
+    for text_mask in text_masks:
+        repeated = np.repeat(text_mask[None], len(image_masks), axis=0)
+        rows.append(game.score(repeated, image_masks))
+    scores = np.stack(rows).astype(np.float64)
+
+    by_text = np.ptp(scores, axis=0).max()  # text varies, the image stays
+    by_image = np.ptp(scores, axis=1).max()
     return float(by_text / (by_text + by_image))
 
 
-def measure_games(sizes: Iterable[tuple[int, int]]) -> list[Row]:
-    """Return T-SHAP of each built game, its range share, and the difference to it, in percent and points.
+def measure_games(sizes: Iterable[tuple[int, int]]) -> list[MeasurementRecord]:
+    """Return for each built game T-SHAP and the range share in percent, and their difference in percentage points.
 
     Args:
-        sizes: Numbers of tokens and patches.
+        sizes: Number of tokens and number of patches of each game.
     """
     rows = []
     for tokens, patches in sizes:
         for game in build_games(tokens, patches):
-            t_shap, truth = 100 * compute_game_t_shap(game), 100 * compute_range_share(game)
-            place = {"model": game.name, "factor": "players", "level": f"{tokens} tokens, {patches} patches"}
-            undefined = "every Shapley value is 0, so no share is defined" if np.isnan(t_shap) else None
+            t_shap, known_share = 100 * compute_game_t_shap(game), 100 * compute_range_share(game)
             measures = {
-                "t_shap": Measure(None if undefined else t_shap, 1, reason=undefined),
-                "known_share": Measure(truth, 1),
-                "t_shap_difference": Measure(None if undefined else t_shap - truth, 1, reason=undefined),
+                "t_shap": Measure(t_shap, 1),
+                "known_share": Measure(known_share, 1),
+                "t_shap_difference": Measure(t_shap - known_share, 1),
             }
-            rows += [build_row(MEASUREMENT, name, measure, **place) for name, measure in measures.items()]
+            # T-SHAP is a share of the sum of |phi|, which is 0 in some games.
+            if np.isnan(t_shap):
+                measures["t_shap"] = measures["t_shap_difference"] = Measure(None, 1, reason=UNDEFINED)
+            for quantity, measure in measures.items():
+                row = MeasurementRecord(
+                    measurement=MEASUREMENT,
+                    quantity=quantity,
+                    measure=measure,
+                    model=game.name,
+                    factor="players",
+                    level=f"{tokens} tokens, {patches} patches",
+                )
+                rows.append(row)
     return rows
 
 
 def measure_rulers(
     rulers: Sequence[Ruler],
     datasets: Iterable[DatasetFiles],
-    *,
-    sample: int,
-    evaluations: int,
-    estimators: Sequence[str],
+    settings: GroundTruthSettings,
     seed: int,
-    how: Resampling,
-) -> list[Row]:
-    """Return T-SHAP of rulers in percent by estimator, its root mean square error, and whether it orders them: by data
-    set, and of all.
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return T-SHAP of rulers by estimator, by data set and over all data sets.
+
+    Quantities are mean T-SHAP in percent, its root mean square error against the known share in percentage points, and
+    the percent of items for which T-SHAP rises with the known share of the rulers.
 
     Args:
         rulers: Rulers of different shares.
         datasets: Data sets of captions and foils; captions are attributed.
-        sample: Number of items a data set.
-        evaluations: Most coalitions of a text.
-        estimators: Names of estimators.
-        how: Resampling of the scenes for intervals.
+        settings: Sample, budget and estimators.
+        seed: Seed of the sample and of the estimators.
+        resampling: Resampling of the scenes for intervals.
     """
-    rows: list[Row] = []
-    together: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
-    in_order = sorted(rulers, key=lambda ruler: ruler.share)
+    sorted_rulers = sorted(rulers, key=lambda ruler: ruler.share)
+
+    def build_row(model: str, dataset: str, estimator: str, quantity: str, measure: Measure) -> MeasurementRecord:
+        return MeasurementRecord(
+            measurement=MEASUREMENT,
+            quantity=quantity,
+            measure=measure,
+            model=model,
+            dataset=dataset,
+            factor="estimator",
+            level=estimator,
+        )
+
+    rows: list[MeasurementRecord] = []
+    # Clusters and values of the items of all data sets, by ruler, estimator and quantity.
+    pooled: dict[tuple[str, str, str], tuple[list[str], list[float]]] = {}
     for dataset in datasets:
-        items = read_items(dataset, sample, seed)
+        items = read_items(dataset, settings.sample, seed)
         clusters = [item.scene for item in items]
-        for estimator in estimators:
-            settings = [
-                AttributionSettings("equations", estimator, evaluations, derive_seed(item.dataset, item.item_id, seed))
-                for item in items
-            ]
-            shares = {
-                ruler.spec.name: [
-                    100 * attribute_texts(cast(Encoder, ruler), item.image, [item.caption], own)[0].t_shap
-                    for item, own in zip(items, settings, strict=True)
-                ]
-                for ruler in in_order
-            }
-            steps = np.diff(np.array(list(shares.values())), axis=0)
-            found = {("", "ordered"): np.where((steps > 0).all(axis=0), 100.0, 0.0).tolist()}
-            for ruler in in_order:
-                own = shares[ruler.spec.name]
-                found[ruler.spec.name, "t_shap"] = own
-                found[ruler.spec.name, "error"] = [share - 100 * ruler.share for share in own]
-            for (model, quantity), values in found.items():
-                measure = pool(quantity, values, clusters, dataset.name, how, PERCENT)
-                place = {"model": model, "dataset": dataset.name, "factor": "estimator", "level": estimator}
-                rows.append(build_row(MEASUREMENT, quantity, measure, **place))
-                together.setdefault((model, estimator, quantity), []).extend(zip(clusters, values, strict=True))
-    for (model, estimator, quantity), pairs in together.items():
-        names, values = zip(*pairs, strict=True)
-        measure = pool(quantity, values, names, "all", how, PERCENT)
-        rows.append(build_row(MEASUREMENT, quantity, measure, model=model, factor="estimator", level=estimator))
+        for estimator in settings.estimators:
+            values_of = _compare_rulers(sorted_rulers, items, estimator, settings.evaluations, seed)
+            for (model, quantity), values in values_of.items():
+                measure = pool_items(quantity, values, clusters, dataset.name, resampling, PERCENT)
+                rows.append(build_row(model, dataset.name, estimator, quantity, measure))
+                all_clusters, all_values = pooled.setdefault((model, estimator, quantity), ([], []))
+                all_clusters += clusters
+                all_values += values
+    for (model, estimator, quantity), (all_clusters, all_values) in pooled.items():
+        measure = pool_items(quantity, all_values, all_clusters, "all", resampling, PERCENT)
+        rows.append(build_row(model, "", estimator, quantity, measure))
     return rows
 
 
-def _enumerate(players: int) -> np.ndarray:
-    """Return all coalitions of some players: bool (2**players, players)."""
-    masks: np.ndarray = (np.arange(2**players)[:, None] >> np.arange(players) & 1).astype(bool)
-    return masks
+def _compare_rulers(
+    sorted_rulers: Sequence[Ruler], items: Sequence[Item], estimator: str, evaluations: int, seed: int
+) -> dict[tuple[str, str], list[float]]:
+    """Return T-SHAP and its error for each ruler and item, and for each item whether T-SHAP orders the rulers.
 
+    Returns:
+        One number for each item, in percent, by name of the ruler and quantity. The name is empty for `ordered`, which
+        is 100 if T-SHAP orders the rulers by their known share, else 0.
+    """
+    shares: dict[str, list[float]] = {}
+    for ruler in sorted_rulers:
+        shares[ruler.spec.name] = []
+        for item in items:
+            item_seed = derive_seed(item.dataset, item.item_id, seed)
+            attribution_settings = AttributionSettings(EQUATIONS, estimator, evaluations, item_seed)
+            (attribution,) = attribute_texts(cast(Encoder, ruler), item.image, [item.caption], attribution_settings)
+            shares[ruler.spec.name].append(100 * attribution.t_shap.value)
 
-def _split(masks: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    return masks[:, :tokens], masks[:, tokens:]
+    # T-SHAP must rise from each ruler to the next one: steps of shape (rulers - 1, items).
+    steps = np.diff(np.array(list(shares.values())), axis=0)
+    is_ordered = (steps > 0).all(axis=0)
+    values_of = {("", "ordered"): np.where(is_ordered, 100.0, 0.0).tolist()}
+    for ruler in sorted_rulers:
+        ruler_shares = shares[ruler.spec.name]
+        values_of[ruler.spec.name, "t_shap"] = ruler_shares
+        values_of[ruler.spec.name, "error"] = [share - 100 * ruler.share for share in ruler_shares]
+    return values_of

@@ -1,4 +1,4 @@
-"""Items that the measurements look at: captions and foils with their images."""
+"""Read the items of the measurements: captions and foils with their images."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -13,17 +13,17 @@ from waltz.evaluation.items import select_items
 from waltz.sources.images import load_image, open_images
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Item:
-    """A caption and a foil with their image.
+    """Hold a caption and a foil with their image.
 
     Attributes:
-        item_id: Its id, unique in its data set.
-        dataset: Name of its data set.
+        item_id: Id of the item, unique in its data set.
+        dataset: Name of the data set.
         image_name: Name of the image.
         image: The RGB image.
-        caption: Text that is true of it.
-        foil: Text that is not.
+        caption: Text that is true of the image.
+        foil: Text that is not true of the image.
     """
 
     item_id: str
@@ -35,7 +35,7 @@ class Item:
 
     @property
     def scene(self) -> str:
-        """What the image shows, by its name."""
+        """Return the scene that the image shows, as its name tells (`identify_scene`)."""
         return identify_scene(self.image_name)
 
 
@@ -43,17 +43,20 @@ def identify_scene(image_name: str) -> str:
     """Return the scene of an image, the unit that intervals resample: the last number in its name, else the name.
 
     Sources draw one scene under several names, such as `v7w_11.png` and `COCO_val2014_000000000011.png`. Photographs of
-    different sources may share a number; their items are then drawn together, which leaves intervals valid.
+    different sources may share a number; their items are then resampled together, and intervals stay valid.
     """
     stem = PurePath(image_name).stem
     numbers = [part for part in stem.split("_") if part.isdecimal()]
-    return str(int(numbers[-1])) if numbers else stem
+    if numbers:
+        return str(int(numbers[-1]))
+    return stem
 
 
 def derive_seed(dataset: str, item_id: str, seed: int) -> int:
-    """Return a seed of an item's own, 0 to 2**32 - 1, so that intervals over items include the noise of their draws.
+    """Return a seed for one item, 0 to 2**32 - 1, so that intervals over items include the noise of their draws.
 
-    With one seed for all, items with as many players share their draws, whose noise no number of items averages out.
+    With one seed for all items, those with the same number of players would share their draws, and the noise of these
+    draws would not become smaller with more items.
     """
     return rank(f"{dataset}/{item_id}", seed) % 2**32
 
@@ -61,15 +64,9 @@ def derive_seed(dataset: str, item_id: str, seed: int) -> int:
 def read_items(dataset: DatasetFiles, sample: int, seed: int) -> list[Item]:
     """Return a seeded sample of the valid items of a data set of captions and foils; all if there are fewer."""
     rows = select_items(parquet.read(dataset.rows, BENCHMARK), "valid", sample, seed).to_pylist()
+    items = []
     with open_images(dataset.images) as images:
-        return [
-            Item(
-                row["item_id"],
-                dataset.name,
-                row["image"],
-                load_image(images, row["image"]),
-                row["caption"],
-                row["foil"],
-            )
-            for row in rows
-        ]
+        for row in rows:
+            image = load_image(images, row["image"])
+            items.append(Item(row["item_id"], dataset.name, row["image"], image, row["caption"], row["foil"]))
+    return items

@@ -1,4 +1,4 @@
-"""Multiverse of T-SHAP: choices that papers leave open, one at a time and crossed, and the rankings that survive."""
+"""Multiverse of T-SHAP: vary the choices that papers leave open, one at a time and crossed, and compare rankings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,27 +13,45 @@ from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.own_players import WORDS, group_text_players
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.files.group_files import DatasetFiles
-from waltz.core.intervals import Measure, Resampling
+from waltz.core.intervals import Resampling
+from waltz.core.measure import Measure
+from waltz.core.schema import MeasurementRecord
+from waltz.fidelity import get_fidelity
 from waltz.measures.items import Item, derive_seed, read_items
-from waltz.measures.rows import SINGLE, Row, average, build_row
+from waltz.measures.rows import SINGLE, average
 from waltz.models.encoders.coalitions import PUBLISHED_MASK, Players
 from waltz.models.encoders.encoder import Encoder
 
 MEASUREMENT = "multiverse"
 Change = Callable[[Players, str], Players]
-"""From the players of a text and its image, with the text, to those of another choice."""
+"""Function from the players of a text and its image, and the text, to the players of another choice."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class MultiverseSettings:
+    """Settings of the multiverse.
+
+    Attributes:
+        sample: Number of captions a data set.
+        evaluations: Budget of a text: the largest number of coalitions, or of passes of an encoder of late fusion.
+        cross_items: Number of captions under crossed choices, spread over the data sets.
+    """
+
+    sample: int
+    evaluations: int
+    cross_items: int
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
-    """One way to compute T-SHAP.
+    """Describe one way to compute T-SHAP.
 
     Attributes:
         changes: Changes of the players, in order.
-        outcome: `logit` or `probability`; empty for the encoder's own.
+        outcome: Explained output, `logit` or `probability`; empty for the output that the encoder explains by default.
         profile: Profile that the players and the estimator come from.
         estimator: Name of an estimator.
-        seed_step: What is added to the seed of the estimator.
+        seed_step: Number that is added to the seed of the estimator.
     """
 
     changes: tuple[Change, ...] = ()
@@ -45,61 +63,70 @@ class Choice:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FilledPlayers(Players):
-    """Players whose masked patches have a value of their own.
+    """Mask patches by a chosen pixel value instead of 0.
 
     Attributes:
-        fill: Value of masked pixels after normalisation: a number, or `mean` for the mean of the image's channels.
+        fill: Value of masked pixels after normalization: a number, or `mean` for the mean of the image's channels.
     """
 
     fill: float | str
 
     def mask_image(self, image: torch.Tensor, masks: np.ndarray) -> torch.Tensor:
         """Return the prepared image with filled patches: from bool (k, patches) to (k, *image.shape)."""
-        hidden = super().mask_image(torch.ones_like(image), masks) == 0
-        fill = (
-            image.mean(dim=(-2, -1), keepdim=True) if self.fill == "mean" else torch.full_like(image, float(self.fill))
-        )
-        return torch.where(hidden, fill, image)
+        # Masking an image of ones shows which pixels are hidden: those that become 0.
+        is_hidden = super().mask_image(torch.ones_like(image), masks) == 0
+        if self.fill == "mean":
+            fill = image.mean(dim=(-2, -1), keepdim=True)
+        else:
+            fill = torch.full_like(image, float(self.fill))
+        return torch.where(is_hidden, fill, image)
 
 
 def fill_patches(players: Players, text: str, *, fill: float | str) -> Players:
-    """Return players whose masked patches have another value than 0."""
+    """Return players whose masked patches have a chosen value instead of 0."""
     return FilledPlayers(**vars(players), fill=fill)
 
 
-def mask_by_first_id(players: Players, text: str) -> Players:
+def mask_by_id_0(players: Players, text: str) -> Players:
     """Return players whose masked tokens become id 0, as in the released code."""
     return replace(players, masked_id=PUBLISHED_MASK)
 
 
-def change_grid(players: Players, text: str, *, step: int = 0, side: int = 0, floor: bool = False) -> Players:
+def change_grid(players: Players, text: str, *, step: int = 0, patches: int = 0, floor: bool = False) -> Players:
     """Return players with another grid.
 
     Args:
-        step: Patches a side that are added.
-        side: Patches a side; 0 takes those of the players.
-        floor: Whether patches have floor(side / p) pixels, so that those that remain are never masked.
+        players: Players of a text and its image.
+        text: The text.
+        step: Patches that are added to each side of the grid.
+        patches: Patches along each side; 0 takes those of the players.
+        floor: Whether a patch has floor(side / p) pixels, so that those that remain are never masked.
     """
-    grid = side or max(1, players.grid + step)
+    grid = patches or max(1, players.grid + step)
     height, width = players.cells.shape
-    rows, columns = (
-        np.arange(pixels) // (pixels // grid) if floor else np.arange(pixels) * grid // pixels
-        for pixels in (height, width)
-    )
-    cells = np.where((rows[:, None] < grid) & (columns < grid), rows[:, None] * grid + columns, grid**2)
-    fixed = np.concatenate([players.always_visible[: players.words], np.zeros(grid**2, dtype=bool)])
-    return replace(players, grid=grid, cells=torch.from_numpy(cells).to(players.cells), always_visible=fixed)
+    # Row and column of the patch of each pixel; with `floor`, pixels that remain get a number outside the grid.
+    if floor:
+        rows = np.arange(height) // (height // grid)
+        columns = np.arange(width) // (width // grid)
+    else:
+        rows = np.arange(height) * grid // height
+        columns = np.arange(width) * grid // width
+    # Number of the patch of each pixel, row by row: int64 of shape (height, width); grid**2 stands for no patch.
+    is_in_grid = (rows[:, None] < grid) & (columns < grid)
+    cells = np.where(is_in_grid, rows[:, None] * grid + columns, grid**2)
+    always_visible = np.concatenate([players.always_visible[: players.text_players], np.zeros(grid**2, dtype=bool)])
+    return replace(players, grid=grid, cells=torch.from_numpy(cells).to(players.cells), always_visible=always_visible)
 
 
 def add_special_tokens(players: Players, text: str) -> Players:
-    """Return players among which are the tokens that the tokenizer adds, masked like others."""
+    """Return players that include the special tokens, which are masked like other tokens."""
     count = len(players.text_input.ids)
-    fixed = np.zeros(count + players.patches, dtype=bool)
-    return replace(players, positions=tuple(range(count)), always_visible=fixed)
+    always_visible = np.zeros(count + players.patches, dtype=bool)
+    return replace(players, positions=tuple(range(count)), always_visible=always_visible)
 
 
 def group_words(players: Players, text: str) -> Players:
-    """Return players whose text players are words."""
+    """Return players whose text players are whole words instead of tokens."""
     return group_text_players(players, text, players.text_input.spans, WORDS)
 
 
@@ -111,12 +138,12 @@ FACTORS: dict[str, dict[str, Choice]] = {
         "black": Choice((partial(fill_patches, fill=-2.0),)),
         "white": Choice((partial(fill_patches, fill=2.0),)),
     },
-    "masked token": {"id 0": Choice((mask_by_first_id,))},
+    "masked token": {"id 0": Choice((mask_by_id_0,))},
     "grid": {
         "p - 1": Choice((partial(change_grid, step=-1),)),
         "p + 1": Choice((partial(change_grid, step=1),)),
-        "2 x 2": Choice((partial(change_grid, side=2),)),
-        "6 x 6": Choice((partial(change_grid, side=6),)),
+        "2 x 2": Choice((partial(change_grid, patches=2),)),
+        "6 x 6": Choice((partial(change_grid, patches=6),)),
         "pixels left over": Choice((partial(change_grid, floor=True),)),
     },
     "value": {"logit": Choice(outcome="logit"), "probability": Choice(outcome="probability")},
@@ -128,7 +155,7 @@ FACTORS: dict[str, dict[str, Choice]] = {
         "SVARM": Choice(estimator="SVARM"),
     },
 }
-"""Choices that differ from profile `equations` in one factor; another seed is none, but what noise alone changes."""
+"""Choices by factor and level; each differs from profile `equations` in one factor. Another seed changes only noise."""
 CROSSED: dict[str, tuple[str, str]] = {
     "masked patch": ("reference", "black"),
     "masked token": ("reference", "id 0"),
@@ -138,64 +165,112 @@ CROSSED: dict[str, tuple[str, str]] = {
     "value": ("logit", "probability"),
     "estimator": ("auto", "permutation"),
 }
-"""Levels of each factor that are crossed; values before estimators, since a probability follows from known logits."""
+"""Levels of each factor that are crossed.
+
+The value comes before the estimator, so that probabilities are computed from logits that are already known."""
 FIXED = ("masked token", "estimator")
 """Factors without a meaning in `published`, which masks by id 0 and draws permutations."""
 NO_MEANING = "–"
+SEPARATOR = ", "
+"""Separator of the levels in the name of a combination."""
+
 Levels = tuple[str, ...]
 """Levels of a combination, in the order of `CROSSED`."""
+ChoiceName = tuple[str, str]
+"""Factor and level of a choice."""
+Shares = Mapping[str, Mapping[str, Sequence[float]]]
+"""T-SHAP in percent of each item, by model and data set."""
+SharesByChoice = Mapping[ChoiceName, Shares]
+KnownLogits = dict[tuple[tuple[Change, ...], str], dict[bytes, np.ndarray]]
+"""Logits of one item by changes and profile, then by coalition; probabilities are computed from them."""
+
+REFERENCE: ChoiceName = ("reference", "equations")
 
 
 def measure_multiverse(
     encoders: Sequence[Encoder],
     datasets: Sequence[DatasetFiles],
-    *,
-    sample: int,
-    evaluations: int,
-    cross_items: int,
+    settings: MultiverseSettings,
     seed: int,
-    how: Resampling,
-) -> list[Row]:
-    """Return mean T-SHAP of encoders under each choice, and how rankings agree with those of the reference.
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return mean T-SHAP of encoders under each choice, and the agreement of its rankings with the reference.
 
     Args:
         encoders: Encoders of either fusion.
-        sample: Number of captions a data set.
-        evaluations: Most coalitions of a text, or passes of an encoder of late fusion.
-        cross_items: Number of captions under crossed choices, spread over the data sets.
+        datasets: Data sets of captions and foils; captions are attributed.
+        settings: Samples and budget.
+        seed: Seed of the sample and of the estimators.
+        resampling: Resampling of scenes.
     """
-    many = {
-        dataset.name: read_items(dataset, max(sample, -(-cross_items // len(datasets))), seed) for dataset in datasets
-    }
-    items = {name: own[:sample] for name, own in many.items()}
-    choices = {(factor, level): choice for factor, levels in FACTORS.items() for level, choice in levels.items()}
-    found = _attribute(encoders, items, choices, evaluations, seed)
-    rows = build_choice_rows(found, items, ("reference", "equations"), how)
-    varied = [name for name in found if name[0] not in ("reference", "seed")]
-    rows += summarize_rankings(found, ("reference", "equations"), {("one at a time", "all"): varied})
-    few = spread_items(many, cross_items)
-    crossed = cross_choices()
-    choices = {(SINGLE, ", ".join(own)): crossed[own] for own in crossed}
-    reference, *others = choices
-    again = (SINGLE, "another seed")
-    choices[again] = replace(choices[reference], seed_step=1)
-    found = _attribute(encoders, few, choices, evaluations, seed)
-    groups = {("cross", "all"): others, ("cross, seed", "another seed"): [again]}
-    for place, (factor, levels) in enumerate(CROSSED.items()):
+    # One read serves both parts: the choices one at a time, and the crossed choices.
+    per_dataset = -(-settings.cross_items // len(datasets))  # rounded up
+    items_read = {}
+    for dataset in datasets:
+        items_read[dataset.name] = read_items(dataset, max(settings.sample, per_dataset), seed)
+    rows = _vary_one_factor(encoders, items_read, settings, seed, resampling)
+    rows += _cross_factors(encoders, items_read, settings, seed, resampling)
+    return rows
+
+
+def _vary_one_factor(
+    encoders: Sequence[Encoder],
+    items_read: Mapping[str, Sequence[Item]],
+    settings: MultiverseSettings,
+    seed: int,
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return the rows of choices that differ from the reference in one factor."""
+    items = {name: dataset_items[: settings.sample] for name, dataset_items in items_read.items()}
+    choices = {}
+    for factor, levels in FACTORS.items():
+        for level, choice in levels.items():
+            choices[factor, level] = choice
+    shares = _attribute(encoders, items, choices, settings.evaluations, seed)
+    # The reference and its noise are no other choices, so they do not count in the summary.
+    varied = [name for name in shares if name[0] not in ("reference", "seed")]
+    rows = build_choice_rows(shares, items, REFERENCE, resampling)
+    rows += summarize_rankings(shares, REFERENCE, {("one at a time", "all"): varied})
+    return rows
+
+
+def _cross_factors(
+    encoders: Sequence[Encoder],
+    items_read: Mapping[str, Sequence[Item]],
+    settings: MultiverseSettings,
+    seed: int,
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return the rows of all combinations of the crossed factors, and of the reference with another seed."""
+    items = spread_items(items_read, settings.cross_items)
+    choices = {(SINGLE, SEPARATOR.join(levels)): choice for levels, choice in cross_choices().items()}
+    reference, *varied = choices
+    other_seed = (SINGLE, "another seed")
+    choices[other_seed] = replace(choices[reference], seed_step=1)
+    shares = _attribute(encoders, items, choices, settings.evaluations, seed)
+
+    # Rankings are summarized over all combinations, and over those that share a level.
+    groups = {("cross", "all"): varied, ("cross, seed", "another seed"): [other_seed]}
+    for position, (factor, levels) in enumerate(CROSSED.items()):
         for level in levels:
-            groups[f"cross, {factor}", level] = [name for name in others if name[1].split(", ")[place] == level]
-    rows += build_choice_rows(found, few, reference, how)
-    return rows + summarize_rankings(found, reference, groups)
+            names = [name for name in varied if name[1].split(SEPARATOR)[position] == level]
+            groups[f"cross, {factor}", level] = names
+    rows = build_choice_rows(shares, items, reference, resampling)
+    rows += summarize_rankings(shares, reference, groups)
+    return rows
 
 
 def spread_items(items: Mapping[str, Sequence[Item]], count: int) -> dict[str, list[Item]]:
-    """Return so many items of all data sets: the first of each, then the second, until there are enough."""
-    ranked = sorted((place, number) for number, own in enumerate(items.values()) for place in range(len(own)))[:count]
-    return {
-        name: [item for place, item in enumerate(own) if (place, number) in ranked]
-        for number, (name, own) in enumerate(items.items())
-        if (0, number) in ranked
-    }
+    """Return `count` items by data set: the first item of each data set, then the second, until there are enough."""
+    spread: dict[str, list[Item]] = {}
+    longest = max(map(len, items.values()), default=0)
+    remaining = count
+    for position in range(longest):
+        for name, dataset_items in items.items():
+            if remaining and position < len(dataset_items):
+                spread.setdefault(name, []).append(dataset_items[position])
+                remaining -= 1
+    return spread
 
 
 def cross_choices() -> dict[Levels, Choice]:
@@ -204,149 +279,169 @@ def cross_choices() -> dict[Levels, Choice]:
     In `published` the factors that it fixes have no meaning and are not crossed.
     """
     crossed: dict[Levels, Choice] = {}
-    for picked in product(*CROSSED.values()):
-        levels = dict(zip(CROSSED, picked, strict=True))
+    for combination in product(*CROSSED.values()):
+        levels = dict(zip(CROSSED, combination, strict=True))
+        estimator = levels["estimator"]
+        # In `published` these factors are fixed, so that their combinations would be the same choice again.
         if levels["profile"] == "published":
-            if any(levels[factor] != CROSSED[factor][0] for factor in FIXED):
+            varies_fixed = any(levels[factor] != CROSSED[factor][0] for factor in FIXED)
+            if varies_fixed:
                 continue
             levels |= dict.fromkeys(FIXED, NO_MEANING)
-        own = [FACTORS[factor].get(level) for factor, level in levels.items()]
-        crossed[tuple(levels.values())] = Choice(
-            tuple(change for choice in own if choice is not None for change in choice.changes),
-            levels["value"],
-            levels["profile"],
-            levels["estimator"] if levels["estimator"] != NO_MEANING else "auto",
-        )
+            estimator = "auto"
+        changes: list[Change] = []
+        for factor, level in levels.items():
+            choice = FACTORS[factor].get(level)  # None for the reference
+            if choice is not None:
+                changes += choice.changes
+        crossed[tuple(levels.values())] = Choice(tuple(changes), levels["value"], levels["profile"], estimator)
     return crossed
 
 
-Found = dict[tuple[str, str], dict[str, dict[str, list[float]]]]
-"""T-SHAP in percent of each item, by choice, model and data set."""
-
-
 def build_choice_rows(
-    found: Found, items: Mapping[str, Sequence[Item]], reference: tuple[str, str], how: Resampling
-) -> list[Row]:
-    """Return mean T-SHAP under each choice and its differences to the reference, and Kendall's tau of the rankings."""
-    rows: list[Row] = []
-    clusters = [item.scene for own in items.values() for item in own]
-    for (factor, level), by_model in found.items():
-        place = {"factor": factor, "level": level}
+    shares: SharesByChoice, items: Mapping[str, Sequence[Item]], reference: ChoiceName, resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return for each choice mean T-SHAP, its difference to the reference, and Kendall's tau with its rankings."""
+    clusters: list[str] = []
+    for dataset_items in items.values():
+        clusters += [item.scene for item in dataset_items]
+    rows: list[MeasurementRecord] = []
+    for choice, by_model in shares.items():
         for model, by_dataset in by_model.items():
-            values = np.concatenate([by_dataset[name] for name in items])
-            steps = values - np.concatenate([found[reference][model][name] for name in items])
-            for quantity, numbers in (("t_shap", values), ("t_shap_difference", steps)):
-                measure = average(numbers.tolist(), clusters, model, how)
-                rows.append(build_row(MEASUREMENT, quantity, measure, model=model, **place))
-        for model, tau in compare_rankings(found[reference], by_model).items():
-            compared = len(by_model[model]) if model else len(by_model)
-            rows.append(build_row(MEASUREMENT, "kendall_tau", Measure(tau, compared), model=model, **place))
+            # T-SHAP of all items, in the order of `clusters`.
+            values = _concatenate_datasets(by_dataset)
+            differences = values - _concatenate_datasets(shares[reference][model])
+            rows.append(_build_row("t_shap", average(values.tolist(), clusters, model, resampling), model, choice))
+            mean_difference = average(differences.tolist(), clusters, model, resampling)
+            rows.append(_build_row("t_shap_difference", mean_difference, model, choice))
+        for model, tau in compare_rankings(shares[reference], by_model).items():
+            n_ranked = len(by_model[model]) if model else len(by_model)
+            rows.append(_build_row("kendall_tau", Measure(tau, n_ranked), model, choice))
     return rows
 
 
 def summarize_rankings(
-    found: Found, reference: tuple[str, str], groups: Mapping[tuple[str, str], Sequence[tuple[str, str]]]
-) -> list[Row]:
-    """Return the mean of Kendall's tau over each group of choices, and the percent under which the order is the same.
+    shares: SharesByChoice, reference: ChoiceName, groups: Mapping[ChoiceName, Sequence[ChoiceName]]
+) -> list[MeasurementRecord]:
+    """Return for each group of choices mean Kendall's tau, and the percent of choices that keep the whole ranking.
 
     Args:
+        shares: T-SHAP by choice.
+        reference: Choice whose rankings the others are compared with.
         groups: Choices by the factor and level of their rows.
     """
     rows = []
-    for (factor, level), names in groups.items():
-        taus: dict[str, list[float]] = {}
+    for group, names in groups.items():
+        taus_of: dict[str, list[float]] = {}
         for name in names:
-            for model, tau in compare_rankings(found[reference], found[name]).items():
-                taus.setdefault(model, []).append(tau)
-        for model, own in taus.items():
-            place = {"model": model, "factor": factor, "level": level}
-            survives = 100 * np.mean(np.array(own) == 1)
-            rows.append(build_row(MEASUREMENT, "kendall_tau", Measure(float(np.mean(own)), len(own)), **place))
-            rows.append(build_row(MEASUREMENT, "ranking_survives", Measure(float(survives), len(own)), **place))
+            for model, tau in compare_rankings(shares[reference], shares[name]).items():
+                taus_of.setdefault(model, []).append(tau)
+        for model, taus in taus_of.items():
+            mean = float(np.mean(taus))
+            # A ranking survives if it is the same in all pairs, that is for a tau of 1.
+            survives = float(100 * np.mean(np.array(taus) == 1))
+            rows.append(_build_row("kendall_tau", Measure(mean, len(taus)), model, group))
+            rows.append(_build_row("ranking_survives", Measure(survives, len(taus)), model, group))
     return rows
 
 
-Shares = Mapping[str, Mapping[str, Sequence[float]]]
-"""T-SHAP in percent of each item, by model and data set."""
-
-
 def compare_rankings(first: Shares, second: Shares) -> dict[str, float]:
-    """Return Kendall's tau between two choices: by model of its data sets by mean T-SHAP, under "" of the models."""
-    taus = {
-        model: compute_kendall_tau(
-            *([float(np.mean(by_dataset)) for by_dataset in own[model].values()] for own in (first, second))
-        )
-        for model in first
-    }
-    return taus | {
-        "": compute_kendall_tau(*([_average_all(by_dataset) for by_dataset in own.values()] for own in (first, second)))
-    }
+    """Return Kendall's tau between the rankings of two choices.
+
+    Returns:
+        By model, tau between rankings of its data sets by mean T-SHAP; under "", tau between rankings of the models.
+    """
+    taus = {}
+    for model in first:
+        taus[model] = compute_kendall_tau(_average_each(first[model]), _average_each(second[model]))
+    taus[""] = compute_kendall_tau(_average_models(first), _average_models(second))
+    return taus
+
+
+def _average_each(by_dataset: Mapping[str, Sequence[float]]) -> list[float]:
+    """Return mean T-SHAP of each data set."""
+    return [float(np.mean(values)) for values in by_dataset.values()]
+
+
+def _average_models(shares: Shares) -> list[float]:
+    """Return mean T-SHAP of each model over the items of all data sets."""
+    return [float(np.mean(_concatenate_datasets(by_dataset))) for by_dataset in shares.values()]
+
+
+def _concatenate_datasets(by_dataset: Mapping[str, Sequence[float]]) -> np.ndarray:
+    return np.concatenate([np.asarray(values) for values in by_dataset.values()])
 
 
 def compute_kendall_tau(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Kendall's tau-a of two series: pairs in the same order less pairs in the other, over all pairs.
+    """Return Kendall's tau-a of two series: concordant pairs less discordant pairs, over all pairs.
 
     Args:
         first: At least two numbers.
-        second: As many.
+        second: The same number of numbers.
     """
-    signs = [np.sign((a - b) * (c - d)) for (a, c), (b, d) in combinations(list(zip(first, second, strict=True)), 2)]
+    signs = []
+    for i, j in combinations(range(len(first)), 2):
+        # 1 if both series order the pair alike, -1 if they disagree, 0 for a tie in either.
+        signs.append(np.sign((first[i] - first[j]) * (second[i] - second[j])))
     return float(np.mean(signs))
 
 
-def _average_all(by_dataset: Mapping[str, Sequence[float]]) -> float:
-    return float(np.mean(np.concatenate([np.asarray(own) for own in by_dataset.values()])))
+def _build_row(quantity: str, measure: Measure, model: str, choice: ChoiceName) -> MeasurementRecord:
+    factor, level = choice
+    return MeasurementRecord(
+        measurement=MEASUREMENT, quantity=quantity, measure=measure, model=model, factor=factor, level=level
+    )
 
 
 def _attribute(
     encoders: Sequence[Encoder],
     items: Mapping[str, Sequence[Item]],
-    choices: Mapping[tuple[str, str], Choice],
+    choices: Mapping[ChoiceName, Choice],
     evaluations: int,
     seed: int,
-) -> Found:
-    found: Found = {
-        name: {encoder.spec.name: {dataset: [] for dataset in items} for encoder in encoders} for name in choices
-    }
+) -> SharesByChoice:
+    """Return T-SHAP in percent of the caption of each item, by choice, model and data set."""
+    shares: dict[ChoiceName, dict[str, dict[str, list[float]]]] = {name: {} for name in choices}
     for encoder in encoders:
-        for dataset, own in items.items():
-            for item in own:
-                logits: KnownLogits = {}
+        model = encoder.spec.name
+        for name in choices:
+            shares[name][model] = {dataset: [] for dataset in items}
+        for dataset, dataset_items in items.items():
+            for item in dataset_items:
+                logits: KnownLogits = {}  # of this item, which its choices share
                 for name, choice in choices.items():
-                    share = _compute_t_shap(encoder, item, choice, evaluations, seed, logits)
-                    found[name][encoder.spec.name][dataset].append(share)
-    return found
+                    share = compute_choice_t_shap(encoder, item, choice, evaluations, seed, logits)
+                    shares[name][model][dataset].append(share)
+    return shares
 
 
-KnownLogits = dict[tuple[tuple[Change, ...], str], dict[bytes, np.ndarray]]
-"""Logits of coalitions of an item by what is visible, by changes and profile: a probability follows from them."""
-
-
-def _compute_t_shap(
+def compute_choice_t_shap(
     encoder: Encoder, item: Item, choice: Choice, evaluations: int, seed: int, logits: KnownLogits
 ) -> float:
-    """Return T-SHAP of a caption under a choice, in percent; new logits are added to those that are known."""
-    published = choice.profile == "published"
+    """Return T-SHAP of a caption under a choice, in percent, and add newly evaluated logits to `logits`."""
+    # Some choices fix the estimator: probabilities of late fusion, and profile `published`.
     estimator = choice.estimator
+    budget: int | None = evaluations
     if choice.outcome == "probability" and estimator == "auto" and encoder.late:
-        estimator = "permutation"  # a probability of late fusion is no dot product
-    settings = AttributionSettings(
-        choice.profile,
-        "auto" if published else estimator,
-        None if published else evaluations,
-        derive_seed(item.dataset, item.item_id, seed + choice.seed_step),
-    )
+        estimator = "permutation"  # the shortcut of late fusion needs a dot product; a probability is not one
+    if choice.profile == "published":
+        estimator, budget = "auto", None  # the profile fixes both
+    item_seed = derive_seed(item.dataset, item.item_id, seed + choice.seed_step)
+    settings = AttributionSettings(get_fidelity(choice.profile), estimator, budget, item_seed)
 
     def change(players: Players, text: str) -> Players:
-        for step in choice.changes:
-            players = step(players, text)
+        for change_players in choice.changes:
+            players = change_players(players, text)
         return players
 
     outcomes = {"": None, "logit": lambda logits: logits, "probability": torch.sigmoid}
+    # Coalitions that an earlier choice evaluated with the same players are not evaluated again.
     known = logits.setdefault((choice.changes, choice.profile), {})
-    if choice.outcome != "logit":
-        known = {} if not choice.outcome else {key: expit(value) for key, value in known.items()}
+    if choice.outcome == "":
+        known = {}  # what the encoder explains by default may be no logit
+    elif choice.outcome == "probability":
+        known = {key: expit(value) for key, value in known.items()}
     (attribution,) = attribute_texts(
         encoder, item.image, [item.caption], settings, [known], outcome=outcomes[choice.outcome], regroup=change
     )
-    return 100 * attribution.t_shap
+    return 100 * attribution.t_shap.value

@@ -1,78 +1,114 @@
 """Power of paired comparisons: the smallest difference between two models that a test on the same items can show."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from waltz.core.intervals import PERCENT, Measure, Resampling
+from waltz.core.intervals import PERCENT, Resampling
+from waltz.core.measure import Measure
+from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.metrics.pair_metrics import ScoredPairs, compute_hits
 from waltz.evaluation.metrics.power import align_items, compute_design_effect, compute_detectable
-from waltz.instruments import INSTRUMENTS
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.rows import average
+from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
 MEASUREMENT = "power"
 METRICS = ("acc_r", "acc")
 TOO_FEW = "too few items: even a model that wins each item on which the two differ would not be found better"
 
 
+@dataclass(frozen=True, slots=True)
+class PowerSettings:
+    """Settings of the measurement of power.
+
+    Attributes:
+        power: Probability that the test shows a difference.
+        alpha: Level of the two-sided test.
+        items: Further numbers of items for which the smallest difference is computed, at the observed discordance.
+    """
+
+    power: float
+    alpha: float
+    items: Sequence[int]
+
+
 def measure_power(
-    scores: Mapping[tuple[str, str], ScoredPairs],
-    power: float,
-    alpha: float,
-    items: Sequence[int],
-    how: Resampling,
-) -> list[Row]:
-    """Measure which differences can be shown between each two models on each data set.
+    scores: Mapping[tuple[str, str], ScoredPairs], settings: PowerSettings, resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return the smallest difference that a test can show between each pair of models on each data set.
 
     Args:
         scores: Scored items by model and data set; two models are compared on the items that both could score.
-        power: Probability that a difference is shown.
-        alpha: Level of the two-sided test.
-        items: Further numbers of items, with the discordance that was observed.
-        how: Resampling of images, for the interval of the discordance.
+        settings: Power and level of the test, and numbers of items.
+        resampling: Resampling of images, for the interval of the discordance.
     Returns:
         For acc_r the share of discordant items and the design effect of images; for acc_r and acc the observed and the
-        smallest difference that can be shown, in percentage points, by the number of items: those at hand, those of
-        VALSE as released, and `items`.
+        smallest difference that can be shown, in percentage points, by the number of items: the scored items, the items
+        of VALSE as released, and `items` of the settings.
     """
-    rows: list[Row] = []
-    for dataset in dict.fromkeys(dataset for _, dataset in scores):
-        models = [model for model, scored_dataset in scores if scored_dataset == dataset]
-        for pair in combinations(models, 2):
-            aligned = align_items(*(scores[model, dataset] for model in pair))
-            common, images = aligned[0].items, aligned[0].images
-            if not common:
-                continue
-            released = INSTRUMENTS[dataset].released_items if dataset in INSTRUMENTS else 0
-            counts = sorted({len(common), *items, *([released] if released else [])})
-            place = {"model": " / ".join(pair), "dataset": dataset}
-            for metric in METRICS:
-                if metric == "acc" and any(own.right is None for own in aligned):
-                    continue
-                first, second = (compute_hits(own, metric) for own in aligned)
-                difference = Measure(100 * float((first - second).mean()), len(common))
-                rows.append(build_row(MEASUREMENT, f"{metric} difference", difference, **place))
-                if metric == "acc_r":
-                    is_discordant = (100.0 * (first != second)).tolist()
-                    discordant = average(is_discordant, images, f"{MEASUREMENT}:{dataset}", how, PERCENT)
-                    effect = Measure(compute_design_effect(first - second, images), len(common))
-                    rows.append(build_row(MEASUREMENT, "discordant", discordant, **place))
-                    rows.append(build_row(MEASUREMENT, "design effect", effect, **place))
-                for count in counts:
-                    detectable = _measure_detectable(metric, first - second, images, count, power, alpha)
-                    rows.append(
-                        build_row(
-                            MEASUREMENT, f"{metric} detectable", detectable, factor="items", level=str(count), **place
-                        )
-                    )
+    scores_of: dict[str, dict[str, ScoredPairs]] = {}
+    for (model, dataset), scored in scores.items():
+        scores_of.setdefault(dataset, {})[model] = scored
+
+    rows: list[MeasurementRecord] = []
+    for dataset, scored_models in scores_of.items():
+        for first, second in combinations(scored_models, 2):
+            aligned = align_items(scored_models[first], scored_models[second])
+            # Models without a common item cannot be compared.
+            if aligned[0].items:
+                rows += _compare_models(f"{first} / {second}", dataset, aligned, settings, resampling)
+    return rows
+
+
+def _compare_models(
+    pair: str, dataset: str, aligned: Sequence[ScoredPairs], settings: PowerSettings, resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return the rows of two models on one data set, from their scores of the same items."""
+    images = aligned[0].images
+    n_items = len(aligned[0].items)
+    # Numbers of items for which the detectable difference is computed.
+    counts = {n_items, *settings.items}
+    if dataset in PUBLISHED_VALID_ITEMS:
+        counts.add(PUBLISHED_VALID_ITEMS[dataset])
+
+    rows: list[MeasurementRecord] = []
+
+    def add(quantity: str, measure: Measure, factor: str = "", level: str = "") -> None:
+        row = MeasurementRecord(
+            measurement=MEASUREMENT,
+            quantity=quantity,
+            measure=measure,
+            model=pair,
+            dataset=dataset,
+            factor=factor,
+            level=level,
+        )
+        rows.append(row)
+
+    for metric in METRICS:
+        # Only models with a threshold or labels say of each text whether it matches, which acc asks for.
+        if metric == "acc" and any(scored.right is None for scored in aligned):
+            continue
+        first, second = (compute_hits(scored, metric) for scored in aligned)
+        differences = first - second
+        add(f"{metric} difference", Measure(100 * float(differences.mean()), n_items))
+        if metric == "acc_r":
+            # Only items that one model ranks rightly and the other one wrongly say which model is better.
+            is_discordant = (100.0 * (first != second)).tolist()
+            add("discordant", average(is_discordant, images, f"{MEASUREMENT}:{dataset}", resampling, PERCENT))
+            add("design effect", Measure(compute_design_effect(differences, images), n_items))
+        for count in sorted(counts):
+            detectable = _measure_detectable(metric, differences, images, count, settings)
+            add(f"{metric} detectable", detectable, factor="items", level=str(count))
     return rows
 
 
 def _measure_detectable(
-    metric: str, differences: np.ndarray, images: Sequence[str], items: int, power: float, alpha: float
+    metric: str, differences: np.ndarray, images: Sequence[str], items: int, settings: PowerSettings
 ) -> Measure:
-    value = compute_detectable(metric, differences, images, items, power, alpha)
+    value = compute_detectable(metric, differences, images, items, settings.power, settings.alpha)
     if value is None:
         return Measure(None, items, reason=TOO_FEW if metric == "acc_r" else "one item has no deviation")
     return Measure(100 * value, items)

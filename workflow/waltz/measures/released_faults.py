@@ -1,11 +1,11 @@
-"""Deviations of the released code from the definitions, switched on one by one: their effect on T-SHAP and CC-SHAP."""
+"""Measure how each deviation of the released code from the definitions changes T-SHAP and CC-SHAP."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,12 +24,13 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Resampling
+from waltz.core.schema import MeasurementRecord
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Profile
+from waltz.fidelity import EQUATIONS, PROFILES, PUBLISHED, Profile, get_fidelity
 from waltz.measures.items import Item, derive_seed, identify_scene, read_items
 from waltz.measures.plausibility import ALL
-from waltz.measures.rows import Row, average, build_row
+from waltz.measures.rows import average
 from waltz.models import games
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.encoders.coalitions import Players
@@ -40,21 +41,38 @@ MEASUREMENT = "released_faults"
 PROFILE: Profile = "equations"
 AnyPlayers = TypeVar("AnyPlayers", bound=games.Players)
 TracePatches = Callable[[np.ndarray], torch.Tensor]
-"""From regions of the raw image, bool (regions, height, width), to the region of each value that the model reads."""
+"""Function from regions of the raw image, bool (regions, height, width), to the region of each value of model input."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class FaultSettings:
+    """Settings of the measurement of released faults.
+
+    Attributes:
+        sample: Number of items a data set.
+        evaluations: Budget of a text of an encoder: the largest number of coalitions, or of passes in late fusion.
+        permutations: Permutations of a decoder's prompt.
+        tokens: Maximum number of tokens of an explanation.
+    """
+
+    sample: int
+    evaluations: int
+    permutations: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """One deviation of the released code.
+    """Describe one deviation of the released code.
 
     Attributes:
         fields: Fields of `Fidelity` that are set as in `published`; the others stay those of `equations`.
         shows_first_patch: Whether the first patch is never masked: an index slip until March 2025.
         masks_corner: Whether patches have (side of the network's input) // grid pixels of the raw image, so that they
             cover its upper left corner alone, as in the scripts for LLaVA-NeXT and mPLUG-Owl3.
-        splits_at_words: Whether text begins after as many players as text has, not after the patches, which stand
-            first: until April 2025.
-        seed_step: What is added to the seed of permutations: no fault, but what noise alone changes.
+        splits_at_words: Whether text players are counted from position n_text on, although the patches stand first and
+            text begins after the patches: until April 2025.
+        seed_step: Number that is added to the seed of permutations; this shows the effect of noise and is no fault.
     """
 
     fields: tuple[str, ...] = ()
@@ -78,15 +96,27 @@ FAULTS: dict[str, Fault] = {
     "end token explained": Fault(("keeps_end_token",)),
     "special tokens play": Fault(("special_tokens_play",)),
 }
-"""Faults by name, the definitions first, then their noise. Those with `fields` are about outputs and prompts, which
-encoders lack."""
-Values = dict[tuple[str, str, str, str], dict[str, float]]
-"""Quantities of an item, in percent but for CC-SHAP, by data set, item, kind of explanation (of decoders) and scene."""
+"""Faults by name: first the definitions without a fault, then their noise. Faults with `fields` concern outputs and
+prompts, which encoders lack."""
+
+
+class ItemKey(NamedTuple):
+    """Identify an item and, for decoders, the kind of its explanation; `kind` is empty for encoders."""
+
+    dataset: str
+    item_id: str
+    kind: str
+    scene: str
+
+
+Quantities = Mapping[str, float]
+"""Quantities of an item by name, in percent but for CC-SHAP."""
+ItemQuantities = Mapping[ItemKey, Quantities]
 
 
 @contextmanager
 def switch_on(fields: Sequence[str]) -> Iterator[None]:
-    """Let profile `equations` follow the released code in some fields, within the block."""
+    """Make profile `equations` follow the released code in some fields, inside the `with` block."""
     changes: dict[str, Any] = {field: getattr(PUBLISHED, field) for field in fields}
     PROFILES[PROFILE] = replace(EQUATIONS, **changes)
     try:
@@ -101,150 +131,168 @@ def mask_with_fault(
     """Return players that are masked with a fault.
 
     Args:
+        players: Players of a text or prompt and its image.
+        fault: The fault.
         image: The raw image.
-        side: Pixels a side of the network's input.
-        trace: Finds regions of the raw image in what the model reads.
+        side: Pixels along each side of the network's input.
+        trace: Function that finds regions of the raw image in the input of the model.
     """
-    visible = players.always_visible.copy()
+    # The definitions' cells and visible players, which each fault changes.
+    always_visible = players.always_visible.copy()
     cells = players.cells
     if fault.masks_corner:
         cells = trace(cut_corner(image.height, image.width, side // players.grid, players.grid))
+        # Patches that cover no pixel of what the model reads cannot be masked.
         covered = set(torch.unique(cells).tolist())
-        visible[players.image] = [patch not in covered for patch in range(players.patches)]
+        always_visible[players.image] = [patch not in covered for patch in range(players.patches)]
+    # An index slip left the first patch out of those that are masked.
     if fault.shows_first_patch:
-        visible[players.image.start] = True
-    return replace(players, cells=cells, always_visible=visible)
+        always_visible[players.image.start] = True
+    return replace(players, cells=cells, always_visible=always_visible)
 
 
 def cut_corner(height: int, width: int, patch: int, grid: int) -> np.ndarray:
     """Return grid x grid squares from the upper left corner of an image: bool of shape (grid**2, height, width).
 
     Args:
-        patch: Pixels on a side of a square.
+        height: Pixels of the image.
+        width: Pixels of the image.
+        patch: Pixels along each side of a square.
+        grid: Squares along each side.
     """
-    rows, columns = np.arange(height) // patch, np.arange(width) // patch
     numbers = np.arange(grid)
-    of_rows, of_columns = rows == numbers[:, None], columns == numbers[:, None]
-    squares: np.ndarray = of_rows[:, None, :, None] & of_columns[None, :, None, :]
+    is_in_row = np.arange(height) // patch == numbers[:, None]  # (grid, height)
+    is_in_column = np.arange(width) // patch == numbers[:, None]  # (grid, width)
+    # Axes: row and column of the square, row and column of the pixel.
+    squares: np.ndarray = is_in_row[:, None, :, None] & is_in_column[None, :, None, :]
     return squares.reshape(grid**2, height, width)
 
 
 def compute_old_t_shap(phi: np.ndarray, text: slice, image: slice) -> float:
-    """Return T-SHAP with the split of releases before April 2025: after as many players as text has, patches first.
+    """Return T-SHAP, a share of 1, with the wrong split of text and image that the code had before April 2025.
+
+    Patches came first, but the code took all players from position n_text on as text.
 
     Args:
         phi: Shapley values, shape (players, outputs).
         text: Text players.
         image: Patches.
     """
+    # The released code skipped n_text players to reach the text; the right number is the number of patches.
     patches_first = np.concatenate([phi[image], phi[text]])
-    words = slice(len(phi[text]), None)
-    return float(compute_t_shap_of_outputs(patches_first, words, PROFILE, find_contributing_outputs(phi)))
+    n_text = len(phi[text])
+    taken_as_text = slice(n_text, None)
+    return float(
+        compute_t_shap_of_outputs(patches_first, taken_as_text, get_fidelity(PROFILE), find_contributing_outputs(phi))
+    )
 
 
 def measure_released_faults(
     encoders: Sequence[Encoder],
     decoders: Sequence[Decoder],
     datasets: Sequence[DatasetFiles],
-    *,
-    sample: int,
-    evaluations: int,
-    permutations: int,
-    tokens: int,
+    settings: FaultSettings,
     seed: int,
-    how: Resampling,
-) -> list[Row]:
-    """Return what each fault does to the figures of reports: T-SHAP of encoders, CC-SHAP and T-SHAP of decoders.
+    resampling: Resampling,
+) -> list[MeasurementRecord]:
+    """Return the effect of each fault on the reported measures: T-SHAP of encoders, CC-SHAP and T-SHAP of decoders.
 
     Args:
-        encoders: Encoders, to which faults of masks and of the split apply.
-        decoders: Decoders, to which all apply.
-        sample: Number of items a data set.
-        evaluations: Most coalitions of a text of an encoder, or passes of one of late fusion.
-        permutations: Permutations of a decoder's prompt.
-        tokens: Most tokens of an explanation.
+        encoders: Encoders, to which the faults of masks and of the split apply.
+        decoders: Decoders, to which all faults apply.
+        datasets: Data sets of captions and foils.
+        settings: Sample and budgets.
+        seed: Seed of the sample and of the estimators.
+        resampling: Resampling of scenes.
     """
-    rows: list[Row] = []
-    settings = AttributionSettings(PROFILE, "auto", evaluations, seed)
-    items = [item for dataset in datasets for item in read_items(dataset, sample, seed)]
+    rows: list[MeasurementRecord] = []
+    attribution_settings = AttributionSettings(get_fidelity(PROFILE), "auto", settings.evaluations, seed)
+    items: list[Item] = []
+    for dataset in datasets:
+        items += read_items(dataset, settings.sample, seed)
     names = [dataset.name for dataset in datasets]
+    # Faults with fields are about outputs and prompts, which encoders lack.
+    encoder_faults = {name: fault for name, fault in FAULTS.items() if not fault.fields}
     for encoder in encoders:
-        found = {
-            name: compute_encoder_values(encoder, items, fault, settings)
-            for name, fault in FAULTS.items()
-            if not fault.fields
-        }
-        rows += compare_values(encoder.spec.name, found, names, how)
+        encoder_quantities = {}
+        for name, fault in encoder_faults.items():
+            encoder_quantities[name] = compute_encoder_quantities(encoder, items, fault, attribution_settings)
+        rows += compare_faults(encoder.spec.name, encoder_quantities, names, resampling)
+    # Decoders are explained with each fault's fields switched on, one fault after the other.
     for decoder in decoders:
-        found = {}
+        decoder_quantities = {}
         for name, fault in FAULTS.items():
             with switch_on(fault.fields):
-                found[name] = compute_decoder_values(decoder, datasets, fault, sample, permutations, tokens, seed)
-        rows += compare_values(decoder.spec.name, found, names, how)
+                decoder_quantities[name] = compute_decoder_quantities(decoder, datasets, fault, settings, seed)
+        rows += compare_faults(decoder.spec.name, decoder_quantities, names, resampling)
     return rows
 
 
-def compute_encoder_values(
+def compute_encoder_quantities(
     encoder: Encoder, items: Sequence[Item], fault: Fault, settings: AttributionSettings
-) -> Values:
-    """Return T-SHAP of captions and foils with a fault."""
-    found: Values = {}
+) -> ItemQuantities:
+    """Return T-SHAP of captions and foils with a fault, in percent."""
+    quantities: dict[ItemKey, Quantities] = {}
     for item in items:
-        side = encoder.prepare_image(item.image).shape[-1]
+        # Shapley values of caption and foil, with the fault's masks and from the item's seed.
         mask = partial(
             mask_with_fault,
             fault=fault,
             image=item.image,
-            side=side,
+            side=encoder.prepare_image(item.image).shape[-1],
             trace=partial(number_encoder_pixels, encoder, item.image),
         )
 
+        # The default binds this item's mask.
         def regroup(players: Players, text: str, mask: Callable[[Players], Players] = mask) -> Players:
             return mask(players)
 
-        own_seed = derive_seed(item.dataset, item.item_id, settings.seed + fault.seed_step)
-        own_settings = replace(settings, seed=own_seed)
-        attributions = attribute_texts(encoder, item.image, [item.caption, item.foil], own_settings, regroup=regroup)
-        values = {}
-        for quantity, own in zip(("t_shap_c", "t_shap_f"), attributions, strict=True):
-            text, image = slice(0, len(own.tokens)), slice(len(own.tokens), None)
-            values[quantity] = 100 * (compute_old_t_shap(own.phi, text, image) if fault.splits_at_words else own.t_shap)
-        found[item.dataset, item.item_id, "", item.scene] = values
-    return found
+        item_seed = derive_seed(item.dataset, item.item_id, settings.seed + fault.seed_step)
+        item_settings = replace(settings, seed=item_seed)
+        attributions = attribute_texts(encoder, item.image, [item.caption, item.foil], item_settings, regroup=regroup)
+        t_shap = {}
+        for quantity, attribution in zip(("t_shap_c", "t_shap_f"), attributions, strict=True):
+            n_text = len(attribution.tokens)
+            share = attribution.t_shap.value
+            if fault.splits_at_words:
+                share = compute_old_t_shap(attribution.estimate.phi, slice(0, n_text), slice(n_text, None))
+            t_shap[quantity] = 100 * share
+        quantities[ItemKey(item.dataset, item.item_id, "", item.scene)] = t_shap
+    return quantities
 
 
-def compute_decoder_values(
-    decoder: Decoder,
-    datasets: Sequence[DatasetFiles],
-    fault: Fault,
-    sample: int,
-    permutations: int,
-    tokens: int,
-    seed: int,
-) -> Values:
-    """Return CC-SHAP, and T-SHAP of answers and explanations, with a fault whose fields are switched on."""
+def compute_decoder_quantities(
+    decoder: Decoder, datasets: Sequence[DatasetFiles], fault: Fault, settings: FaultSettings, seed: int
+) -> ItemQuantities:
+    """Return CC-SHAP, and T-SHAP of answers and explanations in percent, with a fault.
+
+    The caller switches on the fields of the fault.
+    """
     template = build_template(decoder, PROFILE)
-    setup = build_setup(decoder, template, seed, {"permutations": permutations}, {"explanation": tokens}, Path())
-    found: Values = {}
+    cc_shap, tokens = {"permutations": settings.permutations}, {"explanation": settings.tokens}
+    setup = build_setup(decoder, template, seed, cc_shap, tokens, Path())
+    quantities: dict[ItemKey, Quantities] = {}
     for dataset in datasets:
         rows = parquet.read_table(dataset.rows).to_pylist()
-        questions = select_questions(rows, dataset.name, dataset.settings, PROFILE, sample, seed).questions
+        questions = select_questions(rows, dataset.name, dataset.settings, PROFILE, settings.sample, seed).questions
         with open_images(dataset.images) as images:
             for question in questions:
                 picture = decoder.prepare_image(load_image(images, str(question.image)))
-                own_seed = derive_seed(dataset.name, question.item_id, seed + fault.seed_step)
-                own_setup = replace(setup, settings=replace(setup.settings, seed=own_seed))
-                for kind, values in _explain_question(own_setup, question, picture, fault).items():
-                    scene = identify_scene(str(question.image))
-                    found[dataset.name, question.item_id, kind, scene] = values
-    return found
+                # The seed of permutations is the item's, and the same with each fault but the other seed.
+                item_seed = derive_seed(dataset.name, question.item_id, seed + fault.seed_step)
+                item_setup = replace(setup, settings=replace(setup.settings, seed=item_seed))
+                scene = identify_scene(str(question.image))
+                for kind, values in _explain_question(item_setup, question, picture, fault).items():
+                    quantities[ItemKey(dataset.name, question.item_id, kind, scene)] = values
+    return quantities
 
 
 def _explain_question(
     setup: CCShapSetup, question: Question, picture: PreparedImage, fault: Fault
-) -> dict[str, dict[str, float]]:
-    """Return the quantities of one item by kind of explanation, without those that are undefined."""
+) -> dict[str, Quantities]:
+    """Return the defined quantities of one item by kind of explanation."""
     decoder = setup.dialogue.decoder
+    # An item whose answer or explanation is refused has no quantity.
     try:
         generated = generate_pairs(setup.dialogue, question, picture, setup.kinds)
     except UserError:
@@ -257,7 +305,7 @@ def _explain_question(
         side=picture.pixels.shape[-1],
         trace=partial(number_decoder_pixels, decoder, picture, raw=False),
     )
-    found = {}
+    quantities: dict[str, Quantities] = {}
     for kind, pair in attribute_kinds(setup, generated, picture, regroup=regroup).items():
         if isinstance(pair, UserError):
             continue
@@ -265,43 +313,95 @@ def _explain_question(
             "t_shap_answer": _compute_t_shap(pair.answer, fault),
             "t_shap_explanation": _compute_t_shap(pair.explanation, fault),
         }
-        if not fault.splits_at_words:  # which CC-SHAP does not ask for
-            values["cc_shap"] = np.nan if pair.cc_shap.value is None else pair.cc_shap.value
-        found[kind] = {quantity: value for quantity, value in values.items() if np.isfinite(value)}
-    return found
+        cc_shap = pair.cc_shap.value
+        if cc_shap is not None and not fault.splits_at_words:  # CC-SHAP does not depend on the split
+            values["cc_shap"] = cc_shap
+        quantities[kind] = {quantity: value for quantity, value in values.items() if np.isfinite(value)}
+    return quantities
 
 
-def _compute_t_shap(side: SideAttribution, fault: Fault) -> float:
-    """Return T-SHAP of one side in percent."""
-    own = side.attribution
-    if not fault.splits_at_words or own.players is None:
-        return 100 * own.t_shap.value
-    return 100 * compute_old_t_shap(own.estimate.phi, own.players.text, own.players.image)
+def _compute_t_shap(attributed: SideAttribution, fault: Fault) -> float:
+    """Return T-SHAP of an answer or of an explanation in percent."""
+    attribution = attributed.attribution
+    if not fault.splits_at_words or attribution.players is None:
+        return 100 * attribution.t_shap.value
+    players = attribution.players
+    return 100 * compute_old_t_shap(attribution.estimate.phi, players.text, players.image)
 
 
-def compare_values(model: str, found: Mapping[str, Values], datasets: Sequence[str], how: Resampling) -> list[Row]:
-    """Return the mean of each quantity with each fault, and its difference to none: of data sets, and of all together.
+def compare_faults(
+    model: str, quantities: Mapping[str, ItemQuantities], datasets: Sequence[str], resampling: Resampling
+) -> list[MeasurementRecord]:
+    """Return the mean of each quantity with each fault, and its difference to the mean without a fault.
 
-    Items that lack a quantity on either side are left out of the differences. Absolute differences are of all together.
+    Means and differences are computed for each data set and for all together, absolute differences only for all
+    together. Items that lack a quantity with or without the fault are left out of the differences.
+
+    Args:
+        model: Name of the model.
+        quantities: Quantities of the items, by fault; the other faults are compared with `NONE`.
+        datasets: Names of the data sets.
+        resampling: Resampling of scenes.
     """
-    rows = []
-    plain = found[NONE]
-    quantities = list(dict.fromkeys(quantity for own in plain.values() for quantity in own))
-    for name, switched in found.items():
-        for quantity in quantities:
-            if not any(quantity in own for own in switched.values()):
-                continue
-            for dataset in (ALL, *datasets):
-                keys = [key for key in switched if quantity in switched[key] and dataset in (ALL, key[0])]
-                both = [key for key in keys if quantity in plain.get(key, {})]
-                steps = [switched[key][quantity] - plain[key][quantity] for key in both]
-                columns = [("", [switched[key][quantity] for key in keys], keys)]
-                if name != NONE:
-                    columns.append(("_difference", steps, both))
-                    columns += [("_absolute_difference", [abs(step) for step in steps], both)] * (dataset == ALL)
-                for suffix, values, of in columns:
-                    clusters = [key[3] for key in of]
-                    place = {"model": model, "dataset": dataset, "factor": "fault", "level": name}
-                    measure = average(values, clusters, model, how)
-                    rows.append(build_row(MEASUREMENT, quantity + suffix, measure, **place))
+    rows: list[MeasurementRecord] = []
+    plain = quantities[NONE]
+    names = list(dict.fromkeys(name for item_quantities in plain.values() for name in item_quantities))
+    for fault, switched in quantities.items():
+        for name in names:
+            columns = _build_columns(name, plain, switched, datasets, with_differences=fault != NONE)
+            for column in columns:
+                row = MeasurementRecord(
+                    measurement=MEASUREMENT,
+                    quantity=column.quantity,
+                    measure=average(column.values, column.clusters, model, resampling),
+                    model=model,
+                    dataset=column.dataset,
+                    factor="fault",
+                    level=fault,
+                )
+                rows.append(row)
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Hold the values of one quantity over the items of one or all data sets, with the scene of each item."""
+
+    quantity: str
+    dataset: str
+    values: list[float]
+    clusters: list[str]
+
+
+def _build_columns(
+    name: str, plain: ItemQuantities, switched: ItemQuantities, datasets: Sequence[str], *, with_differences: bool
+) -> list[Column]:
+    """Return the values of a quantity with a fault by data set, and their differences to the values without it.
+
+    Returns:
+        The columns; an empty list if no item has the quantity.
+    """
+    columns = []
+    keys = [key for key in switched if name in switched[key]]
+    if not keys:
+        return []
+    for dataset in (ALL, *datasets):
+        values, value_clusters = [], []
+        differences, difference_clusters = [], []
+        for key in keys:
+            if dataset not in (ALL, key.dataset):
+                continue
+            values.append(switched[key][name])
+            value_clusters.append(key.scene)
+            # Differences are of the items that have the quantity without the fault, too.
+            if name in plain.get(key, {}):
+                differences.append(switched[key][name] - plain[key][name])
+                difference_clusters.append(key.scene)
+
+        columns.append(Column(name, dataset, values, value_clusters))
+        if with_differences:
+            columns.append(Column(f"{name}_difference", dataset, differences, difference_clusters))
+        if with_differences and dataset == ALL:
+            magnitudes = list(map(abs, differences))
+            columns.append(Column(f"{name}_absolute_difference", dataset, magnitudes, difference_clusters))
+    return columns

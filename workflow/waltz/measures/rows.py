@@ -1,81 +1,70 @@
-"""Rows of the layout of measurements: one number each, of a model, a data set and a level of what was varied."""
+"""Compute means of measurements over items, with their intervals."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
-from waltz.core.intervals import Bounds, Measure, Resampling, compute_mean
+from waltz.core.intervals import Bounds, Resampling, compute_mean
+from waltz.core.measure import Measure
 
-Row = dict[str, Any]
 SINGLE = "crossed choice"
 """Factor of the rows of one combination of choices, which tables leave out."""
-
-
-def build_row(
-    measurement: str,
-    quantity: str,
-    measure: Measure,
-    *,
-    model: str = "",
-    dataset: str = "",
-    factor: str = "",
-    level: str = "",
-) -> Row:
-    """Return one row of the layout `MEASURES`.
-
-    Args:
-        measurement: Name of the measurement, as that of its file.
-        quantity: What the number is, such as `t_shap` or `bias`.
-        measure: The number.
-        model: Model or game that it is about; empty for all together.
-        dataset: Data set; empty for all together.
-        factor: What was varied.
-        level: Value of the factor.
-    """
-    place = {"model": model, "dataset": dataset, "factor": factor, "level": level}
-    return {"measurement": measurement, **place, "quantity": quantity, **asdict(measure)}
+SIGNED = (-1.0, 1.0)
+"""Bounds of a correlation and of a cosine, such as CC-SHAP."""
 
 
 def average(
-    values: Sequence[float], clusters: Sequence[str], label: str, how: Resampling, bounds: Bounds | None = None
+    values: Sequence[float], clusters: Sequence[str], label: str, resampling: Resampling, bounds: Bounds | None = None
 ) -> Measure:
-    """Return the mean of one number per item with its interval; without items, the reason why there is none.
+    """Return the mean over items with its interval, or an undefined measure with a reason if no item has a value.
 
     Args:
-        values: One number per item.
+        values: One number per item; items whose number is undefined, NaN, are left out.
         clusters: The scene of each item (`items.identify_scene`): resamples draw scenes.
         label: Name of the resampled data; numbers with one label are paired.
-        bounds: Smallest and largest possible value; None for a number that has none.
+        resampling: Number of resamples, coverage and seed.
+        bounds: Smallest and largest possible value; None for an unbounded number.
     """
-    if not values:
+    defined_values = []
+    defined_clusters = []
+    for value, cluster in zip(values, clusters, strict=True):
+        if not math.isnan(value):
+            defined_values.append(value)
+            defined_clusters.append(cluster)
+    if not defined_values:
         return Measure(None, 0, reason="no item has a value")
-    return compute_mean(values, clusters, label, how, bounds)
+    return compute_mean(defined_values, defined_clusters, label, resampling, bounds)
 
 
-def average_errors(errors: Sequence[float], clusters: Sequence[str], label: str, how: Resampling) -> Measure:
-    """Return the root of the mean square of one error per item, with the roots of the ends of the interval.
+def average_errors(errors: Sequence[float], clusters: Sequence[str], label: str, resampling: Resampling) -> Measure:
+    """Return the root mean square of one error per item; the ends of its interval are roots too.
 
     Args:
         errors: One number per item, such as its root mean square over seeds.
-        clusters: As of `average`, like the arguments after it.
+        clusters: The scene of each item, as for `average`.
+        label: Name of the resampled data; numbers with one label are paired.
+        resampling: Number of resamples, coverage and seed.
     """
-    squares = average([error**2 for error in errors], clusters, label, how)
-    value, low, high = (
-        None if end is None else math.sqrt(end) for end in (squares.value, squares.ci_low, squares.ci_high)
+    squares = average([error**2 for error in errors], clusters, label, resampling)
+    return replace(
+        squares, value=_take_root(squares.value), ci_low=_take_root(squares.ci_low), ci_high=_take_root(squares.ci_high)
     )
-    return replace(squares, value=value, ci_low=low, ci_high=high)
 
 
-def pool(
+def _take_root(value: float | None) -> float | None:
+    return None if value is None else math.sqrt(value)
+
+
+def pool_items(
     quantity: str,
     values: Sequence[float],
     clusters: Sequence[str],
     label: str,
-    how: Resampling,
+    resampling: Resampling,
     bounds: Bounds | None = None,
 ) -> Measure:
-    """Return the root of the mean square of errors ("error", "error_corrected"), and the mean of anything else."""
+    """Return the root mean square of errors ("error", "error_corrected"), and the mean of any other quantity."""
+    # Errors of items are squared before they are averaged; other quantities are averaged as they are.
     if quantity.startswith("error"):
-        return average_errors(values, clusters, label, how)
-    return average(values, clusters, label, how, bounds)
+        return average_errors(values, clusters, label, resampling)
+    return average(values, clusters, label, resampling, bounds)

@@ -1,4 +1,4 @@
-"""Batches of rows of equal length, each computed once and cached, and halved where a device has too little memory.
+"""Batches of rows of equal length, each computed once and cached, and halved if a device has too little memory.
 
 No row is padded, and the batches depend only on the set of rows, so that no value depends on which texts a caller
 passes together.
@@ -26,7 +26,7 @@ ProgressCallback = Callable[[int], object]
 """Called with the number of rows of each finished batch, for a progress bar."""
 
 POSITIONS_PER_BATCH = 2048
-"""Most positions in one forward pass: 240 MB of logits with BERT's vocabulary."""
+"""Maximum number of positions in one forward pass: 240 MB of logits with BERT's vocabulary."""
 
 
 def ignore_progress(_: int) -> None:
@@ -41,16 +41,20 @@ def batch_by_length(
     Args:
         rows: Rows that can be ordered.
         length: Positions that a row takes.
-        positions: Most positions a batch; a longer row makes a batch of its own.
+        positions: Maximum number of positions in a batch; a longer row is a batch alone.
     """
-    pending: list[Row] = []
+    batch: list[Row] = []
+    # The order of the caller's rows must not decide the batches.
     for row in sorted(set(rows), key=lambda row: (length(row), row)):
-        if pending and (length(row) != length(pending[0]) or (len(pending) + 1) * length(row) > positions):
-            yield pending
-            pending = []
-        pending.append(row)
-    if pending:
-        yield pending
+        if batch:
+            has_other_length = length(row) != length(batch[0])
+            is_full = (len(batch) + 1) * length(row) > positions
+            if has_other_length or is_full:
+                yield batch
+                batch = []
+        batch.append(row)
+    if batch:
+        yield batch
 
 
 def compute_in_batches(
@@ -74,19 +78,19 @@ def compute_in_batches(
     """
     results: dict[Row, np.ndarray] = {}
     for batch in batch_by_length(rows, length):
-        values = result_cache.load_or_compute(
-            cache_file, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
-        )
+        compute_batch = partial(compute_in_halves, compute, batch)
+        values = result_cache.load_or_compute(cache_file, {"rows": batch, **content}, compute_batch)
         results |= dict(zip(batch, values, strict=True))
         on_progress(len(batch))
     return results
 
 
 def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) -> np.ndarray:
-    """Compute a batch at once, or in halves where the device has too little memory.
+    """Compute a batch at once, or in halves if the device has too little memory.
 
     Args:
         compute: From rows to an array whose first axis is the batch.
+        batch: The rows.
     """
     return run_in_halves(lambda first, last: compute(batch[first:last]), len(batch), np.concatenate)
 
@@ -98,7 +102,8 @@ def run_in_halves(
 
     Args:
         compute: From first and last row (exclusive) to their result.
-        join: From the results of consecutive rows to one.
+        size: Number of rows.
+        join: From the results of consecutive rows to one result.
     Raises:
         torch.OutOfMemoryError: A single row does not fit.
     """
@@ -110,6 +115,7 @@ def run_in_halves(
             if last - first == 1:
                 raise
             log.warning("out of memory at %d rows: halving the batch", last - first)
+        # Outside the handler, whose traceback would keep the tensors of the failed pass.
         torch.cuda.empty_cache()
         half = (first + last) // 2
         return join([compute_between(first, half), compute_between(half, last)])

@@ -4,24 +4,29 @@ import argparse
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import huggingface_hub
-import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.json_objects import parse_json
+from waltz.core.files.safe_names import is_safe_name
 from waltz.model_registry import ModelSpec
+from waltz.models.array_pickle import StoredType, read_scalar
 
+Settings = Mapping[str, Any]
+"""Content of a JSON file with a model's settings, as it was read: not checked."""
 WEIGHT_LEVELS = ("model", "state_dict", "model_state_dict")
-"""Keys under which training code keeps the weights, next to the optimiser's state."""
+"""Keys under which training code keeps the weights, next to the optimizer's state."""
 WRAPPER_PREFIX = "module."
 """Prefix that PyTorch's wrappers for several GPUs add to each key."""
 SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
@@ -29,17 +34,27 @@ SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
 MAX_LISTED_KEYS = 8
 """Maximum number of keys that an error names of each sort."""
 
-NUMPY_SCALAR = cast(Callable[..., Any], np.float64(0).__reduce__()[0])
 HARMLESS_TYPES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
     argparse.Namespace,
-    np.dtype,
-    *{type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")},
-    (NUMPY_SCALAR, "numpy.core.multiarray.scalar"),
-    (NUMPY_SCALAR, "numpy._core.multiarray.scalar"),
+    (StoredType, "numpy.dtype"),
+    (read_scalar, "numpy.core.multiarray.scalar"),
+    (read_scalar, "numpy._core.multiarray.scalar"),
 ]
 """Types of the settings and counters that training scripts store next to weights; creating one runs no other code."""
 ZIP_MAGIC = b"PK\x03\x04"
+_ACCEPTS_SKELETONS = ContextVar("accepts_skeletons", default=False)
+"""Whether tensors of the meta device, which have no values, are read."""
 FORBIDDEN_GLOBAL = re.compile(r"GLOBAL (\w+(\.\w+)+)")
+
+
+@contextmanager
+def accept_skeletons() -> Iterator[None]:
+    """Let checkpoints have tensors of the meta device, with which preflight checks keys and shapes but no values."""
+    token = _ACCEPTS_SKELETONS.set(True)
+    try:
+        yield
+    finally:
+        _ACCEPTS_SKELETONS.reset(token)
 
 
 def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
@@ -49,23 +64,46 @@ def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
     that are not tensors, such as the number of an epoch, are skipped.
 
     Args:
-        file: A `.safetensors` file, or one of `torch.save`, from which only tensors and plain values are read.
+        file: A `.safetensors` file, or a file of `torch.save`, from which only tensors and plain values are read.
     Raises:
-        UserError: The file cannot be read, is truncated, is no checkpoint, holds Python objects, or holds no tensor.
+        UserError: The file cannot be read, is truncated, is no checkpoint, holds Python objects, or holds no tensor, or
+            a tensor that is not dense.
     """
-    content: Any = _load_file(file)
-    while isinstance(content, Mapping) and (level := next((key for key in WEIGHT_LEVELS if key in content), None)):
-        if not isinstance(content[level], Mapping):
-            break
-        content = content[level]
-    tensors = {}
-    if isinstance(content, Mapping):
-        tensors = {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
+    content = _find_weights(_load_file(file))
+    tensors = {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
     if not tensors:
         raise UserError(f"{file}: holds no weights by name; name the checkpoint file of a model")
+    for key, value in tensors.items():
+        if not is_dense(value):
+            raise UserError(f"{file}: {key[:80]} is no dense tensor of real numbers; save the weights as safetensors")
+    # Only if all have it: a network may have a part of that name.
     if all(key.startswith(WRAPPER_PREFIX) for key in tensors):
         tensors = {key.removeprefix(WRAPPER_PREFIX): value for key, value in tensors.items()}
     return tensors
+
+
+def _find_weights(content: Any) -> Mapping[Any, Any]:
+    """Return the innermost mapping below `WEIGHT_LEVELS`; empty if the content is no mapping."""
+    if not isinstance(content, Mapping):
+        return {}
+    weights: Mapping[Any, Any] = content
+    while True:
+        level = next((key for key in WEIGHT_LEVELS if key in weights), None)
+        if level is None or not isinstance(weights[level], Mapping):
+            return weights
+        weights = weights[level]
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor holds a real number at each of its positions.
+
+    A tensor of the `meta` device has no values, so that a copy of it shows uninitialized memory; indices of a sparse
+    tensor may lie outside of its shape; and a complex tensor would lose its imaginary part.
+    """
+    if tensor.is_meta and not _ACCEPTS_SKELETONS.get():
+        return False
+    is_plain = tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized)
+    return is_plain and not tensor.is_complex()
 
 
 def load_weights(
@@ -79,55 +117,79 @@ def load_weights(
     """Load weights into a network; each weight must match a key and its shape.
 
     Values are copied and cast to the network's precision. The network may be on the `meta` device, so that nothing is
-    initialised or allocated before.
+    initialized or allocated before.
 
     Args:
         network: The network, whose parameters and buffers are overwritten.
         weights: Weights by key of the network.
-        file: Where they come from, for errors.
+        file: File of the weights, for errors.
         name: Name of the model in the study, for errors; empty outside of one.
         is_ignored: Predicate of keys that belong to something else, such as momentum copies.
         allow_missing: Patterns (`fnmatch`) of keys that may be missing or unexpected, each with the reason why that is
             harmless. Missing weights are zero, never random.
     Raises:
-        UserError: A key is missing, unexpected or has another shape; all are counted, the first ones named.
+        UserError: A key is missing, unexpected or has another shape; all are counted, and the first ones are named.
     """
-    own = network.state_dict()
-    absent = [key for key in own if key not in weights]
-    unexpected = [key for key in weights if key not in own and not is_ignored(key)]
-    misshapen = [key for key in own if key in weights and weights[key].shape != own[key].shape]
-    faults = {
-        "lacks": [key for key in absent if not is_allowed(key, allow_missing)],
-        "has unexpected": [key for key in unexpected if not is_allowed(key, allow_missing)],
-        "has of another shape": [
-            f"{key} {_format_shape(weights[key])} for {_format_shape(own[key])}" for key in misshapen
-        ],
-    }
-    if any(faults.values()):
-        where = format_subject(name, file)
-        faults_text = "; ".join(f"{fault} {format_keys(keys)}" for fault, keys in faults.items() if keys)
+    parameters = network.state_dict()
+    faults = _list_faults(parameters, weights, is_ignored, allow_missing)
+    if faults:
         raise UserError(
-            f"{where}: {faults_text}; name a checkpoint of this very network, or say in allow_missing why not"
+            f"{format_subject(name, file)}: {'; '.join(faults)}; name a checkpoint of this very network, or say in"
+            " allow_missing why not"
         )
-    fitted = {
-        key: weights[key].to(dtype=value.dtype, copy=True) if key in weights else torch.zeros_like(value, device="cpu")
-        for key, value in own.items()
-    }
-    network.load_state_dict(fitted, strict=True, assign=any(value.is_meta for value in own.values()))
+    values = {}
+    for key, parameter in parameters.items():
+        if key in weights:
+            values[key] = weights[key].to(dtype=parameter.dtype, copy=True)
+        else:
+            # Allowed to be missing; never random.
+            values[key] = torch.zeros_like(parameter, device="cpu")
+    # A tensor without values cannot be copied into, so that it is replaced.
+    is_on_meta = any(parameter.is_meta for parameter in parameters.values())
+    network.load_state_dict(values, strict=True, assign=is_on_meta)
 
 
-def get_shape(weights: Mapping[str, torch.Tensor], key: str, axes: int, where: str) -> tuple[int, ...]:
+def _list_faults(
+    parameters: Mapping[str, torch.Tensor],
+    weights: Mapping[str, torch.Tensor],
+    is_ignored: Callable[[str], bool],
+    allow_missing: Mapping[str, str],
+) -> list[str]:
+    """Return for each kind of fault its keys: missing, unexpected, and of another shape; see `load_weights`."""
+    # A weight of another shape is never allowed: nothing says what it means.
+    missing, misshapen = [], []
+    for key, parameter in parameters.items():
+        if key not in weights:
+            if not is_allowed(key, allow_missing):
+                missing.append(key)
+        elif weights[key].shape != parameter.shape:
+            misshapen.append(f"{key} {_format_shape(weights[key])} for {_format_shape(parameter)}")
+    unexpected = []
+    for key in weights:
+        is_harmless = is_ignored(key) or is_allowed(key, allow_missing)
+        if key not in parameters and not is_harmless:
+            unexpected.append(key)
+    faults = {"lacks": missing, "has unexpected": unexpected, "has of another shape": misshapen}
+    return [f"{fault} {format_keys(keys)}" for fault, keys in faults.items() if keys]
+
+
+def get_shape(weights: Mapping[str, torch.Tensor], key: str, axes: int, label: str) -> tuple[int, ...]:
     """Return the shape of a weight, which has this number of axes, none of length 0.
 
+    Args:
+        weights: Weights by key.
+        key: Key of the weight.
+        axes: Number of axes.
+        label: Start of error messages.
     Raises:
-        UserError: It is missing, or of another shape.
+        UserError: The weight is missing, or of another shape.
     """
     if key not in weights:
-        raise UserError(f"{where}: lacks {key}; name a checkpoint of this very network")
+        raise UserError(f"{label}: lacks {key}; name a checkpoint of this very network")
     shape = tuple(weights[key].shape)
     if len(shape) != axes or 0 in shape:
         raise UserError(
-            f"{where}: {key} is of shape {shape}, {axes} axes are expected; name a checkpoint of this very network"
+            f"{label}: {key} is of shape {shape}, {axes} axes are expected; name a checkpoint of this very network"
         )
     return shape
 
@@ -135,7 +197,8 @@ def get_shape(weights: Mapping[str, torch.Tensor], key: str, axes: int, where: s
 def list_layers(weights: Mapping[str, torch.Tensor], prefix: str, suffix: str = "") -> list[int]:
     """Return the numbers between a prefix and a suffix of keys, in order: the layers that have such weights."""
     pattern = re.compile(rf"{re.escape(prefix)}(\d{{1,4}})\.{re.escape(suffix)}")
-    return sorted({int(match[1]) for match in map(pattern.match, weights) if match})
+    matches = map(pattern.match, weights)
+    return sorted({int(match[1]) for match in matches if match})
 
 
 def find_checkpoint_file(spec: ModelSpec) -> Path:
@@ -145,56 +208,84 @@ def find_checkpoint_file(spec: ModelSpec) -> Path:
         spec: A model whose weights are a checkpoint file, a folder or hub id with one such file in it, or
             `OWNER/REPOSITORY/FILE` on the hub. Of files that differ only in their suffix, safetensors is taken.
     Raises:
-        UserError: There is no such file or there are several, or it cannot be had from the hub.
+        UserError: There is no such file or there are several, or it cannot be fetched from the hub.
     """
     path = Path(spec.weights)
     if path.is_file():
         return path
     if path.is_dir():
-        return path / _select_file(spec, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
+        names = sorted(entry.name for entry in path.iterdir() if entry.is_file())
+        return path / _select_file(spec, names)
+    # OWNER/REPOSITORY, or OWNER/REPOSITORY/FILE.
     owner, _, rest = spec.weights.partition("/")
     repository, _, name = rest.partition("/")
     repository = f"{owner}/{repository}"
     disable_progress_bars()
     try:
-        name = name or _select_file(spec, _list_hub_files(repository, spec.revision))
+        if not name:
+            name = _select_file(spec, _list_hub_files(repository, spec.revision))
         return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.revision))
     except (OSError, ValueError) as error:
-        raise UserError(
+        raise convert_to_user_error(error) or UserError(
             f"{format_subject(spec.name, 'cannot load')} {spec.weights} at {spec.revision}:"
             f" {get_first_line(error)}; check the network, or name a file or folder"
         ) from error
 
 
-def read_adjacent_settings(file: Path) -> dict[str, Any]:
+def read_adjacent_settings(file: Path) -> Settings:
     """Return the settings next to a checkpoint file, in a JSON file of its name or `config.json`; empty without one."""
-    paths = (path for path in (file.with_suffix(".json"), file.with_name("config.json")) if path.is_file())
-    return next(map(read_settings, paths), {})
+    for path in (file.with_suffix(".json"), file.with_name("config.json")):
+        if path.is_file():
+            return read_settings(path)
+    return {}
 
 
-def read_configured_settings(spec: ModelSpec) -> dict[str, Any] | None:
+def read_configured_settings(spec: ModelSpec) -> Settings | None:
     """Return the settings that a model's entry names as its `config`; None if it names none."""
-    return read_settings(Path(spec.config)) if spec.config else None
+    if not spec.config:
+        return None
+    return read_settings(Path(spec.config))
 
 
-def read_settings(file: Path) -> dict[str, Any]:
+def read_settings(file: Path) -> Settings:
     """Return a model's settings from a JSON file.
 
     Raises:
-        UserError: It cannot be read or is no mapping.
+        UserError: The file cannot be read or holds no mapping.
     """
     try:
         settings = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{file}: cannot be read as JSON ({get_first_line(error)}); mend it") from None
+        raise UserError(f"{file}: cannot be read as JSON ({get_first_line(error)}); correct it") from None
     if not isinstance(settings, dict):
         raise UserError(f"{file}: is no JSON mapping; write the model's settings by name")
     return settings
 
 
+def read_shard_names(index: Path) -> set[str]:
+    """Return the files that an index of weights names, which lie next to it.
+
+    Raises:
+        UserError: The index cannot be read, is no index, or names a file outside its folder.
+    """
+    weight_map = read_settings(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise UserError(f"{index}: is no index of weights (expected files by key under weight_map); copy it again")
+    names = set(weight_map.values())
+    outside = [name for name in names if not is_safe_name(name)]
+    if outside:
+        raise UserError(
+            f"{index}: names a file outside its folder, or that cannot be (got {min(outside)[:80]!r}); do not use this"
+            " model unless you trust it, and name its files"
+        )
+    return names
+
+
 def format_subject(name: str, subject: object) -> str:
     """Return the start of an error message: the subject, after the model's name in a study if it has one."""
-    return f"models.{name}: {subject}" if name else str(subject)
+    if name:
+        return f"models.{name}: {subject}"
+    return str(subject)
 
 
 def is_allowed(key: str, allow_missing: Mapping[str, str]) -> bool:
@@ -205,8 +296,11 @@ def is_allowed(key: str, allow_missing: Mapping[str, str]) -> bool:
 def format_keys(keys: Iterable[str]) -> str:
     """Return the first `MAX_LISTED_KEYS` keys, and the number of the others."""
     keys = list(keys)
-    more = f" and {len(keys) - MAX_LISTED_KEYS} more" if len(keys) > MAX_LISTED_KEYS else ""
-    return f"{', '.join(keys[:MAX_LISTED_KEYS])}{more}"
+    listed = ", ".join(keys[:MAX_LISTED_KEYS])
+    more = len(keys) - MAX_LISTED_KEYS
+    if more > 0:
+        return f"{listed} and {more} more"
+    return listed
 
 
 def _load_file(file: Path) -> Any:
@@ -215,6 +309,7 @@ def _load_file(file: Path) -> Any:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
         with file.open("rb") as opened:
+            # Only the zip layout can be mapped into memory.
             is_zip = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
         with (
             warnings.catch_warnings(action="ignore"),  # warnings about pickles, which are refused or read anyway
@@ -224,7 +319,8 @@ def _load_file(file: Path) -> Any:
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
     except pickle.UnpicklingError as error:
-        if code := FORBIDDEN_GLOBAL.search(str(error)):
+        code = FORBIDDEN_GLOBAL.search(str(error))
+        if code is not None:
             raise UserError(
                 f"{file}: is truncated, or holds an object of {code[1]}, which is not loaded because that would run"
                 " code of the file; fetch it again, or save only its tensors as safetensors"
@@ -240,9 +336,10 @@ def _build_broken_file_error(file: Path, reason: str) -> UserError:
 
 
 def _list_hub_files(repository: str, revision: str) -> list[str]:
-    """Return the checkpoint files of a repository; those in the cache if the hub cannot be reached."""
+    """Return the checkpoint files of a repository, or those in the cache if the hub cannot be reached."""
     patterns = [f"*{suffix}" for suffix in SUFFIXES]
     try:
+        # A dry run lists files without fetching them.
         entries = huggingface_hub.snapshot_download(
             repository, revision=revision, allow_patterns=patterns, dry_run=True
         )
@@ -259,6 +356,7 @@ def _list_hub_files(repository: str, revision: str) -> list[str]:
 def _select_file(spec: ModelSpec, names: Iterable[str]) -> str:
     """Return the only checkpoint file among some files."""
     candidates = [name for name in names if name.endswith(SUFFIXES)]
+    # One checkpoint may be there in two formats.
     stems = {Path(name).with_suffix("") for name in candidates}
     if len(stems) != 1:
         raise UserError(

@@ -1,7 +1,7 @@
-"""Cooperative games that models are made to play: who the players are, and values of coalitions, each computed once.
+"""Cooperative games that models play: their players, and values of coalitions, each computed once.
 
-A coalition is a row of booleans, true where a player takes part. What encoders and decoders have in common stands here;
-`encoders` and `decoders` say what a masked input is and how it is read.
+A coalition is a row of booleans, true where a player takes part. This module holds what encoders and decoders share;
+`encoders` and `decoders` define what a masked input is and how it is read.
 """
 
 from abc import ABC, abstractmethod
@@ -22,12 +22,13 @@ class Players:
 
     Attributes:
         positions: Positions in the token ids that text players stand for.
-        groups: Text player of each position, numbered from 0; None where each position is a player of its own.
+        groups: Text player of each position, numbered from 0; None if each position is a separate player.
         masked_id: Token id that stands for a masked token.
-        grid: Patches on a side; there are grid x grid image players, row by row; 0 without an image, and for regions
-            that are no square grid.
-        cells: Number of the image player that each pixel lies in, their number where it lies in none: int64.
-        always_visible: Whether the input of each player stays whatever the coalition says: bool of shape (players,).
+        grid: Patches in each direction; there are grid x grid image players, row by row; 0 without an image, and for
+            regions that are no square grid.
+        cells: For each pixel the number of the image player that it belongs to, or the number of image players if it
+            belongs to none: int64.
+        always_visible: Whether each player's input is visible in all coalitions: bool of shape (players,).
         image_first: Whether image players stand before text players in a coalition.
     """
 
@@ -40,38 +41,53 @@ class Players:
     groups: tuple[int, ...] | None = None
 
     @property
-    def words(self) -> int:
+    def text_players(self) -> int:
         """Number of text players."""
-        return len(self.positions) if self.groups is None else len(set(self.groups))
+        if self.groups is None:
+            return len(self.positions)
+        return len(set(self.groups))
 
     @property
     def patches(self) -> int:
         """Number of image players."""
-        return len(self.always_visible) - self.words
+        return len(self.always_visible) - self.text_players
 
     @property
     def text(self) -> slice:
         """Text players in a coalition."""
-        return slice(self.patches, len(self)) if self.image_first else slice(0, self.words)
+        if self.image_first:
+            return slice(self.patches, len(self))
+        return slice(0, self.text_players)
 
     @property
     def image(self) -> slice:
         """Image players in a coalition."""
-        return slice(0, self.patches) if self.image_first else slice(self.words, len(self))
+        if self.image_first:
+            return slice(0, self.patches)
+        return slice(self.text_players, len(self))
 
     def __len__(self) -> int:
         """Number of all players."""
         return len(self.always_visible)
 
     def spread_text(self, masks: np.ndarray) -> np.ndarray:
-        """Return masks of text players, bool of shape (..., words), as masks of their positions."""
-        return masks if self.groups is None else masks[..., list(self.groups)]
+        """Return masks of text players as masks of their positions.
+
+        Args:
+            masks: bool of shape (..., text players).
+        Returns:
+            bool of shape (..., positions).
+        """
+        if self.groups is None:
+            return masks
+        return masks[..., list(self.groups)]
 
     def list_positions(self) -> list[list[int]]:
         """Return the positions of each text player."""
         if self.groups is None:
             return [[position] for position in self.positions]
-        members: list[list[int]] = [[] for _ in range(self.words)]
+        # A group may have several positions, which need not be neighbors.
+        members: list[list[int]] = [[] for _ in range(self.text_players)]
         for player, position in zip(self.groups, self.positions, strict=True):
             members[player].append(position)
         return members
@@ -83,11 +99,13 @@ class Players:
             tokens: Tokens by position.
             spans: Characters of the text that each token stands for, by position.
         """
-        members = self.list_positions()
-        joined = tuple("".join(tokens[position] for position in positions) for positions in members)
-        starts = [min(spans[position]["start"] for position in positions) for positions in members]
-        ends = [max(spans[position]["end"] for position in positions) for positions in members]
-        return joined, tuple(Span(start=start, end=end) for start, end in zip(starts, ends, strict=True))
+        labels, characters = [], []
+        for positions in self.list_positions():
+            labels.append("".join(tokens[position] for position in positions))
+            start = min(spans[position]["start"] for position in positions)
+            end = max(spans[position]["end"] for position in positions)
+            characters.append(Span(start=start, end=end))
+        return tuple(labels), tuple(characters)
 
 
 GamePlayers = TypeVar("GamePlayers", bound=Players)
@@ -98,8 +116,8 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
 
     Attributes:
         players: Players of each game.
-        known: For each game, values, float64 of shape (outputs,), by coalition (as bytes of what is visible). Values
-            that are stored elsewhere may be put here and are then not computed.
+        known: For each game, values, float64 of shape (outputs,), by coalition (as bytes of the visible players).
+            Values that are stored elsewhere may be put here and are then not computed.
         requested: For each game, the coalitions that `values` was called with.
         progress: Called with the number of coalitions whose values were computed.
     """
@@ -121,19 +139,22 @@ class CoalitionValues(ABC, Generic[GamePlayers]):
         Returns:
             For each game, float64 of shape (k, outputs).
         """
-        keys = [
-            split_rows(masks | players.always_visible) for players, masks in zip(self.players, coalitions, strict=True)
-        ]
+        # Coalitions that differ in players that are always visible have the same input, so the same key.
+        keys = []
+        for players, masks in zip(self.players, coalitions, strict=True):
+            keys.append(split_rows(masks | players.always_visible))
         new = []
         for known, requested, game_keys in zip(self.known, self.requested, keys, strict=True):
             requested.update(game_keys)
+            # Each coalition once, in the order of the request.
             new.append([key for key in dict.fromkeys(game_keys) if key not in known])
         if any(new):
             self._evaluate(new)
-        return [
-            np.array([known[key] for key in game_keys], dtype=np.float64).reshape(len(game_keys), outputs)
-            for known, game_keys, outputs in zip(self.known, keys, self._outputs, strict=True)
-        ]
+        values = []
+        for known, game_keys, n_outputs in zip(self.known, keys, self._outputs, strict=True):
+            game_values = np.array([known[key] for key in game_keys], dtype=np.float64)
+            values.append(game_values.reshape(len(game_keys), n_outputs))
+        return values
 
     @abstractmethod
     def _evaluate(self, new: list[list[bytes]]) -> None:
@@ -144,7 +165,9 @@ def split_rows(masks: np.ndarray) -> list[bytes]:
     """Return the booleans of each row as bytes."""
     rows = np.ascontiguousarray(masks, dtype=bool).tobytes()
     width = masks.shape[1]
-    return [rows[start : start + width] for start in range(0, len(rows), width)] if width else [b""] * len(masks)
+    if width == 0:
+        return [b""] * len(masks)
+    return [rows[start : start + width] for start in range(0, len(rows), width)]
 
 
 def join_rows(rows: Sequence[bytes], width: int) -> np.ndarray:
@@ -154,9 +177,10 @@ def join_rows(rows: Sequence[bytes], width: int) -> np.ndarray:
 
 def pack_values(known: Mapping[bytes, np.ndarray]) -> np.ndarray:
     """Return known values of one game as a structured array of `coalition` and `values`; at least one is known."""
+    # All coalitions of a game have one length, and all values one shape.
     coalition, values = next(iter(known.items()))
     layout = [("coalition", f"V{len(coalition)}"), ("values", "f8", (len(values),))]
-    return np.array(list(known.items()), dtype=layout)
+    return np.array(list(known.items()), dtype=layout)  # V: bytes of fixed length that may end in zeros
 
 
 def unpack_values(packed: np.ndarray) -> dict[bytes, np.ndarray]:

@@ -1,7 +1,6 @@
 """Models of the hub, downloaded at a commit: into a folder, or into the hub's own cache."""
 
 import functools
-import json
 import logging
 import shutil
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import huggingface_hub
-from filelock import FileLock
 from huggingface_hub.errors import (
     GatedRepoError,
     LocalEntryNotFoundError,
@@ -19,9 +17,14 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.downloads.checksums import compute_sha256
+from waltz.core.downloads.lock_file import read_recorded, record_download
+from waltz.core.downloads.transfer import ATTEMPTS, WAIT_SECONDS
+from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.atomic import write_text
-from waltz.core.files.downloads import ATTEMPTS, WAIT_SECONDS, compute_sha256, read_recorded, record_download
+from waltz.core.files.locks import hold_shared_lock
+from waltz.core.files.safe_names import is_safe_name
+from waltz.models.checkpoint_file import read_shard_names
 
 OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
 """Weights of other frameworks."""
@@ -37,9 +40,9 @@ log = logging.getLogger(__name__)
 
 
 def build_options(revision: str) -> dict[str, Any]:
-    """Return the options of a loader for a hub id: the revision, and the cache alone where the hub is not reached.
+    """Return the options of a loader for a hub id: the revision, and the cache alone if the hub is not reached.
 
-    The client tries five times for each file of a hub that is not reached, 23 s long.
+    Without it, the client tries five times for each file, which takes 23 s.
     """
     return {"revision": revision, "local_files_only": not is_reached()}
 
@@ -63,23 +66,25 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     """Fetch the files of a repository into a folder, at the commit that the lock file holds or records now.
 
     Partial downloads stay next to the folder, so that a later run continues them. Large files are compared with the
-    checksums of the hub, which its own client does not do. Of two runs that share the folder and fetch it at once, the
-    second one waits, and takes what the first one fetched.
+    checksums of the hub, which its client does not do. If two runs share the folder and fetch it at once, the second
+    waits, and takes the files of the first.
 
     Args:
+        repository: `OWNER/NAME` or `NAME` of the repository.
         folder: Destination; it appears when it is complete.
+        lock: The lock file.
         wait: Called with the seconds between two attempts.
     Returns:
         The commit.
     Raises:
-        UserError: The repository cannot be had, or not at that commit.
+        UserError: The repository cannot be fetched, or not at that commit.
     """
     partial = folder.with_name(f".{folder.name}.part")
     commit_file = folder.with_name(f".{folder.name}.commit")
     folder.parent.mkdir(parents=True, exist_ok=True)
     existed = folder.exists()
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
-        if folder.exists() and not existed:
+    with hold_shared_lock(folder.with_name(f".{folder.name}.lock")):
+        if folder.exists() and not existed:  # another run fetched it while this one waited
             commit = commit_file.read_text(encoding="utf-8").strip()
             record_download(lock, repository, {"commit": commit})
             return commit
@@ -87,13 +92,16 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
         try:
             commit = _download_repeatedly(repository, locked, partial, wait)
         except Exception as error:  # errors of the client, of requests, of httpx and of the file system
-            at_commit = f" at commit {locked}, which {lock} holds" if locked else ""
-            raise UserError(
+            at_commit = ""
+            if locked:
+                at_commit = f" at commit {locked}, which {lock} holds"
+            raise convert_to_user_error(error) or UserError(
                 f"{repository}: cannot be had from the hub{at_commit}: {get_first_line(error)};"
                 f" {_advise(repository, error)}, or copy its files to {folder} and run `snakemake --touch {folder}`"
             ) from error
         record_download(lock, repository, {"commit": commit})
         shutil.rmtree(partial / HUB_CACHE_FOLDER, ignore_errors=True)
+        # The new folder is complete; the old one goes at the last moment.
         shutil.rmtree(folder, ignore_errors=True)
         write_text(commit_file, f"{commit}\n")
         partial.replace(folder)
@@ -107,25 +115,33 @@ def fetch_to_cache(
     wait: Callable[[float], None] = time.sleep,
     only_tokenizer: bool = False,
 ) -> None:
-    """Fetch a repository, or a file of one, at a commit into the hub's cache, and write a file that says so.
+    """Fetch a repository, or a file of it, at a commit into the hub's cache, and write a file that says so.
 
-    Where the hub cannot be reached, a cache that holds the model suffices.
+    If the hub cannot be reached, a cache that holds the model suffices.
 
     Args:
         path: `OWNER/NAME` or `NAME` of the repository, or `OWNER/NAME/FILE`; settings and tokenizer come with the file.
+        commit: Full commit hash.
+        marker: The file that is written.
         wait: Called with the seconds between two attempts.
-        only_tokenizer: Whether models take its tokenizer alone, if they have none; without it, a warning is logged, and
-            the jobs of those that need it say so.
+        only_tokenizer: Whether models only need its tokenizer, if they have none; if it cannot be fetched, a warning is
+            logged, and the jobs of models without a tokenizer report it.
     Raises:
-        UserError: The repository cannot be had at that commit.
+        UserError: The repository cannot be fetched at that commit.
     """
-    repository, file = "/".join(path.split("/")[:2]), path.split("/", 2)[2:]
-    patterns = [*file, *SETTINGS_PATTERNS] if file or only_tokenizer else None
+    owner, _, rest = path.partition("/")
+    name, _, file = rest.partition("/")
+    repository = f"{owner}/{name}" if name else owner
+    patterns = None
+    if file:
+        patterns = [file, *SETTINGS_PATTERNS]
+    elif only_tokenizer:
+        patterns = [*SETTINGS_PATTERNS]
     try:
         _download_repeatedly(repository, commit, None, wait, patterns)
-    except Exception as error:  # as in `fetch_snapshot`
-        if not only_tokenizer and not _is_cached(repository, commit, *file):
-            raise UserError(
+    except Exception as error:  # errors of the client, of requests, of httpx and of the file system
+        if not only_tokenizer and not _is_cached(repository, commit, file):
+            raise convert_to_user_error(error) or UserError(
                 f"{repository}: cannot be had from the hub at commit {commit}: {get_first_line(error)};"
                 f" {_advise(repository, error)}, or fill the hub's cache elsewhere with"
                 f" `hf download {repository} --revision {commit}` and copy it"
@@ -137,16 +153,19 @@ def fetch_to_cache(
 def _advise(repository: str, error: Exception) -> str:
     """Return what to do about an error of the hub."""
     if isinstance(error, GatedRepoError):
-        return (
-            f"accept its licence at {huggingface_hub.constants.ENDPOINT}/{repository} and log in with `hf auth login`"
-        )
-    return "check the network, log in with `hf auth login` where its licence has to be accepted"
+        page = f"{huggingface_hub.constants.ENDPOINT}/{repository}"
+        return f"accept its licence at {page} and log in with `hf auth login` or HF_TOKEN"
+    return "check the network, log in with `hf auth login` or HF_TOKEN where its licence has to be accepted"
 
 
-def _is_cached(repository: str, commit: str, file: str | None = None) -> bool:
-    """Return whether the hub's cache holds a file or the weights of a repository, with all files of an index if any."""
+def _is_cached(repository: str, commit: str, file: str) -> bool:
+    """Return whether the hub's cache holds a file of a repository, or its weights if `file` is empty.
+
+    If the repository has an index of weights, all files of an index have to be there.
+    """
     if file:
-        return isinstance(huggingface_hub.try_to_load_from_cache(repository, file, revision=commit), str)
+        cached = huggingface_hub.try_to_load_from_cache(repository, file, revision=commit)
+        return isinstance(cached, str)
     try:
         folder = Path(
             huggingface_hub.snapshot_download(
@@ -158,10 +177,14 @@ def _is_cached(repository: str, commit: str, file: str | None = None) -> bool:
         )
     except LocalEntryNotFoundError:
         return False
-    indices = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.index.json")]
+    indices = list(folder.glob("*.index.json"))
+    for index in indices:
+        if all((folder / name).is_file() for name in read_shard_names(index)):
+            return True
     if indices:
-        return any(all((folder / name).is_file() for name in set(index["weight_map"].values())) for index in indices)
-    return any(file.match(pattern) for file in folder.iterdir() for pattern in ("*.safetensors", *PICKLE_PATTERNS))
+        return False
+    suffixes = tuple(pattern.removeprefix("*") for pattern in ("*.safetensors", *PICKLE_PATTERNS))
+    return any(path.name.endswith(suffixes) for path in folder.iterdir())
 
 
 def _download_repeatedly(
@@ -172,6 +195,7 @@ def _download_repeatedly(
     patterns: Sequence[str] | None = None,
 ) -> str:
     """Call `_download` until it succeeds or its error is final, at most `ATTEMPTS` times."""
+    # Waits grow by a factor of two; the last attempt raises its error.
     for attempt in range(1, ATTEMPTS):
         try:
             return _download(repository, commit, target, patterns)
@@ -193,8 +217,13 @@ def _download(repository: str, commit: str | None, target: Path | None, patterns
     api = huggingface_hub.HfApi()
     info = api.model_info(repository, revision=commit, files_metadata=True)
     files = info.siblings or []
-    has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
-    unused = [*OTHER_FRAMEWORKS, *(PICKLE_PATTERNS if has_safetensors else ())]
+    for file in files:
+        if not is_safe_name(file.rfilename):
+            raise OSError(f"it lists a file outside its folder, or that cannot be (got {file.rfilename[:80]!r})")
+    # The same weights in other formats.
+    unused = [*OTHER_FRAMEWORKS]
+    if any(file.rfilename.endswith(".safetensors") for file in files):
+        unused += PICKLE_PATTERNS
     folder = api.snapshot_download(
         repository,
         revision=str(info.sha),
@@ -204,8 +233,12 @@ def _download(repository: str, commit: str | None, target: Path | None, patterns
     )
     for file in files:
         path = Path(folder) / file.rfilename
-        if file.lfs is not None and path.is_file() and (arrived := compute_sha256(path)) != file.lfs.sha256:
+        if file.lfs is None or not path.is_file():  # small files have no checksum
+            continue
+        sha256 = compute_sha256(path)
+        if sha256 != file.lfs.sha256:
+            # In the hub's cache the path is a link: both the file and the link go, so that they are fetched again.
             path.resolve().unlink()
             path.unlink(missing_ok=True)
-            raise OSError(f"{file.rfilename} came with sha256 {arrived}, not {file.lfs.sha256}")
+            raise OSError(f"{file.rfilename} came with sha256 {sha256}, not {file.lfs.sha256}")
     return str(info.sha)

@@ -12,7 +12,9 @@ from waltz.model_registry import DTYPE_BYTES, ModelSpec
 from waltz.models.checkpoint_file import SUFFIXES
 
 DEPTH = "num_hidden_layers"
+"""Setting of the number of layers in configs of transformers."""
 FOUR_BIT_BYTES = 0.5
+"""Bytes of a parameter in 4 bits."""
 BITS_PER_BYTE = 8
 
 
@@ -21,10 +23,11 @@ def check_implied_size(
 ) -> None:
     """Refuse a config whose parameters fit neither the memory of this machine nor the weights of its folder.
 
-    The bound of the weights is one bit for each parameter, below any quantisation; how well keys and shapes fit is
-    compared when they are loaded.
+    The bound of the weights is one bit for each parameter, below any quantization; keys and shapes are compared when
+    the weights are loaded.
 
     Args:
+        spec: The model's entry.
         network_class: A transformers class, or one of its `AutoModelFor...` classes.
         config: Config of the network.
         folder: Folder of the weights; no weights are compared if there is none.
@@ -33,15 +36,18 @@ def check_implied_size(
         UserError: Memory or weights are too small.
     """
     parameters = count_parameters(network_class, config)
-    needed = parameters * (FOUR_BIT_BYTES if spec.four_bit else DTYPE_BYTES[spec.dtype])
+    bytes_per_parameter = FOUR_BIT_BYTES if spec.four_bit else DTYPE_BYTES[spec.dtype]
+    needed = parameters * bytes_per_parameter
     described = f"models.{spec.name}: cannot load {spec.weights}: {file} describes {parameters:,} parameters"
     stored = sum(file.stat().st_size for file in Path(folder).glob("*") if file.suffix in SUFFIXES)
+    # A hostile config could describe any number of parameters.
     if stored and parameters > BITS_PER_BYTE * stored:
         raise UserError(
             f"{described}, more than its weights can hold (got {stored:,} bytes); correct {file}, or copy the"
             " folder again"
         )
     usable = count_usable_bytes()
+    # Weights may lie on the GPUs, or in memory, or on both.
     if needed > usable and needed > usable + _count_gpu_bytes():
         raise UserError(
             f"{described}, which need {needed / GB:.1f} GB (got {usable / GB:.1f} GB of memory); correct {file},"
@@ -50,26 +56,31 @@ def check_implied_size(
 
 
 def count_parameters(network_class: Any, config: Any) -> int:
-    """Return the number of parameters of a network of this config, of which no layer is built more than twice.
+    """Return the number of parameters of a network of this config; nothing is allocated.
 
-    The layers of a text or image encoder are taken to be alike. Nothing is allocated.
+    At most two layers of each part are built: all layers of a text or image encoder are taken to be alike.
     """
     depths = [getattr(part, DEPTH) for part in _list_deep_parts(config)]
-    lowest = [min(depth, 1) for depth in depths]
-    least = _count_with_depths(network_class, config, lowest)
-    total = least
+    # Each part with one layer, and then one part after another with two: the difference is a layer of that part.
+    shallow_depths = [min(depth, 1) for depth in depths]
+    shallow_count = _count_with_depths(network_class, config, shallow_depths)
+    total = shallow_count
     for index, depth in enumerate(depths):
         if depth > 1:
-            deeper = [*lowest[:index], 2, *lowest[index + 1 :]]
-            total += (depth - 1) * (_count_with_depths(network_class, config, deeper) - least)
+            deeper_depths = shallow_depths.copy()
+            deeper_depths[index] = 2
+            layer_count = _count_with_depths(network_class, config, deeper_depths) - shallow_count
+            total += (depth - 1) * layer_count
     return total
 
 
 def _count_with_depths(network_class: Any, config: Any, depths: list[int]) -> int:
     """Return the number of parameters with other numbers of layers."""
+    # The network is created from a copy, since it may change its config.
     shallow = copy.deepcopy(config)
     for part, depth in zip(_list_deep_parts(shallow), depths, strict=True):
         setattr(part, DEPTH, depth)
+    # Parameters without values take no memory.
     with torch.device("meta"):
         if hasattr(network_class, "from_config"):
             network = network_class.from_config(shallow, trust_remote_code=False)
@@ -79,15 +90,20 @@ def _count_with_depths(network_class: Any, config: Any, depths: list[int]) -> in
 
 
 def _list_deep_parts(config: Any) -> list[Any]:
-    """Return those of a config and the configs inside it that have a number of layers."""
-    names = getattr(config, "sub_configs", {})
-    inside = [part for name in names if (part := getattr(config, name, None)) is not None]
-    own = [config] if isinstance(getattr(config, DEPTH, None), int) else []
-    return own + [deep for part in inside for deep in _list_deep_parts(part)]
+    """Return the config and the configs inside it that have a number of layers."""
+    parts = []
+    if isinstance(getattr(config, DEPTH, None), int):
+        parts.append(config)
+    for name in getattr(config, "sub_configs", {}):
+        part = getattr(config, name, None)
+        if part is not None:
+            parts += _list_deep_parts(part)
+    return parts
 
 
 def _count_gpu_bytes() -> int:
     """Return the memory of all GPUs that this process sees."""
     if not torch.cuda.is_available():
         return 0
-    return sum(torch.cuda.get_device_properties(index).total_memory for index in range(torch.cuda.device_count()))
+    devices = range(torch.cuda.device_count())
+    return sum(torch.cuda.get_device_properties(index).total_memory for index in devices)

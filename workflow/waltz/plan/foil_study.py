@@ -1,4 +1,4 @@
-"""Study that scores models on foils, as `waltz eval` writes it."""
+"""The study that `waltz eval` writes, which scores models on captions and foils."""
 
 import hashlib
 import re
@@ -15,9 +15,9 @@ from waltz.model_registry import ModelSpec, load_registry
 from waltz.plan.study import CV_PROBES, Settings
 
 SEED = 1520
-"""Seed of the studies, as in those of the papers."""
+"""Seed of the written studies; the studies of the papers have the same seed."""
 ATTRIBUTED = 100
-"""Most items a data set that are attributed, as for the decoders of the thesis."""
+"""Largest number of attributed items of a data set, as for the decoders of the thesis."""
 ESTIMATION = {"estimator": "auto", "evaluations": 1000, "standard_error": 0.02}
 """Estimation of T-SHAP in profile `equations`, as in the study `thesis`."""
 ACCURACY_TABLES = ["thesis-3.4", "thesis-3.5"]
@@ -38,13 +38,15 @@ def build_study(
 
     Args:
         name: Name of the study.
-        models: The models, by the names that they have in the study.
-        data: The keys of the data, with their only group, as the functions below build them.
+        models: The models by their names in the study.
+        data: Keys of the study about data, with one group, as `select_release`, `extend_world` and `describe_pairs`
+            return them.
         profile: Fidelity profile.
-        limit: Most items of a data set; None takes all.
-        attribute: Whether T-SHAP of the scores is computed as well.
+        limit: Largest number of items of a data set; None for all items.
+        attribute: Whether the study also computes T-SHAP of the scores.
     """
-    names = list(models)
+    # Scores of all models come first; attributions are added below.
+    groups = list(data["groups"])
     study: Settings = {
         "study": name,
         "seed": SEED,
@@ -52,8 +54,8 @@ def build_study(
         **data,
         "models": {key: _build_entry(key, spec) for key, spec in models.items()},
         "evaluation": {
-            "models": names,
-            "groups": list(data["groups"]),
+            "models": list(models),
+            "groups": groups,
             "items": "valid",
             "sample": limit,
             "tokens_per_batch": 2048,
@@ -61,27 +63,28 @@ def build_study(
         },
         "reporting": {"tables": ACCURACY_TABLES, "resamples": 1000, "confidence": 0.95},
     }
+    # T-SHAP needs a model that reads images.
     attributed = [key for key, spec in models.items() if spec.kind != "text"]
-    if attribute and attributed:
-        study["attribution"] = {
-            "models": attributed,
-            "groups": list(data["groups"]),
-            "sample": min(limit or ATTRIBUTED, ATTRIBUTED),
-            **ESTIMATION,
-            **({"companions": None} if "extends" in data else {}),
-        }
-        study["reporting"] |= {"tables": [*ACCURACY_TABLES, *T_SHAP_TABLES], "samples": 1}
+    if not (attribute and attributed):
+        return study
+
+    sample = min(limit or ATTRIBUTED, ATTRIBUTED)
+    study["attribution"] = {"models": attributed, "groups": groups, "sample": sample, **ESTIMATION}
+    if "extends" in data:
+        study["attribution"]["companions"] = None  # companion measures of the extended study would take longest
+    study["reporting"] |= {"tables": [*ACCURACY_TABLES, *T_SHAP_TABLES], "samples": 1}
     return study
 
 
 def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
-    """Return the data of the released benchmark.
+    """Return the keys of a study about the data of the released benchmark.
 
     Args:
         study: The study `valse`.
         images: Folder, zip or tar of the images; None for models that read only text.
     """
     sources = {name: entry for name, entry in study["sources"].items() if entry["format"] == "valse-release"}
+    # The user's images replace the downloads that the study names.
     if images:
         sources = {name: {**entry, "images": {"path": images}} for name, entry in sources.items()}
     datasets = [name for entry in sources.values() for name in entry["files"]]
@@ -89,7 +92,7 @@ def select_release(study: Mapping[str, Any], images: str | None) -> Settings:
 
 
 def extend_world(study: Mapping[str, Any]) -> Settings:
-    """Return the data of the embedded world: the study `scenes` with no more than its instruments.
+    """Return the keys of a study about the embedded world, which extends the study `scenes` with only its instruments.
 
     Args:
         study: The study `scenes`.
@@ -104,7 +107,7 @@ def extend_world(study: Mapping[str, Any]) -> Settings:
 
 
 def describe_pairs(dataset: str, file: str, images: str | None) -> Settings:
-    """Return the data of one file of pairs.
+    """Return the keys of a study about the data in one file of pairs.
 
     Args:
         dataset: Name of the data set.
@@ -118,33 +121,52 @@ def describe_pairs(dataset: str, file: str, images: str | None) -> Settings:
 
 
 def choose_dataset_name(file: Path) -> str:
-    """Return the name of the data set of a file, which is none of the papers' data sets."""
+    """Return a name for the data set in a file; it differs from the names of instruments, CV-Probes and models."""
     name = _simplify(file.stem).replace(".", "-").strip("-") or "pairs"
-    return f"own-{name}" if name in {*INSTRUMENTS, CV_PROBES, *load_registry()} else name
+    # These names have a meaning in tables or studies.
+    taken = {*INSTRUMENTS, CV_PROBES, *load_registry()}
+    return f"own-{name}" if name in taken else name
 
 
 def choose_model_names(specs: Sequence[ModelSpec], taken: Collection[str] = ()) -> dict[str, ModelSpec]:
-    """Return models by names for a study: the registry's, or the last parts of a folder or hub id.
+    """Return models by their names in a study: names of the registry, or the last parts of a folder or hub id.
 
     Args:
-        taken: Names that stand for other models.
+        specs: The models.
+        taken: Names of other models.
     Raises:
-        UserError: Two of the models are the same.
+        UserError: A model is named twice.
     """
-    registry, named = load_registry(), dict[str, ModelSpec]()
+    registry = load_registry()
+    models: dict[str, ModelSpec] = {}
     for spec in specs:
-        if spec in named.values():
+        if spec in models.values():
             raise UserError(f"--model {spec.name}: is named twice; leave one out")
-        parts = Path(spec.weights).parts
-        candidates = [_simplify("-".join(parts[-count:])) for count in range(1, len(parts) + 1)]
-        candidates += [f"own-{candidates[0]}", f"model-{len(named) + 1}"]
-        free = (name for name in candidates if name and name not in {*registry, *taken, *named})
-        named[spec.name if spec.name in registry else next(free)] = spec
-    return named
+        name = spec.name
+        if name not in registry:
+            name = _choose_free_name(spec, {*registry, *taken, *models}, len(models) + 1)
+        models[name] = spec
+    return models
+
+
+def _choose_free_name(spec: ModelSpec, taken: Collection[str], number: int) -> str:
+    """Return a name from the end of the path of a model's weights, as short as possible and not taken.
+
+    Args:
+        spec: The model.
+        taken: Names of other models.
+        number: Number of the model in the study, which makes a name if all ends of the path are taken.
+    """
+    parts = Path(spec.weights).parts
+    ends = ["-".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+    candidates = [_simplify(end) for end in ends]
+    # If all ends of the path are taken, the name gets a prefix, or is the number of the model.
+    candidates += [f"own-{candidates[0]}", f"model-{number}"]
+    return next(name for name in candidates if name and name not in taken)
 
 
 def render_study(study: Settings, command: str) -> str:
-    """Return a study as YAML with the command that wrote it and a digest, which tells whether it was edited."""
+    """Return a study as YAML, headed by the command that wrote it and a digest that reveals later edits."""
     body = yaml.safe_dump(study, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     return (
         f"# Written by: {command}\n# Every key is described in workflow/waltz/resources/study.schema.yaml.\n"
@@ -153,29 +175,33 @@ def render_study(study: Settings, command: str) -> str:
 
 
 def write_study(file: Path, text: str) -> str:
-    """Write a study unless its file holds it already.
+    """Write a study to a file, unless the file already contains it.
 
-    A file of `waltz eval` with the same models and data is replaced, because only limits changed, and what is computed
-    can be used again.
+    A file that `waltz eval` wrote for the same models and data is replaced: only limits differ, so results are used
+    again.
 
     Args:
-        text: The study, as `render_study` gives it.
+        file: The file.
+        text: The study, as `render_study` returns it.
     Returns:
         `written`, `unchanged` or `replaced`.
     Raises:
-        UserError: The file was edited, or holds other models or data.
+        UserError: The file was edited, or contains other models or data.
     """
     if not file.exists():
         write_text(file, text)
         return "written"
-    old = file.read_text(encoding="utf-8")
-    if _split_body(old)[1] == _split_body(text)[1]:
+    # The digest in the head of the file shows whether somebody edited the YAML below it.
+    digest, body = _split_body(file.read_text(encoding="utf-8"))
+    _, new_body = _split_body(text)
+    # The head may differ in the command, which changes no result.
+    if body == new_body:
         return "unchanged"
-    digest, body = _split_body(old)
     if digest != _compute_digest(body):
         raise UserError(f"{file}: is not as `waltz eval` wrote it; run it with snakemake, or choose another --name")
-    before, now = yaml.safe_load(body), yaml.safe_load(text)
-    changed = [key for key in ("models", "sources", "extends") if before.get(key) != now.get(key)]
+    study, new_study = yaml.safe_load(body), yaml.safe_load(new_body)
+    # Other models or data would mix results of two studies in one folder.
+    changed = [key for key in ("models", "sources", "extends") if study.get(key) != new_study.get(key)]
     if changed:
         raise UserError(f"{file}: holds other {' and '.join(changed)}; choose another --name, or delete it")
     write_text(file, text)
@@ -183,8 +209,10 @@ def write_study(file: Path, text: str) -> str:
 
 
 def _build_entry(name: str, spec: ModelSpec) -> Settings:
+    """Return the study's entry of a model; it is empty for a model as registered."""
     if spec == load_registry().get(name):
         return {}
+    # Only these fields are written; empty ones are omitted.
     entry = {"kind": spec.kind, "weights": spec.weights, "masked_token": spec.masked_token}
     if spec.revision != "local":
         entry["revision"] = spec.revision
@@ -192,14 +220,16 @@ def _build_entry(name: str, spec: ModelSpec) -> Settings:
 
 
 def _simplify(name: str) -> str:
+    """Return a name in small letters, in which a hyphen replaces other characters than letters, digits and dots."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
 
 
 def _split_body(text: str) -> tuple[str, str]:
-    """Return the digest in the head of a study file, and the YAML after it."""
+    """Return the digest in the head of a study file and the YAML after it; empty and all text without a digest."""
     match = DIGEST.search(text)
     return (match[1], text[match.end() :]) if match else ("", text)
 
 
 def _compute_digest(body: str) -> str:
+    """Return the digest of the YAML of a study: 16 hexadecimal digits."""
     return hashlib.sha256(body.encode()).hexdigest()[:16]

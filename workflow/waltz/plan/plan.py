@@ -1,26 +1,32 @@
-"""Plan of a study: data sets and groups, model runs of each stage, their files, and skipped models with reasons."""
+"""Plan of a study: data sets and groups, the table of its model runs, their files, and skipped models with reasons."""
+
+from __future__ import annotations
 
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from waltz.core.errors import UserError
-from waltz.fidelity import get_fidelity
-from waltz.instruments import FILTER_MODELS, INSTRUMENTS
-from waltz.model_registry import DECODER_KINDS
+from waltz.instruments import INSTRUMENTS
+from waltz.plan.checks import check_plan
+from waltz.plan.construction import Construction
+from waltz.plan.datasets import CHOICE, OPEN, PAIRS, PROBES, RECORDED, Dataset, build_datasets, list_datasets
 from waltz.plan.models import Models
 from waltz.plan.raw_files import RawFiles
-from waltz.plan.read_study import list_datasets, list_recorded_datasets
+from waltz.plan.run_table import STAGE_OF_STEP, PlannedRun, Run, RunTable, Step, group_runs, unique
+from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Settings, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
-"""Minutes that jobs with a model request from a scheduler: for scores and answers; for attributions and tests."""
+"""Minutes that jobs with a model request from a scheduler: for scores and answers, and for attributions and tests."""
 GQA_ROWS_MB = 4000
-"""Memory for the two million questions of GQA's validation set, estimated from 400,000 of the same form."""
+"""Memory in MB for the two million questions of GQA's validation set, extrapolated from 400,000 similar questions."""
+DRAWING_MB = 4000
+"""Memory in MB of a job that draws a data set of mismatched texts, without the rows of GQA."""
+SHARE_OF_CORES = (3, 4)
+"""Share of the cores for all jobs on GPUs together, as numerator and denominator; other jobs use the rest."""
 
 CONSISTENCY_LAYOUTS = {
     "tests": "CONSISTENCY",
@@ -29,41 +35,16 @@ CONSISTENCY_LAYOUTS = {
     "edited": "EDITED",
     "edited-contributions": "ATTRIBUTION",
 }
-"""Results of stage consistency, with their layouts."""
-MEASURED_WITHOUT_MODELS = ("calibration", "plausibility", "power")
-"""Measurements that need none of `measures.models`."""
+"""Name of the layout (in `core.schema`) of each result of stage consistency."""
 RECORDED_WITH = {"contributions": "cc-shap", "edited-contributions": "edited"}
-"""Results of stage consistency that the job of another one writes, and whose run records are that one's."""
+"""For results of stage consistency that the job of another result writes: that other result, which has their run
+records."""
 
+SHARDED_WITH: dict[str, Step] = {"tests": "tests"}
+"""Step that decides the number of shards of a result of stage consistency; `cc-shap` for results not listed here."""
 
-@dataclass(frozen=True)
-class Dataset:
-    """A data set that models can be run on.
-
-    Attributes:
-        name: Its name in the study and in the results.
-        form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, a `choice` among labels, or
-            `recorded` where the study knows it by recorded runs alone.
-        source: The source that it is built from.
-        entry: The study's entry of a set of questions or of a text task; of texts with other images its profiles.
-    """
-
-    name: str
-    form: str
-    source: str
-    entry: Mapping[str, Any]
-
-    @property
-    def settings(self) -> Settings:
-        """Form and entry, as jobs read them."""
-        return {"form": self.form, **self.entry}
-
-
-class Run(NamedTuple):
-    """A model on a data set."""
-
-    model: str
-    dataset: str
+SelectDatasets = Callable[[str, str], list[str]]
+"""Function that returns the data sets of a group on which a model is run, from the names of model and group."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +53,8 @@ class Plan:
 
     Attributes:
         study: The study without skipped models and data sets.
-        models: Its models.
-        skipped: Reason of each model, or of CV-Probes, that is skipped.
+        models: Models of the study.
+        skipped: Reason for each model, or CV-Probes, that is skipped.
     """
 
     study: Study
@@ -81,426 +62,333 @@ class Plan:
     skipped: Mapping[str, str]
 
     @classmethod
-    def from_study(cls, study: Study) -> "Plan":
+    def from_study(cls, study: Study) -> Plan:
         """Return the plan of a checked study.
 
         Raises:
-            UserError: A model cannot be resolved, or is of a kind that its stage cannot run.
+            UserError: A model cannot be resolved, or its stage cannot run models of its kind.
         """
-        models = Models.from_study(study)
         skipped = find_skipped(study)
-        plan = cls(remove_skipped(study, skipped), models, skipped)
-        for name in plan.study.consistency.models:
-            if models[name].kind not in DECODER_KINDS:
-                raise UserError(
-                    f"study file: consistency.models: {name!r} is no decoder; its kind is {models[name].kind}"
-                )
-        for name in plan.study.measures.models:
-            if name not in plan.select_measured_models("encoder", "vision"):
-                raise UserError(
-                    f"study file: measures.models: {name!r} sees no images; its kind is {models[name].kind}"
-                )
-        measured = plan.study.measures.list_measurements()
-        if not study.measures.models and (
-            looking := [name for name in measured if name not in MEASURED_WITHOUT_MODELS]
-        ):
-            raise UserError(f"study file: measures.models: empty, but measures.{looking[0]} needs models; name some")
-        tables = plan.study.reporting.tables
-        for table in [] if tables == "all" else tables:
-            measurement = table.removeprefix("measures-").replace("-", "_")
-            if table.startswith("measures-") and measurement not in measured:
-                raise UserError(
-                    f"study file: reporting.tables: {table} shows what is not measured; set measures.{measurement}, or"
-                    " leave it out"
-                )
-        for name in set(plan.study.attribution.models) & set(plan.recorded_models):
-            raise UserError(
-                f"study file: attribution.models: {name!r} is recorded (models.{name}.recorded), so its scores cannot"
-                " be attributed; leave it out"
-            )
-        plan._check_served()
+        plan = cls(remove_skipped(study, skipped), Models.from_study(study), skipped)
+        # Kinds of models are known only now, after the registry was read.
+        check_plan(plan)
         return plan
 
-    def _check_served(self) -> None:
-        """Refuse what no server gives.
-
-        Raises:
-            UserError: A model behind a server has perplexities or logits to compute.
-        """
-        study, served = self.study, [name for name, entry in self.study.models.items() if entry.server]
-        filters = study.filters.models if study.filters else {}
-        for key, name in filters.items():
-            if name in served:
-                raise UserError(f"study file: filters.{key}: {name!r} is behind a server; name a model with weights")
-        decoded = set(self.decoded)
-        for run in self.scored:
-            if run.model in served and run not in decoded:
-                raise UserError(
-                    f"study file: evaluation.models: perplexities of {run.dataset} cannot be had from the server of"
-                    f" {run.model}; name its other groups under evaluation.only.{run.model}, or its weights"
-                )
-        cc_shap = study.consistency.cc_shap
-        explained: list[tuple[str, list[str], str | None]]
-        explained = [("attribution", study.attribution.models, study.attribution.value)]
-        explained += [("consistency.cc_shap", study.consistency.models, cc_shap.value)] if cc_shap else []
-        for key, names, value in explained:
-            for name in names:
-                if name not in served:
-                    continue
-                if value == "logit":
-                    raise UserError(
-                        f"study file: {key}.value: a server returns no logits (models.{name}.server); take probability"
-                    )
-                if "published" in study.profiles and self.models.get_kind(name) == "vision":
-                    raise UserError(
-                        f"study file: profiles: published explains logits, which the server of {name} does not return;"
-                        f" leave {name} out of {key.split('.')[0]}.models, or take profile equations"
-                    )
-
-    # Data
+    # Data sets and their files
 
     @property
     def results(self) -> str:
-        """Folder of the results."""
+        """Return the folder of the results, relative to the folder of the run."""
         return f"results/{self.study.study}"
 
     @cached_property
     def raw(self) -> RawFiles:
-        """Raw files."""
+        """Return the raw files of the study."""
         return RawFiles(self.study, self.results)
 
     @cached_property
+    def construction(self) -> Construction:
+        """Return the settings with which the instruments and CV-Probes are built."""
+        return Construction(self.study, self.raw, self.results, self.item_sets)
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """Return the data sets that models can be run on, by name."""
+        return build_datasets(self.study)
+
+    @cached_property
     def item_sets(self) -> dict[str, str]:
-        """Source of each data set of finished items."""
+        """Return the source of each data set of finished items, by data set."""
         return list_datasets(self.study)
 
     @cached_property
     def built_or_finished(self) -> list[str]:
-        """Data sets of finished items and instruments that are built."""
-        return list(dict.fromkeys([*self.item_sets, *self.study.instruments]))
+        """Return the data sets of finished items and the instruments that are built."""
+        return unique([*self.item_sets, *self.study.instruments])
 
     @cached_property
-    def datasets(self) -> dict[str, Dataset]:
-        """Data sets that models can be run on, by name."""
-        study = self.study
-        pairs = {**self.item_sets, **_sources(study.instruments)}
-        datasets = {
-            name: Dataset(name, "recorded", source, {}) for name, source in list_recorded_datasets(study).items()
-        }
-        datasets |= {name: Dataset(name, "pairs", source, {}) for name, source in pairs.items()}
-        for name, alignment in study.alignment.items():
-            datasets[name] = Dataset(name, "pairs", alignment.source, alignment.to_dict("profiles"))
-        for form, entries in (("open", study.answering), ("choice", study.texts)):
-            datasets.update(
-                {name: Dataset(name, form, entry.source, entry.to_dict()) for name, entry in entries.items()}
-            )
-        if study.cv_probes:
-            datasets[CV_PROBES] = Dataset(CV_PROBES, "probes", study.cv_probes.source, {})
-        return datasets
+    def averaged_datasets(self) -> list[str]:
+        """Return the data sets whose metrics are averaged: finished items, and built or recorded instruments."""
+        # A study with recorded runs alone knows the released data sets only by the names of the instruments.
+        names = list(self.built_or_finished)
+        for name, dataset in self.datasets.items():
+            if dataset.form == RECORDED and name in INSTRUMENTS:
+                names.append(name)
+        return names
 
     @cached_property
-    def scenes(self) -> Settings:
-        """Settings of the embedded world."""
-        return self.study.scenes.to_dict() if self.study.scenes else {}
+    def raw_sources(self) -> list[str]:
+        """Return the sources whose files do not contain finished items."""
+        return [name for name, source in self.study.sources.items() if source.format not in ITEM_FORMATS]
 
     def list_item_files(self, dataset: str) -> dict[str, str]:
-        """Return the raw file of a data set of finished items, and its single annotations where there are any."""
+        """Return the raw file of a data set of finished items, and the file of its annotations if it has one."""
+        # Single annotations (votes) are an input only if the study names their file.
         source = self.item_sets[dataset]
         files = {"raw": self.raw.get_path(source, dataset)}
         annotations = self.raw.files[source, dataset].annotations
-        return {**files, "annotations": annotations} if annotations else files
+        if annotations:
+            files["annotations"] = annotations
+        return files
+
+    def get_item_format(self, dataset: str) -> str:
+        """Return the format of the source of a data set of finished items."""
+        return self.study.sources[self.item_sets[dataset]].format
+
+    def list_rows_of_alignment(self, dataset: str) -> list[str]:
+        """Return the files with the source rows from which a data set of mismatched texts is drawn."""
+        return self.list_source_rows(self.study.alignment[dataset].source)
 
     def list_source_rows(self, source: str) -> list[str]:
-        """Return the files with the rows of a source, or with the items that it holds."""
+        """Return the files with the rows of a raw source, or with the items of a source of finished items."""
         if source in self.raw_sources:
             return [f"{self.results}/sources/{source}.parquet"]
-        return [f"{self.results}/benchmark/{name}.parquet" for name, owner in self.item_sets.items() if owner == source]
+        # A source of finished items has a benchmark file for each data set instead of one file of rows.
+        datasets = [name for name, origin in self.item_sets.items() if origin == source]
+        return [f"{self.results}/benchmark/{name}.parquet" for name in datasets]
 
     @cached_property
     def released(self) -> list[str]:
-        """Data sets of the released benchmark."""
+        """Return the data sets of the released benchmark."""
         sources = self.study.sources
         return [name for name, source in self.item_sets.items() if sources[source].format == "valse-release"]
 
     @property
     def released_files(self) -> dict[str, str]:
-        """Raw files of the released benchmark by data set."""
+        """Return the raw files of the released benchmark by data set."""
         return {name: self.raw.get_path(self.item_sets[name], name) for name in self.released}
 
     @property
-    def caption_rows(self) -> list[str]:
-        """Rows of the captions that plurality and relations were made from."""
-        sources = self.study.sources
-        caption_sources = [name for name in self.raw_sources if sources[name].format == "coco-captions"]
-        return [f"{self.results}/sources/{name}.parquet" for name in caption_sources]
-
-    @cached_property
-    def questions(self) -> list[str]:
-        """Data sets of open questions."""
-        return list(self.study.answering)
-
-    @cached_property
-    def raw_sources(self) -> list[str]:
-        """Sources that are no finished items."""
-        return [name for name, entry in self.study.sources.items() if entry.format not in ITEM_FORMATS]
+    def caption_sources(self) -> list[str]:
+        """Return the sources of COCO captions, from which plurality and relations were made."""
+        return [name for name in self.raw_sources if self.study.sources[name].format == "coco-captions"]
 
     def get_rows_file(self, dataset: str) -> str:
-        """Return the rows that the items of a data set are read from."""
-        if self.datasets[dataset].form in ("open", "choice"):
+        """Return the file from which the items of a data set are read: rows of its source, or benchmark items."""
+        if self.datasets[dataset].form in (OPEN, CHOICE):
             return f"{self.results}/sources/{self.datasets[dataset].source}.parquet"
         return f"{self.results}/benchmark/{dataset}.parquet"
 
-    def list_rows_files(self, names: Iterable[str]) -> list[str]:
-        """Return the rows that the items of some data sets are read from."""
-        return [self.get_rows_file(name) for name in names]
+    def list_rows_files(self, datasets: Iterable[str]) -> list[str]:
+        """Return the files from which the items of some data sets are read, one for each data set."""
+        return [self.get_rows_file(dataset) for dataset in datasets]
 
-    def estimate_rows_memory_mb(self, names: Iterable[str]) -> int:
-        """Return the main memory that a job requests for the rows of the sources of some data sets."""
-        formats = {self.study.sources[self.datasets[name].source].format for name in names}
+    def estimate_rows_memory_mb(self, datasets: Iterable[str]) -> int:
+        """Return the main memory in MB that a job requests for the source rows of some data sets."""
+        sources = {self.datasets[dataset].source for dataset in datasets}
+        formats = {self.study.sources[source].format for source in sources}
         return GQA_ROWS_MB if "gqa" in formats else 0
 
+    def estimate_drawing_memory_mb(self, dataset: str) -> int:
+        """Return the main memory in MB of the job that draws a data set of mismatched texts."""
+        return DRAWING_MB + self.estimate_rows_memory_mb([dataset])
+
     def has_images(self, dataset: str) -> bool:
-        """Return whether the study has the images of a data set."""
+        """Return whether the study names images for a data set."""
         return bool(self.raw.list_image_parts(self.datasets[dataset].source))
 
-    def list_image_files(self, names: Iterable[str]) -> list[str]:
-        """Return the folder, archive or list of the images of each data set.
+    def list_image_files(self, datasets: Iterable[str]) -> list[str]:
+        """Return the folder, archive or list of images of each data set.
 
         Raises:
-            UserError: The study does not name them.
+            UserError: The study does not name the images of a data set.
         """
         files = []
-        for name in names:
-            source = self.datasets[name].source
-            if not self.has_images(name):
-                raise UserError(f"study file: sources.{source}.images is missing: models look at the images of {name}")
+        for dataset in datasets:
+            source = self.datasets[dataset].source
+            if not self.has_images(dataset):
+                raise UserError(
+                    f"study file: sources.{source}.images is missing: models look at the images of {dataset}; name them"
+                )
             files.append(self.raw.get_images(source))
         return files
 
-    def list_images_for(self, model: str, names: Iterable[str]) -> list[str]:
-        """Return the images of some data sets, none for a language model and a recorded one."""
+    def list_images_for(self, model: str, datasets: Iterable[str]) -> list[str]:
+        """Return the images that a model needs for some data sets; empty for a language model and a recorded model."""
         reads_images = self.models.get_kind(model) == "vision" and model not in self.recorded_models
-        return self.list_image_files(names) if reads_images else []
+        return self.list_image_files(datasets) if reads_images else []
 
-    def get_settings(self, names: Iterable[str]) -> dict[str, Settings]:
-        """Return the form of each data set, with the entry of questions and tasks."""
-        return {name: self.datasets[name].settings for name in names}
-
-    # Instruments
-
-    @cached_property
-    def instruments(self) -> dict[str, Settings]:
-        """Entries of all instruments as plain values."""
-        return {name: entry.to_dict() for name, entry in self.study.instruments.items()}
-
-    def list_proposing_models(self, instrument: str) -> list[str]:
-        """Return the model that proposes an instrument's foils or counts its tokens, as a list of one or none."""
-        proposals = self.study.proposals
-        key = INSTRUMENTS[instrument].proposal_key
-        if proposals and key:
-            return [getattr(proposals, key)]
-        return [proposals.spans] if proposals and self.study.instruments[instrument].most_tokens else []
-
-    def get_proposal_settings(self, instrument: str) -> Settings:
-        """Return how a model proposes an instrument's foils; empty where none does."""
-        proposals = self.study.proposals
-        if proposals is None or not self.list_proposing_models(instrument):
-            return {}
-        keys = ["longest", "best"]
-        if INSTRUMENTS[instrument].proposal_key == "spans":
-            keys.append("proposer")
-        return proposals.to_dict(*keys)
-
-    def get_min_grammaticality(self, instrument: str) -> float | None:
-        """Return the least grammaticality of an instrument's foils, None where it is not filtered by it."""
-        filters = self.study.filters
-        filtered = "grammaticality" in self.study.instruments[instrument].filters
-        return filters.grammaticality if filters and filtered else None
-
-    def get_filter_models(self, instrument: str) -> dict[str, str]:
-        """Return the models that the filters of an instrument use, by their keys under `filters`."""
-        keys = {key for name in self.study.instruments[instrument].filters for key in FILTER_MODELS[name]}
-        return {key: self.study.filters.models[key] for key in sorted(keys)} if self.study.filters else {}
-
-    def get_built_file(self, instrument: str) -> str:
-        """Return the items of an instrument that is built, apart from released ones of the same name."""
-        folder = "benchmark/rebuilt" if instrument in self.item_sets else "benchmark"
-        return f"{self.results}/{folder}/{instrument}.parquet"
-
-    @cached_property
-    def audit_models(self) -> dict[str, str]:
-        """Models of the audit, by their keys under `filters`."""
-        return self.study.filters.models if self.study.filters and self.study.benchmark.audit else {}
-
-    # CV-Probes
-
-    @property
-    def probe_rows(self) -> list[str]:
-        """Rows of the source of CV-Probes, as a list of one or none."""
-        probes = self.study.cv_probes
-        return [f"{self.results}/sources/{probes.source}.parquet"] if probes else []
-
-    @property
-    def probe_settings(self) -> Settings:
-        """Verbs and images of CV-Probes, where the study names them."""
-        return self.study.cv_probes.to_dict("verbs", "images") if self.study.cv_probes else {}
-
-    @property
-    def repairing_models(self) -> list[str]:
-        """Name of the model that repairs captions of CV-Probes, as a list of one or none."""
-        probes = self.study.cv_probes
-        return [probes.repair] if probes and probes.repair else []
-
-    @property
-    def plain_captions(self) -> dict[str, str]:
-        """Files of plain captions, written or drawn, and of checks by people."""
-        probes = self.study.cv_probes
-        files = probes.to_dict("written", "checks") if probes else {}
-        if probes and probes.descriptions:
-            files["descriptions"] = self.raw.build_drawn_path(probes.descriptions.drawn)
-        return files
-
-    @property
-    def probe_judges(self) -> dict[str, str]:
-        """Models that judge the grammaticality of CV-Probes, by their keys under `filters`."""
-        models = self.study.filters.models if self.study.cv_probes and self.study.filters else {}
-        return {key: models[key] for key in ("acceptability", "likelihood") if key in models}
+    def get_settings(self, datasets: Iterable[str]) -> dict[str, Settings]:
+        """Return the settings (form and entry of the study) of each data set."""
+        return {dataset: self.datasets[dataset].settings for dataset in datasets}
 
     # Groups
 
     @cached_property
-    def group_of(self) -> dict[str, str]:
-        """Group of each data set; questions that are in none make up one of their own name."""
-        grouped = {name: group for group, names in self.study.groups.items() for name in names}
-        return {**{name: name for name in self.questions}, **grouped}
+    def groups(self) -> dict[str, list[str]]:
+        """Return the data sets of each group.
+
+        Sets of open questions that belong to no group come first, each as a group with the name of the set.
+        """
+        # Each set of open questions that no group names becomes a group.
+        grouped = {name for names in self.study.groups.values() for name in names}
+        groups = {}
+        for question_set in self.study.answering:
+            if question_set not in grouped:
+                groups[question_set] = [question_set]
+        return {**groups, **self.study.groups}
 
     @cached_property
-    def groups(self) -> dict[str, list[str]]:
-        """Data sets of each group."""
-        alone = [name for name in self.questions if self.group_of[name] == name]
-        return {**{name: [name] for name in alone}, **self.study.groups}
+    def group_of(self) -> dict[str, str]:
+        """Return the group of each data set; the last group if a data set is in several groups."""
+        group_of = {}
+        for group, datasets in self.groups.items():
+            for dataset in datasets:
+                group_of[dataset] = group
+        return group_of
 
     def is_run_on(self, model: str, group: str) -> bool:
-        """Return whether a model is run on a group, in any stage: on all, unless the study names its own."""
-        return group in self.study.evaluation.only.get(model, [group])
+        """Return whether a model may be run on a group: on all groups, unless the study names groups for the model."""
+        only = self.study.evaluation.only
+        return model not in only or group in only[model]
 
-    def _select(self, group: str, *forms: str) -> list[str]:
-        """Return the data sets of some forms in a group, without those of other profiles than the study's."""
-        datasets = [self.datasets[name] for name in self.groups[group]]
+    def select_forms(self, group: str, *forms: str) -> list[str]:
+        """Return the data sets of a group that have one of the forms and exist in a profile of the study."""
+        # A data set without an entry for profiles exists in all of them.
         profiles = set(self.study.profiles)
-        return [
-            dataset.name
-            for dataset in datasets
-            if dataset.form in forms and profiles.intersection(dataset.entry.get("profiles", profiles))
-        ]
-
-    def select_pairs(self, group: str) -> list[str]:
-        """Return the data sets of captions and foils in a group."""
-        return self._select(group, "pairs")
-
-    def select_scorable(self, group: str) -> list[str]:
-        """Return the data sets that encoders score: captions and foils, and CV-Probes."""
-        return self._select(group, "pairs", "probes")
-
-    def select_open_questions(self, group: str) -> list[str]:
-        """Return the data sets of open questions in a group."""
-        return self._select(group, "open")
+        names = []
+        for name in self.groups[group]:
+            dataset = self.datasets[name]
+            dataset_profiles = dataset.entry.get("profiles", profiles)
+            # Draws of the published runs exist in profile `published` only, so other studies do not run them.
+            if dataset.form in forms and not profiles.isdisjoint(dataset_profiles):
+                names.append(name)
+        return names
 
     def select_prompted(self, decoder: str, group: str) -> list[str]:
-        """Return the data sets that a decoder is prompted with: those with images for a VL decoder, else text tasks.
+        """Return the data sets of a group with which a decoder is prompted.
 
-        Those of a recorded model are the files of its source.
+        VL decoders are prompted with pairs and open questions, language models with text tasks. A recorded model has
+        the data sets of the files in its source.
         """
         if decoder in self.recorded_models:
-            files = self.study.sources[self.models[decoder].recorded].files
-            return [name for name in self.groups[group] if name in files]
-        forms = ("pairs", "open") if self.models.get_kind(decoder) == "vision" else ("choice",)
-        return self._select(group, *forms)
+            source = self.models[decoder].recorded
+            return [name for name in self.groups[group] if name in self.study.sources[source].files]
+        if self.models.get_kind(decoder) == "vision":
+            return self.select_forms(group, PAIRS, OPEN)
+        return self.select_forms(group, CHOICE)
 
     # Models of each stage
 
-    def _of_kinds(self, names: Iterable[str], *kinds: str) -> list[str]:
+    def select_kinds(self, names: Iterable[str], *kinds: str) -> list[str]:
+        """Return those of some models that have one of the kinds; `Models.get_kind` lists the kinds."""
         return [name for name in names if self.models.get_kind(name) in kinds]
 
     @cached_property
     def recorded_models(self) -> list[str]:
-        """Decoders whose results come from a source of recorded runs, not from jobs."""
+        """Return the decoders whose results come from a source of recorded runs and not from jobs."""
         return [name for name, entry in self.study.models.items() if entry.recorded]
 
+    @cached_property
+    def served_models(self) -> list[str]:
+        """Return the decoders that a server runs."""
+        return [name for name, entry in self.study.models.items() if entry.server]
+
     def get_recorded_rows(self, model: str) -> str:
-        """Return the rows of the source of a recorded model."""
+        """Return the file with the source rows of a recorded model."""
         return f"{self.results}/sources/{self.models[model].recorded}.parquet"
 
-    @cached_property
-    def language_models(self) -> list[str]:
-        """Language models that jobs score."""
-        return self._without_recorded(self._of_kinds(self.study.evaluation.models, "language"))
-
-    def _without_recorded(self, names: Iterable[str]) -> list[str]:
+    def _select_run_here(self, names: Iterable[str]) -> list[str]:
+        """Return those of some models that jobs run, without recorded models."""
         return [name for name in names if name not in self.recorded_models]
 
     @cached_property
+    def language_models(self) -> list[str]:
+        """Return the language models for which jobs score texts."""
+        return self._select_run_here(self.select_kinds(self.study.evaluation.models, "language"))
+
+    @cached_property
     def encoders(self) -> list[str]:
-        """Encoders that are scored."""
-        return self._of_kinds(self.study.evaluation.models, "encoder")
+        """Return the encoders of stage evaluation."""
+        return self.select_kinds(self.study.evaluation.models, "encoder")
 
     @cached_property
     def answerers(self) -> list[str]:
-        """Encoders with an answering head that are scored."""
-        return self._of_kinds(self.study.evaluation.models, "answering")
-
-    @cached_property
-    def vl_decoders(self) -> list[str]:
-        """VL decoders of the study that jobs run."""
-        return self._without_recorded(self._of_kinds(self.models, "vision"))
+        """Return the encoders with an answering head of stage evaluation."""
+        return self.select_kinds(self.study.evaluation.models, "answering")
 
     @cached_property
     def decoders(self) -> list[str]:
-        """Decoders of the study, recorded ones included."""
-        return self._of_kinds(self.models, "language", "vision")
+        """Return the decoders of the study, including recorded ones."""
+        return self.select_kinds(self.models, "language", "vision")
 
     @cached_property
     def run_decoders(self) -> list[str]:
-        """Decoders of the study that jobs run."""
-        return self._without_recorded(self.decoders)
+        """Return the decoders of the study that jobs run."""
+        return self._select_run_here(self.decoders)
 
-    def select_attributed_models(self, kind: str) -> list[str]:
-        """Return the models of a kind (`encoder`, `answering`, `vision`) whose scores or answers are attributed."""
-        scored = self._of_kinds(self.study.evaluation.models, kind)
+    @cached_property
+    def vl_decoders(self) -> list[str]:
+        """Return the VL decoders of the study that jobs run."""
+        return self.select_kinds(self.run_decoders, "vision")
+
+    def select_vl_decoders(self, *names: str) -> list[str]:
+        """Return those of some models that are VL decoders and that jobs run."""
+        return [name for name in names if name in self.vl_decoders]
+
+    def select_attributed_models(self, *kinds: str) -> list[str]:
+        """Return the models of stage attribution that have one of the kinds `encoder`, `answering` and `vision`."""
+        scored = self.select_kinds(self.study.evaluation.models, *kinds)
         return [name for name in self.study.attribution.models if name in scored]
+
+    def select_measured_models(self, *kinds: str) -> list[str]:
+        """Return the models of stage measures of some kinds: `ruler`, `encoder` (including rulers), `vision`."""
+        # A ruler has the kind `encoder` for jobs, and its registered kind `ruler` for measurements.
+        names = []
+        for name in self.study.measures.models:
+            if self.models.get_kind(name) in kinds or self.models[name].kind in kinds:
+                names.append(name)
+        return names
 
     @cached_property
     def edited_models(self) -> list[str]:
-        """Decoders whose attributions are computed before and after edits as well."""
+        """Return the decoders whose contributions are also compared before and after counterfactual edits."""
         cc_shap = self.study.consistency.cc_shap
         if cc_shap is None or not cc_shap.edits:
             return []
-        models = self._without_recorded(self.study.consistency.models)
-        return [name for name in models if cc_shap.edits is True or name in cc_shap.edits]
-
-    def get_helper_settings(self, decoder: str) -> Settings | None:
-        """Return the model that helps a decoder's tests, None where it is the decoder itself."""
-        helper = self.study.consistency.helper
-        return self.models.get_settings(helper) if helper and helper != decoder else None
+        # The study sets `edits` to true for all models, or lists models.
+        models = self._select_run_here(self.study.consistency.models)
+        if cc_shap.edits is True:
+            return models
+        return [name for name in models if name in cc_shap.edits]
 
     @cached_property
     def helpers(self) -> list[str]:
-        """Names of the helper of the tests, where there is one."""
-        return [self.study.consistency.helper] if self.study.consistency.helper else []
+        """Return a list with the helper of the self-consistency tests; empty if the study names none."""
+        helper = self.study.consistency.helper
+        return [helper] if helper else []
 
     @cached_property
     def judges(self) -> list[str]:
-        """Names of the model that compares meanings, where there is one."""
-        return [self.study.filters.nli] if self.study.filters and self.study.consistency.meaning == "nli" else []
+        """Return a list with the classifier that compares the meanings of answers; empty if none does."""
+        filters = self.study.filters
+        return [filters.nli] if filters and self.study.consistency.meaning == "nli" else []
+
+    def get_helper_settings(self, decoder: str) -> Settings | None:
+        """Return the settings of the helper of a decoder's tests; None if the decoder helps itself."""
+        helper = self.study.consistency.helper
+        if helper is None or helper == decoder:
+            return None
+        return self.models.get_settings(helper)
+
+    def get_judge_settings(self) -> Settings | None:
+        """Return the settings of the classifier that compares the meanings of answers; None if none does."""
+        return self.models.get_settings(self.judges[0]) if self.judges else None
 
     def list_testing_models(self, decoder: str) -> list[str]:
-        """Return the models that the tests of a decoder load: it, the helper and the judge."""
-        return list(dict.fromkeys([decoder, *self.helpers, *self.judges]))
+        """Return the models that the tests of a decoder load: the decoder, the helper and the judge."""
+        return unique([decoder, *self.helpers, *self.judges])
+
+    @cached_property
+    def loaded_models(self) -> list[str]:
+        """Return the models that jobs of the study load in any stage, each once."""
+        # The helper and the judge are loaded only if a model is tested.
+        testing = [*self.helpers, *self.judges] if self.tested else []
+        return unique([*self.construction.models, *self.runs.models, *testing])
 
     def describe_missing_quantizer(self) -> str:
-        """Return what to install for models in 4 bits, empty if the study runs none or the package is installed."""
-        names = dict.fromkeys(run.model for run in [*self.scored, *self.attributed, *self.tested])
-        quantized = [name for name in names if self.models[name].four_bit]
+        """Return a message if the study runs models in 4 bits and the package for them is missing; else empty."""
+        quantized = [name for name in self.runs.models if self.models[name].four_bit]
         if not quantized or importlib.util.find_spec("bitsandbytes"):
             return ""
         return (
@@ -508,251 +396,259 @@ class Plan:
             " pip install -c constraints.txt -e '.[gpu]'"
         )
 
+    # The table of runs
+
     @cached_property
-    def loaded_models(self) -> list[str]:
-        """Models that jobs of the study load, in any stage."""
-        built = [name for key in self.study.instruments for name in self.list_proposing_models(key)]
-        filters = [name for key in self.study.instruments for name in self.get_filter_models(key).values()]
-        judges = [*filters, *self.audit_models.values(), *self.probe_judges.values()]
-        runs = [run.model for run in (*self.scored, *self.attributed, *self.tested)]
-        helpers = [*self.helpers, *self.judges] if self.tested else []
-        return list(dict.fromkeys([*built, *judges, *self.repairing_models, *runs, *helpers]))
-
-    # Runs of each stage
-
-    def _runs(self, models: Iterable[str], groups: Iterable[str], select: Callable[[str, str], list[str]]) -> list[Run]:
-        """Return the runs of models on groups, group by group, where the study runs them."""
-        models = list(models)
-        return [
-            Run(model, dataset)
-            for group in groups
-            for model in models
-            if self.is_run_on(model, group)
-            for dataset in select(model, group)
+    def runs(self) -> RunTable:
+        """Return the table of all runs of models on data sets, step by step, including recorded runs."""
+        # Each list of stage consistency is a subset of the list before it.
+        tested = self._list_tested_runs()
+        explained = self.select_explained(tested)
+        edited = self.select_edited(explained)
+        rows = [
+            *self._build_rows("evaluation", self._list_scored_runs()),
+            *self._build_rows("attribution", self._list_attributed_runs()),
+            *self._build_rows("tests", tested),
+            *self._build_rows("cc-shap", explained),
+            *self._build_rows("edited", edited),
         ]
+        return RunTable(tuple(rows))
+
+    def _build_rows(self, step: Step, runs: Iterable[Run]) -> list[PlannedRun]:
+        """Return the rows of the table of runs for one step."""
+        rows = []
+        for run in runs:
+            group = self.group_of[run.dataset]
+            part, file = self.get_part(run), self.get_run_file(step, run)
+            rows.append(PlannedRun(STAGE_OF_STEP[step], step, run.model, run.dataset, group, part, file))
+        return rows
+
+    def _cross(self, models: Iterable[str], groups: Iterable[str], select: SelectDatasets) -> list[Run]:
+        """Return the runs of models on the data sets of groups, group by group.
+
+        Args:
+            models: The models.
+            groups: The groups.
+            select: Selects the data sets of a group for a model.
+        """
+        models = list(models)
+        runs = []
+        for group in groups:
+            for model in models:
+                if self.is_run_on(model, group):
+                    runs += [Run(model, dataset) for dataset in select(model, group)]
+        return runs
+
+    def _list_scored_runs(self) -> list[Run]:
+        """Return the runs of stage evaluation: scores of texts, answers of encoders, then answers of decoders."""
+        groups = self.study.evaluation.groups
+        scores = self._cross([*self.language_models, *self.encoders], groups, self._select_scored)
+        # An encoder with an answering head answers every question set, independent of `evaluation.groups`.
+        answers = []
+        for model in self.answerers:
+            for dataset in self.study.answering:
+                if self.is_run_on(model, self.group_of[dataset]):
+                    answers.append(Run(model, dataset))
+        return [*scores, *answers, *self.decoded]
+
+    def _select_scored(self, model: str, group: str) -> list[str]:
+        """Return the data sets of a group whose texts a model scores: pairs, and for an encoder also CV-Probes."""
+        if model in self.language_models:
+            return self.select_forms(group, PAIRS)
+        return self.select_forms(group, PAIRS, PROBES)
+
+    def _list_attributed_runs(self) -> list[Run]:
+        """Return the runs of stage attribution: encoders, VL decoders, then encoders that answer questions."""
+        groups = self.study.attribution.groups
+        # Encoders explain scores, VL decoders their answers to pairs, answering encoders their answers to questions.
+        runs = self._cross(self.select_attributed_models("encoder"), groups, self._select_scored)
+        runs += self._cross(
+            self.select_attributed_models("vision"), groups, lambda _, group: self.select_forms(group, PAIRS)
+        )
+        for model in self.select_attributed_models("answering"):
+            runs += self._cross([model], groups, lambda _, group: self.select_forms(group, OPEN))
+        return runs
+
+    def _list_tested_runs(self) -> list[Run]:
+        """Return the runs of the self-consistency tests, including recorded models, whose verdicts are imported."""
+        consistency = self.study.consistency
+        return self._cross(consistency.models, consistency.groups, self.select_prompted)
+
+    def select_explained(self, runs: Iterable[Run]) -> list[Run]:
+        """Return those runs of the tests whose answers and explanations are attributed (CC-SHAP)."""
+        return [run for run in runs if self._is_explained(run)]
+
+    def select_edited(self, runs: Iterable[Run]) -> list[Run]:
+        """Return those runs whose contributions are also compared before and after counterfactual edits."""
+        return [run for run in runs if run.model in self.edited_models]
+
+    def _is_explained(self, run: Run) -> bool:
+        """Return whether CC-SHAP of a run exists: the study computes it, or the model is recorded."""
+        return self.study.consistency.cc_shap is not None or run.model in self.recorded_models
+
+    # Filters of the table
 
     @cached_property
     def scored(self) -> list[Run]:
-        """Runs of stage evaluation."""
-        groups = self.study.evaluation.groups
-        language = set(self.language_models)
-        scores = self._runs(
-            [*self.language_models, *self.encoders],
-            groups,
-            lambda model, group: self.select_pairs(group) if model in language else self.select_scorable(group),
-        )
-        answers = [
-            Run(model, dataset)
-            for model in self.answerers
-            for dataset in self.questions
-            if self.is_run_on(model, self.group_of[dataset])
-        ]
-        return [*scores, *answers, *self.decoded]
+        """Return the runs of stage evaluation."""
+        return self.runs.select("evaluation").runs
 
     @cached_property
     def decoded(self) -> list[Run]:
-        """Runs of decoders in stage evaluation."""
-        decoders = [
-            name for kind in ("vision", "language") for name in self._of_kinds(self.study.evaluation.models, kind)
-        ]
-        return self._runs(decoders, self.study.evaluation.groups, self.select_prompted)
+        """Return the runs of decoders in stage evaluation, first of VL decoders, then of language models."""
+        models = self.study.evaluation.models
+        decoders = [*self.select_kinds(models, "vision"), *self.select_kinds(models, "language")]
+        return self._cross(decoders, self.study.evaluation.groups, self.select_prompted)
 
     @cached_property
     def attributed(self) -> list[Run]:
-        """Runs of stage attribution."""
-        groups = self.study.attribution.groups
-        return [
-            *self._runs(self.select_attributed_models("encoder"), groups, lambda _, group: self.select_scorable(group)),
-            *self._runs(self.select_attributed_models("vision"), groups, lambda _, group: self.select_pairs(group)),
-            *(
-                run
-                for model in self.select_attributed_models("answering")
-                for run in self._runs([model], groups, lambda _, group: self.select_open_questions(group))
-            ),
-        ]
+        """Return the runs of stage attribution."""
+        return self.runs.select("attribution").runs
 
     @cached_property
     def tested(self) -> list[Run]:
-        """Runs of stage consistency."""
-        return self._runs(self.study.consistency.models, self.study.consistency.groups, self.select_prompted)
+        """Return the runs of the self-consistency tests."""
+        return self.runs.select("tests").runs
 
     @cached_property
     def explained(self) -> list[Run]:
-        """Runs of stage consistency whose answers and explanations are attributed (CC-SHAP)."""
-        return self.select_explained(self.tested)
+        """Return the runs whose answers and explanations are attributed (CC-SHAP)."""
+        return self.runs.select("cc-shap").runs
 
-    def select_explained(self, runs: Iterable[Run]) -> list[Run]:
-        """Return the runs whose answers and explanations are attributed."""
-        return [run for run in runs if self.study.consistency.cc_shap or run.model in self.recorded_models]
+    @cached_property
+    def edited(self) -> list[Run]:
+        """Return the runs whose contributions are also compared before and after counterfactual edits."""
+        return self.runs.select("edited").runs
 
-    def select_edited(self, runs: Iterable[Run]) -> list[Run]:
-        """Return the runs that are explained before and after edits as well."""
-        return [run for run in runs if run.model in self.edited_models]
+    @cached_property
+    def scored_parts(self) -> dict[str, list[Run]]:
+        """Return the runs of stage evaluation by part."""
+        return self.runs.select("evaluation").group_by_part()
 
-    # Stage measures
+    @cached_property
+    def attributed_parts(self) -> dict[str, list[Run]]:
+        """Return the runs of stage attribution by part."""
+        return self.runs.select("attribution").group_by_part()
 
-    @property
-    def measure_files(self) -> list[str]:
-        """Files of all measurements of the measures that the study names."""
-        return [f"{self.results}/measures/{name}.parquet" for name in self.study.measures.list_measurements()]
+    @cached_property
+    def tested_parts(self) -> dict[str, list[Run]]:
+        """Return the runs of stage consistency by part."""
+        return self.runs.select("tests").group_by_part()
 
-    def select_measured_models(self, *kinds: str) -> list[str]:
-        """Return the models of stage measures of some kinds: `ruler`, `encoder` (rulers included), `vision`."""
-        return [
-            name
-            for name in self.study.measures.models
-            if self.models.get_kind(name) in kinds or self.models[name].kind in kinds
-        ]
+    @cached_property
+    def compared_parts(self) -> dict[str, list[Run]]:
+        """Return the runs on captions and foils by the part in which their models are compared.
 
-    def get_measure_settings(self, measurement: str) -> Settings:
-        """Return the settings of one measurement; empty where the study does not name it."""
-        section = getattr(self.study.measures, measurement)
-        return section.to_dict() if section else {}
+        Encoders and language models score texts and share tables, so they form one part; VL decoders, which are
+        prompted, form another. A table waits only for the runs of its part.
+        """
+        # CV-Probes, questions and text tasks have separate tables, so their runs are not compared here.
+        keyed_runs = []
+        for row in self.runs.select("evaluation"):
+            if self.datasets[row.dataset].form in (PAIRS, RECORDED):
+                keyed_runs.append((self.find_compared_part(row.part), row.run))
+        return group_runs(keyed_runs)
 
     # Files of runs
 
     def get_run_file(self, kind: str, run: Run) -> str:
-        """Return the file with results of a run and of others on its group.
+        """Return the path of the file with the results of a run, which other runs of the model on the group share.
 
         Args:
-            kind: `evaluation`, `attribution`, or one of `CONSISTENCY_LAYOUTS`.
+            kind: `evaluation`, `attribution`, or a key of `CONSISTENCY_LAYOUTS`.
             run: The run.
         """
-        folder = f"consistency/{run.model}/{kind}" if kind in CONSISTENCY_LAYOUTS else f"{kind}/{run.model}"
-        is_task = run.dataset in self.study.texts and run.model not in self.recorded_models
-        ending = ".tasks" if kind == "evaluation" and is_task else ""
-        return f"{self.results}/{folder}/{self.group_of[run.dataset]}{ending}.parquet"
+        # Stage consistency has several results for each model, hence one folder for each result.
+        folder = f"{kind}/{run.model}"
+        if kind in CONSISTENCY_LAYOUTS:
+            folder = f"consistency/{run.model}/{kind}"
+        name = self.group_of[run.dataset]
+        # A language model scores the pairs of a group and answers its text tasks in separate jobs, hence two files.
+        is_answered_task = run.dataset in self.study.texts and run.model not in self.recorded_models
+        if kind == "evaluation" and is_answered_task:
+            name += ".tasks"
+        return f"{self.results}/{folder}/{name}.parquet"
 
     def list_run_files(self, kind: str, runs: Iterable[Run]) -> list[str]:
         """Return the files of some runs, each once; `kind` as in `get_run_file`."""
-        return list(dict.fromkeys(self.get_run_file(kind, run) for run in runs))
+        return unique(self.get_run_file(kind, run) for run in runs)
 
     def list_companion_files(self, runs: Iterable[Run]) -> list[str]:
-        """Return the companion measures of the encoders among some runs of stage attribution."""
+        """Return the files with companion measures of the encoders among some runs of stage attribution."""
         if self.study.attribution.companions is None:
             return []
-        encoders = [*self.select_attributed_models("encoder"), *self.select_attributed_models("answering")]
-        groups = dict.fromkeys((run.model, self.group_of[run.dataset]) for run in runs if run.model in encoders)
-        return [f"{self.results}/attribution/{model}/companions/{group}.parquet" for model, group in groups]
-
-    @property
-    def cc_shap_files(self) -> list[str]:
-        """Files with CC-SHAP and its contributions, and with those under edits."""
-        edited = self.select_edited(self.explained)
-        runs = {
-            "cc-shap": self.explained,
-            "contributions": self.explained,
-            "edited": edited,
-            "edited-contributions": edited,
-        }
-        return [file for part, part_runs in runs.items() for file in self.list_run_files(part, part_runs)]
+        # EMAP scores every image with every text, for which only encoders are fast enough.
+        encoders = self.select_attributed_models("encoder", "answering")
+        files = []
+        for model, dataset in runs:
+            if model in encoders:
+                files.append(f"{self.results}/attribution/{model}/companions/{self.group_of[dataset]}.parquet")
+        return unique(files)
 
     # Parts of a stage's numbers
 
     def get_part(self, run: Run) -> str:
-        """Return the part of a stage's numbers that those of a run are in, so that a table waits for few.
+        """Return the part of a stage's results to which a run belongs; a table waits for its parts only.
 
-        All groups with data sets of captions and foils are one part, and so are all text tasks: averages are over them.
+        For each kind of model, all groups with data sets of captions and foils form one part, and all text tasks form
+        one part, because averages are taken over them.
         """
         kind = self.get_table_kind(run.model)
-        recorded = self.datasets[run.dataset].form == "recorded"
-        if run.dataset in self.study.texts or (recorded and kind == "language"):
+        is_recorded_text = self.datasets[run.dataset].form == RECORDED and kind == "language"
+        if run.dataset in self.study.texts or is_recorded_text:
             return f"{kind}.tasks"
+        # Averages are taken over the data sets of all such groups.
         group = self.group_of[run.dataset]
-        averaged = set(self.averaged_datasets).intersection(self.groups[group])
-        return f"{kind}.{'benchmark' if averaged else group}"
+        is_averaged = not set(self.averaged_datasets).isdisjoint(self.groups[group])
+        return f"{kind}.benchmark" if is_averaged else f"{kind}.{group}"
 
-    def group_by_part(self, runs: Iterable[Run]) -> dict[str, list[Run]]:
-        """Return runs by their parts, in order."""
-        parts: dict[str, list[Run]] = {}
-        for run in runs:
-            parts.setdefault(self.get_part(run), []).append(run)
-        return parts
+    @staticmethod
+    def find_compared_part(part: str) -> str:
+        """Return the key in `compared_parts` of the runs that belong to a part of the metrics."""
+        # Language models and encoders are compared with each other, VL decoders among themselves.
+        kind, _, group = part.partition(".")
+        return f"vision.{group}" if kind == "vision" else f"scores.{group}"
 
-    @cached_property
-    def scored_parts(self) -> dict[str, list[Run]]:
-        """Runs of stage evaluation by part."""
-        return self.group_by_part(self.scored)
+    @staticmethod
+    def holds_tasks(part: str) -> bool:
+        """Return whether a part consists of the text tasks, whose numbers are averaged."""
+        return part.endswith(".tasks")
 
-    @cached_property
-    def attributed_parts(self) -> dict[str, list[Run]]:
-        """Runs of stage attribution by part."""
-        return self.group_by_part(self.attributed)
-
-    @cached_property
-    def tested_parts(self) -> dict[str, list[Run]]:
-        """Runs of stage consistency by part."""
-        return self.group_by_part(self.tested)
+    @staticmethod
+    def name_pooled_data(part: str) -> str:
+        """Return the name of the data set that pools the data sets of a part."""
+        return f"all:{part.partition('.')[2]}"
 
     def get_table_kind(self, model: str) -> str:
-        """Return the kind of a model in the tables: `language`, `vision` or `encoder`."""
+        """Return the kind of a model in tables: `language`, `vision`, or `encoder` for all others."""
         kind = self.models.get_kind(model)
         return kind if kind in ("language", "vision") else "encoder"
 
     def get_questions_among(self, runs: Iterable[Run]) -> dict[str, Settings]:
-        """Return the entries of the open questions among the data sets of some runs."""
+        """Return the study's entries of the sets of open questions among the data sets of some runs."""
         answering = self.study.answering
         return {run.dataset: answering[run.dataset].to_dict() for run in runs if run.dataset in answering}
 
     def list_probes_among(self, runs: Iterable[Run]) -> list[str]:
-        """Return CV-Probes, where it is among the data sets of some runs, as a list of one or none."""
-        return [CV_PROBES] if any(run.dataset == CV_PROBES for run in runs) else []
+        """Return a list with the name of CV-Probes if a run is on CV-Probes; else an empty list."""
+        has_probes = any(run.dataset == CV_PROBES for run in runs)
+        return [CV_PROBES] if has_probes else []
 
     def list_averaged(self, part: str) -> list[str]:
-        """Return the data sets whose metrics are averaged in a part."""
+        """Return the data sets whose metrics are averaged in a part; empty for a part without averages."""
         if not part.endswith(".benchmark"):
             return []
-        names = [name for group in self.study.evaluation.groups for name in self.groups[group]]
-        return [name for name in names if name in self.averaged_datasets]
-
-    @cached_property
-    def averaged_datasets(self) -> list[str]:
-        """Data sets whose metrics are averaged: items, instruments, and recorded runs on instruments."""
-        recorded = [name for name, entry in self.datasets.items() if entry.form == "recorded" and name in INSTRUMENTS]
-        return [*self.built_or_finished, *recorded]
-
-    # Settings of jobs
-
-    @cached_property
-    def estimation(self) -> dict[str, Settings]:
-        """Settings of the estimator of attributions, by profile."""
-        attribution = self.study.attribution
-        settings = {
-            "estimator": attribution.estimator,
-            "evaluations": attribution.evaluations,
-            "standard_error": attribution.standard_error,
-            "grid": attribution.grid,
-        }
-        return {profile: {} if get_fidelity(profile).estimators else settings for profile in self.study.profiles}
-
-    @property
-    def companion_settings(self) -> Settings:
-        """Settings of the companion measures."""
-        companions = self.study.attribution.companions
-        return companions.to_dict() if companions else {}
-
-    @cached_property
-    def resampling(self) -> Settings:
-        """Settings of the bootstrap intervals."""
-        reporting = self.study.reporting
-        return {"resamples": reporting.resamples, "confidence": reporting.confidence, "seed": self.study.seed}
-
-    @cached_property
-    def consistency_seeds(self) -> list[int]:
-        """Seeds of stage consistency."""
-        return self.study.consistency.seeds or [self.study.seed]
-
-    @cached_property
-    def cc_shap_settings(self) -> Settings:
-        """Settings of CC-SHAP."""
-        cc_shap = self.study.consistency.cc_shap
-        return {key: value for key, value in cc_shap.to_dict().items() if key != "edits"} if cc_shap else {}
+        averaged = []
+        for group in self.study.evaluation.groups:
+            averaged += [name for name in self.groups[group] if name in self.averaged_datasets]
+        return averaged
 
     # Wildcards
 
     @cached_property
     def wildcards(self) -> dict[str, Sequence[str]]:
-        """Values of each wildcard, so that every path has one producer."""
+        """Return the possible values of each wildcard, so that exactly one rule produces each path."""
+        # Each kind of model has a separate wildcard, so that only one rule fits a path.
         return {
             **self.raw.list_names(),
             "dataset": list(self.item_sets),
@@ -770,62 +666,37 @@ class Plan:
 
     @staticmethod
     def build_pattern(names: Iterable[str]) -> str:
-        """Return a regular expression that matches some names, or nothing that is a name."""
+        """Return a regular expression that matches the names; without names it matches only the text `none`."""
         return "|".join(map(re.escape, sorted(names))) or "none"
 
 
-def _sources(entries: Mapping[Any, Any]) -> dict[str, str]:
-    return {name: entry.source for name, entry in entries.items()}
+def get_job_result(result: str) -> str:
+    """Return the result of stage consistency whose job writes `result`, and after which the run record is named."""
+    return RECORDED_WITH.get(result, result)
 
 
-def share_threads(most: int, cores: int | None, gpus: int | None) -> int:
-    """Return the threads of a job that runs a model, so that every GPU has a job and other jobs have cores left.
+def get_sharded_step(result: str) -> Step:
+    """Return the step that decides the number of shards of a result of stage consistency."""
+    return SHARDED_WITH.get(result, "cc-shap")
+
+
+def share_threads(limit: int, cores: int | None, gpus: int | None) -> int:
+    """Return the number of threads of a job that runs a model.
+
+    With GPUs, every GPU can have a job and other jobs still have cores.
 
     Args:
-        most: Most threads of a job, as the study says.
-        cores: Cores of this run; None where Snakemake only lists or unlocks.
-        gpus: GPUs of this run (`--resources gpu=2`); None where no number is given.
+        limit: Largest number of threads of a job, from the study.
+        cores: Cores of this run; None if Snakemake only lists or unlocks.
+        gpus: GPUs of this run (`--resources gpu=2`); None if the run states no number.
     Returns:
-        An equal share for each GPU of three quarters of the cores; at least 1.
+        With GPUs an equal share of three quarters of the cores for each GPU, else all cores; from 1 to `limit`.
     """
     if cores is None:
-        return most
-    return max(1, min(most, cores * 3 // 4 // gpus if gpus else cores))
-
-
-def find_skipped(study: Study) -> dict[str, str]:
-    """Return the reason of each model, and of CV-Probes, that is skipped here.
-
-    A model is skipped where the study says so (`skipped`), CV-Probes where the captions that people write for it are
-    missing.
-    """
-    reasons = dict(study.skipped)
-    captions_file = study.cv_probes.written if study.cv_probes else None
-    if captions_file and not Path(captions_file).exists():
-        reasons[CV_PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {captions_file})"
-    return reasons
-
-
-def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
-    """Return a study without skipped models and data sets, and without groups that become empty."""
-    changes: dict[str, object] = {}
-    groups = study.groups
-    if CV_PROBES in reasons:
-        remaining = {group: [name for name in names if name != CV_PROBES] for group, names in groups.items()}
-        groups = {group: names for group, names in remaining.items() if names}
-        changes = {"cv_probes": None, "groups": groups}
-    for stage in ("evaluation", "attribution", "consistency"):
-        entry = getattr(study, stage)
-        change: dict[str, object] = {
-            "models": [name for name in entry.models if name not in reasons],
-            "groups": [group for group in entry.groups if group in groups],
-        }
-        if stage == "evaluation" and entry.only:
-            change["only"] = {
-                name: [group for group in model_groups if group in groups]
-                for name, model_groups in entry.only.items()
-                if name not in reasons
-            }
-        if stage in study.model_fields_set:
-            changes[stage] = entry.model_copy(update=change)
-    return study.model_copy(update=changes)
+        return limit
+    # Without GPUs a job may take all cores; with GPUs each has a job, and a quarter of the cores is for other jobs.
+    threads = cores
+    if gpus:
+        numerator, denominator = SHARE_OF_CORES
+        threads = cores * numerator // denominator // gpus
+    return max(1, min(limit, threads))

@@ -1,4 +1,4 @@
-"""Write workflow/waltz/resources/study.schema.yaml anew: `python -m waltz.plan.write_schema`."""
+"""Command `python -m waltz.plan.write_schema`, which renews workflow/waltz/resources/study.schema.yaml."""
 
 from waltz.core.files.resources import RESOURCES
 from waltz.plan.read_study import build_schema

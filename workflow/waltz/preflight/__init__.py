@@ -1,1 +1,1 @@
-"""Checks before a study runs: what it fetches, models without their weights, and the machine."""
+"""Checks before a study runs: files that it fetches, models without the values of their weights, and the machine."""

@@ -1,4 +1,4 @@
-"""Repositories of the model hub: whether a commit is there and readable with this account, and their files."""
+"""Repositories on the Hugging Face hub: their files, after checking that this account may read a commit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from waltz.core.errors import UserError
 from waltz.preflight.web import open_remote
 
 PAGES = "https://huggingface.co"
-"""Address of the page of a repository, on which licences are accepted."""
+"""Address of the hub; the page of a repository below it shows the license to accept."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Files:
     """Files of a repository or folder.
 
     Attributes:
-        sizes: Bytes of each, by its path.
-        open: Opens one of them.
-        is_local: Whether they are here.
+        sizes: Size in bytes of each file by its path.
+        open: Function that opens a file by its path.
+        is_local: Whether the files are on this machine.
     """
 
     sizes: Mapping[str, int]
@@ -39,40 +39,46 @@ class Files:
 
 
 def read_repository(repository: str, revision: str | None, gated: bool, timeout: float) -> Files:
-    """Return the files of a repository at a commit, which this account may read.
+    """Return the files of a repository on the hub at a commit, after checking that this account may read them.
 
     Args:
-        repository: Its id.
-        revision: Full commit hash; None for its newest state.
-        gated: Whether its licence has to be accepted, for errors.
-        timeout: Seconds for each answer.
+        repository: Id of the repository.
+        revision: Full commit hash; None for the newest commit.
+        gated: Whether the license has to be accepted, for the advice of errors.
+        timeout: Time limit in seconds for each answer.
     Raises:
-        UserError: There is no such repository or commit, or this account may not read it.
+        UserError: The repository or commit does not exist, or this account may not read it.
     """
     page = f"{PAGES}/{repository}"
-    accept = f"accept the licence on {page} and log in with `hf auth login`"
+    accept = f"accept the license on {page} and log in with `hf auth login` or HF_TOKEN"
     try:
         info = huggingface_hub.HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=timeout)
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
         if not sizes:
             raise UserError(f"is empty; see {page}")
         commit = str(info.sha)
-        smallest = min(sizes, key=lambda name: (name != "config.json", sizes[name]))
-        huggingface_hub.get_hf_file_metadata(
-            huggingface_hub.hf_hub_url(repository, smallest, revision=commit), timeout=timeout
-        )
+        # The hub lists the files of a gated repository to everybody, so a file itself is requested as well.
+        smallest = min(sizes, key=sizes.__getitem__)
+        name = "config.json" if "config.json" in sizes else smallest
+        url = huggingface_hub.hf_hub_url(repository, name, revision=commit)
+        huggingface_hub.get_hf_file_metadata(url, timeout=timeout)
     except GatedRepoError:
         raise UserError(f"is gated, and this account may not read it; {accept}") from None
     except RevisionNotFoundError:
         raise UserError(f"has no commit {revision}; see {page}/commits, and correct the revision") from None
     except RepositoryNotFoundError:
-        advice = accept if gated else f"see {page}; if it is private, log in with `hf auth login`"
+        # The hub hides gated and private repositories from accounts that may not read them.
+        advice = f"see {page}; if it is private, log in with `hf auth login` or HF_TOKEN"
+        if gated:
+            advice = accept
         raise UserError(f"is not on the hub, or not for this account; {advice}") from None
     except OfflineModeIsEnabled:
         raise UserError("cannot be checked offline; unset HF_HUB_OFFLINE") from None
+    # Requests for ranges of files need the token of the account.
     headers = build_hf_headers()
 
     def open_file(name: str) -> BinaryIO:
+        """Open a file of the repository for reading in ranges."""
         url = huggingface_hub.hf_hub_url(repository, name, revision=commit)
         return open_remote(url, sizes[name], timeout, headers)
 
@@ -81,12 +87,15 @@ def read_repository(repository: str, revision: str | None, gated: bool, timeout:
 
 def read_folder(folder: Path) -> Files:
     """Return the files of a local folder."""
-    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    sizes = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
     return Files(sizes, lambda name: (folder / name).open("rb"), is_local=True)
 
 
 def find_cached(repository: str, revision: str | None) -> Path | None:
-    """Return the folder in the hub's cache with files of a repository at a commit; None without any."""
+    """Return the folder of a repository at a commit in the hub's cache; None if the cache lacks it."""
     try:
         return Path(huggingface_hub.snapshot_download(repository, revision=revision, local_files_only=True))
     except LocalEntryNotFoundError:
@@ -94,5 +103,5 @@ def find_cached(repository: str, revision: str | None) -> Path | None:
 
 
 def get_hub_cache() -> Path:
-    """Return the folder in which the hub's client stores what it fetches."""
+    """Return the folder in which the client of the hub stores fetched files."""
     return Path(constants.HF_HUB_CACHE)

@@ -1,4 +1,4 @@
-"""Models without values: loaded from a skeleton by their own loaders, which render a prompt of each profile."""
+"""Checks of models that are loaded without the values of their weights, and read a text or render prompts."""
 
 import json
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from waltz.model_registry import (
     DECODER_KINDS,
     ModelSpec,
 )
+from waltz.models.checkpoint_file import accept_skeletons
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.encoders import load_encoder
@@ -31,28 +32,33 @@ from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import load_masked_model
 
 SENTENCES = ("There are two dogs on the grass.", "There are six dogs on the grass.")
-"""A caption and a foil."""
+"""A caption and a foil, which models read in the checks."""
 IMAGE_SIZE = (640, 480)
+"""Width and height in pixels of the image in a prompt."""
 WITHOUT_VALUES = Device(META, 1, "no weights are loaded")
+"""The meta device of torch, whose tensors have shapes but no values."""
 ANSWERS = "answers.json"
-"""List of answers next to a skeleton, as long as its head needs."""
+"""Name of the list of answers that is written next to a skeleton."""
 
 
+@accept_skeletons()
 def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str:
-    """Load a model without values and let it read a text, and return what was seen.
+    """Load a model without the values of its weights, let it read a text, and return the finding.
 
     Args:
-        spec: Its entry.
+        spec: Entry of the model.
         skeleton: A folder that `write_skeleton` wrote, or a checkpoint file without values.
-        profiles: Profiles whose prompts a decoder renders; none for one that only scores texts.
+        profiles: Profiles whose prompts a decoder renders; empty if the decoder only scores texts.
     Raises:
-        UserError: Its tokenizer, processor or config cannot be loaded, a key of its weights is missing or unexpected or
-            has another shape, or a prompt cannot be rendered.
+        UserError: The tokenizer, processor or config cannot be loaded; a key of the weights is missing, unexpected or
+            has another shape; or a prompt cannot be rendered.
     """
+    # The skeleton replaces the weights; a detector and 4-bit layers would need values.
     local = replace(
         spec, weights=str(skeleton), revision="local", detector="", four_bit=False, device_map="", unpack=""
     )
-    transformers.utils.logging.set_verbosity_error()  # it prints each list of keys, which is judged here
+    transformers.utils.logging.set_verbosity_error()  # it would print missing keys, which the loaders judge
+    # Each family is loaded by the code that loads the real model, then reads a text as far as no values are needed.
     if spec.kind in DETECTOR_LOADERS:
         DETECTOR_LOADERS[spec.kind](skeleton, None, spec.allow_missing)
         return "keys and shapes fit"
@@ -60,50 +66,62 @@ def check_model(spec: ModelSpec, skeleton: Path, profiles: Sequence[str]) -> str
         decoder = replace(load_decoder(local, WITHOUT_VALUES), device="cpu")
         decoder.build_prompt(SENTENCES[0])
         prompts = [_render_prompts(decoder, profile) for profile in profiles]
-        return f"keys and shapes fit; {' and '.join(prompts) or 'it reads a text'}"
+        finding = " and ".join(prompts) or "it reads a text"
+        return f"keys and shapes fit; {finding}"
     if spec.kind == "masked":
         load_masked_model(local, WITHOUT_VALUES).tokenize(SENTENCES[0])
     elif spec.kind == "classifier":
         load_classifier(local, WITHOUT_VALUES).tokenizer(SENTENCES[0])
     else:
         folder = skeleton if skeleton.is_dir() else skeleton.parent
-        with_inputs = replace(
-            local, regions=str(folder), masks="", answers=str(_write_answers(folder)) if spec.answers else ""
-        )
+        answers = str(_write_answers(folder)) if spec.answers else ""
+        with_inputs = replace(local, regions=str(folder), masks="", answers=answers)
         encoder = load_encoder(with_inputs, WITHOUT_VALUES)
         encoder.tokenize(SENTENCES[0])
     return "keys and shapes fit; it reads a text"
 
 
 def _render_prompts(decoder: Decoder, profile: str) -> str:
-    """Return how many tokens a prompt of a profile has, after its pair of CC-SHAP was compared."""
+    """Render the prompts of CC-SHAP in a profile, and return a text with the number of tokens of the first prompt.
+
+    Raises:
+        UserError: A prompt cannot be rendered, or the prompts of answer and explanation share no players.
+    """
+    fidelity = get_fidelity(profile)
     question = _build_question(decoder.reads_images)
     template = build_template(decoder, profile)
     prompts = [render_prompt(kind, question, template, {"answer": "A"}) for kind in PROMPT_KINDS[POST_HOC]]
     answer, explanation = (decoder.build_prompt(prompt.text) for prompt in prompts)
-    if get_fidelity(profile).shared_players != "prefix":
+    # The released code aligns the players of both prompts by the length of the query suffix.
+    if fidelity.shared_players != "prefix":
         suffixes = [count_suffix_players(decoder, prompt.counted_suffix, template.suffix_rule) for prompt in prompts]
-        shared = find_shared_players(answer.ids, explanation.ids, (suffixes[0], suffixes[1]), get_fidelity(profile))
-        if not len(shared[0]):
+        answer_players, _ = find_shared_players(answer.ids, explanation.ids, (suffixes[0], suffixes[1]), fidelity)
+        if not len(answer_players):
             raise UserError(
                 f"models.{decoder.spec.name}: no players stand before the query suffix in {profile}; correct its family"
             )
+    # The processor expands the placeholder, or refuses to.
     if decoder.reads_images:
         decoder.build_layout(answer, decoder.prepare_image(Image.new("RGB", IMAGE_SIZE)))
     return f"a prompt of {len(answer.ids)} tokens in {profile}"
 
 
 def _build_question(reads_images: bool) -> Question:
+    """Return a question about the two sentences: with an image for a VL decoder, else in the form of ComVE."""
     first, second = SENTENCES
     fields: dict[str, Any] = {"first": first, "second": second}
-    form, image = ("pairwise", "image.jpg") if reads_images else ("comve", None)
+    form, image = "comve", None
+    if reads_images:
+        form, image = "pairwise", "image.jpg"
     return Question("preflight", form, form, image, fields, ("A", "B"), ("A",), "B", None, "caption-first")
 
 
 def _write_answers(folder: Path) -> Path:
-    """Write a list of as many answers as the head of a skeleton chooses from."""
+    """Write a list of invented answers, as many as the answering head of a skeleton has, and return its path."""
     config = folder / "config.json"
-    settings = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    settings = {}
+    if config.is_file():
+        settings = json.loads(config.read_text(encoding="utf-8"))
     count = int(settings.get("num_qa_labels", 2))
     file = folder / ANSWERS
     file.write_text(json.dumps([f"answer {number}" for number in range(count)]), encoding="utf-8")

@@ -1,9 +1,10 @@
-"""What a study needs of the machine: disk, GPUs, packages, partitions of a scheduler, jobs and hours."""
+"""Checks of the machine: disk, GPUs, partitions of a scheduler, and the number of jobs."""
 
 import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,43 +12,75 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError, get_first_line, suggest_name
+from waltz.core.files.bounded_yaml import read_yaml
 from waltz.preflight.checks import Check, State
 
 GB = 1e9
+"""Bytes of a gigabyte."""
 SPARE_SHARE = 0.1
-"""Share of the free space that should be left."""
+"""Share of the free space that should remain free."""
 RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
+"""Pattern of the first line of a rule in a file of rules."""
 JOB_COUNT = re.compile(r"^ *(\S.*?) {2,}(\d+) *$", re.MULTILINE)
+"""Pattern of a line in Snakemake's table of jobs: rule and number of jobs."""
 SINFO_SECONDS = 20
+"""Time limit in seconds for the answer of `sinfo`."""
 
 
-def check_disk(needed: Iterable[tuple[Path, int, str]]) -> list[Check]:
-    """Compare what will be stored with the free space of each file system.
+def check_disk(needed: Iterable[tuple[Path, int | None, str]]) -> list[Check]:
+    """Return a check of each file system that compares the size of files to fetch with the free space.
 
     Args:
-        needed: Folder, bytes and kind of each file that is still to be fetched; folders need not exist.
+        needed: Folder, size in bytes and kind of each file that is still to be fetched; folders need not exist, and the
+            size is None if it is unknown.
     """
-    by_device: dict[int, tuple[Path, dict[str, int]]] = {}
+    folders: dict[int, Path] = {}
+    known_bytes: dict[int, Counter[str]] = {}
+    unknown_counts: Counter[int] = Counter()
+    # Add up the files on each file system; a folder that does not exist lies on that of its nearest parent.
     for folder, size, kind in needed:
-        parent = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-        place, sizes = by_device.setdefault(parent.stat().st_dev, (parent, {}))
-        sizes[kind] = sizes.get(kind, 0) + size
-    checks = []
-    for place, sizes in by_device.values():
-        total, free = sum(sizes.values()), shutil.disk_usage(place).free
-        parts = ", ".join(f"{kind} {size / GB:.1f}" for kind, size in sizes.items())
-        finding = f"{total / GB:.1f} GB are needed ({parts}) besides results, {free / GB:.1f} GB are free"
-        if total > free:
-            checks.append(Check("disk", str(place), State.FAILURE, f"{finding}; make room, or name other folders"))
-        elif total > (1 - SPARE_SHARE) * free:
-            checks.append(Check("disk", str(place), State.WARNING, f"{finding}; make room for results"))
+        absolute = folder.absolute()
+        parent = next(path for path in (absolute, *absolute.parents) if path.exists())
+        device = parent.stat().st_dev  # a number of the file system
+        folders.setdefault(device, parent)
+        sizes = known_bytes.setdefault(device, Counter())
+        if size is None:
+            unknown_counts[device] += 1
         else:
-            checks.append(Check("disk", str(place), State.OK, finding))
-    return checks
+            sizes[kind] += size
+    return [_judge_disk(folders[device], sizes, unknown_counts[device]) for device, sizes in known_bytes.items()]
+
+
+def _judge_disk(folder: Path, sizes: Mapping[str, int], n_unknown: int) -> Check:
+    """Return the check of one file system.
+
+    Args:
+        folder: A folder on the file system.
+        sizes: Bytes of all files of known size by their kind.
+        n_unknown: Number of files of unknown size.
+    """
+    total = sum(sizes.values())
+    free = shutil.disk_usage(folder).free
+    parts = ", ".join(f"{kind} {size / GB:.1f}" for kind, size in sizes.items())
+    amount = f"{total / GB:.1f} GB"
+    if parts:
+        amount += f" ({parts})"
+    if n_unknown:
+        amount = f"at least {amount} and {n_unknown} files or repositories of unknown size"
+    finding = f"{amount} are needed besides results, {free / GB:.1f} GB are free"
+    # A failure, an incomplete estimate, and little space for results, in this order.
+    if total > free:
+        return Check("disk", str(folder), State.FAILURE, f"{finding}; make room, or name other folders")
+    if n_unknown:
+        advice = "run again when all servers answer, and see docs/how-to/running-the-thesis.md for sizes"
+        return Check("disk", str(folder), State.WARNING, f"{finding}; {advice}")
+    if total > (1 - SPARE_SHARE) * free:
+        return Check("disk", str(folder), State.WARNING, f"{finding}; make room for results")
+    return Check("disk", str(folder), State.OK, finding)
 
 
 def list_gpus() -> list[float]:
-    """Return the memory in GB of each GPU of this machine."""
+    """Return the memory in GB of each GPU of this machine; empty without GPUs."""
     import torch
 
     if not torch.cuda.is_available():
@@ -56,35 +89,44 @@ def list_gpus() -> list[float]:
 
 
 def check_gpus(needs: Mapping[str, tuple[int, int]], gpus: Sequence[float], scheduled: bool) -> list[Check]:
-    """Compare the memory that the jobs of each model need with the GPUs.
+    """Return a check of each model that compares the GPU memory of its jobs with the GPUs.
 
     Args:
         needs: Memory in GB and number of GPUs that jobs request, by model.
         gpus: Memory of each GPU in GB.
         scheduled: Whether jobs run on other machines, whose GPUs are not known here.
     """
-    checks = []
-    for name, (memory, count) in needs.items():
-        available = sum(sorted(gpus)[-count:])
-        need = f"its jobs need {memory} GB on {count} GPU{'s' if count > 1 else ''}"
-        if scheduled and not gpus:
-            check = Check("gpu", name, State.OK, f"{need}; the cluster's GPUs are not known here")
-        elif not gpus:
-            check = Check("gpu", name, State.WARNING, f"{need}, and none is here; run it where there are some")
-        elif memory > available or count > len(gpus):
-            finding = f"{need} (got {len(gpus)} with {available:.0f} GB); use larger ones, or name {name} under skipped"
-            check = Check("gpu", name, State.FAILURE, finding)
-        else:
-            check = Check("gpu", name, State.OK, f"{need}, {available:.0f} GB are here")
-        checks.append(check)
-    return checks
+    return [_judge_gpus(name, memory, count, gpus, scheduled) for name, (memory, count) in needs.items()]
+
+
+def _judge_gpus(name: str, memory: int, count: int, gpus: Sequence[float], scheduled: bool) -> Check:
+    """Return the check of one model.
+
+    Args:
+        name: Name of the model.
+        memory: GPU memory in GB that a job needs.
+        count: Number of GPUs that a job requests.
+        gpus: Memory of each GPU in GB.
+        scheduled: Whether jobs run on other machines.
+    """
+    plural = "s" if count > 1 else ""
+    need = f"its jobs need {memory} GB on {count} GPU{plural}"
+    if not gpus and scheduled:
+        return Check("gpu", name, State.OK, f"{need}; the cluster's GPUs are not known here")
+    if not gpus:
+        return Check("gpu", name, State.WARNING, f"{need}, and none is here; run it where there are some")
+    available = sum(sorted(gpus)[-count:])  # the largest GPUs
+    if memory > available or count > len(gpus):
+        finding = f"{need} (got {len(gpus)} with {available:.0f} GB); use larger ones, or name {name} under skipped"
+        return Check("gpu", name, State.FAILURE, finding)
+    return Check("gpu", name, State.OK, f"{need}, {available:.0f} GB are here")
 
 
 def check_scheduler(profile: Path | None) -> list[Check]:
-    """Check that the partitions of a Snakemake profile exist; nothing where its jobs run on this machine.
+    """Return checks whether the Slurm partitions of a Snakemake profile exist; empty if it does not use Slurm.
 
     Args:
-        profile: Folder of the profile.
+        profile: Folder of the profile; None for a run on this machine.
     """
     if profile is None:
         return []
@@ -99,51 +141,61 @@ def check_scheduler(profile: Path | None) -> list[Check]:
     except (OSError, subprocess.SubprocessError) as error:
         finding = f"sinfo cannot be run ({get_first_line(error)}); run this on a login node of the cluster"
         return [Check("scheduler", name, State.FAILURE, finding)]
-    partitions = listed.stdout.split()
-    known = ", ".join(partitions)
+    # `sinfo` lists one partition a line; a profile without partitions uses the default one.
+    known = listed.stdout.split()
     configured = _list_partitions(settings)
-    checks = [
-        Check("scheduler", partition, State.OK, f"partition of {name}")
-        if partition in partitions
-        else Check(
-            "scheduler",
-            partition,
-            State.FAILURE,
-            f"unknown partition in {name} (got {partition}, expected one of {known})"
-            f"{suggest_name(partition, partitions)}; correct slurm_partition",
-        )
-        for partition in configured
-    ]
-    return checks or [Check("scheduler", name, State.OK, f"its default partition; there are {known}")]
+    if not configured:
+        finding = f"its default partition; there are {', '.join(known)}"
+        return [Check("scheduler", name, State.OK, finding)]
+    return [_judge_partition(partition, known, name) for partition in configured]
+
+
+def _judge_partition(partition: str, known: Sequence[str], profile: str) -> Check:
+    """Return the check of one partition that a profile names."""
+    if partition in known:
+        return Check("scheduler", partition, State.OK, f"partition of {profile}")
+    finding = (
+        f"unknown partition in {profile} (got {partition}, expected one of {', '.join(known)})"
+        f"{suggest_name(partition, known)}; correct slurm_partition"
+    )
+    return Check("scheduler", partition, State.FAILURE, finding)
 
 
 def _read_profile(profile: Path) -> Mapping[str, Any]:
-    """Return the settings of a profile.
+    """Return the settings of a Snakemake profile.
 
     Raises:
-        UserError: There is no such profile.
+        UserError: The profile does not exist, or its file is not valid YAML.
     """
+    # A profile may have files for several versions of Snakemake, such as config.v8+.yaml: take the last.
     files = sorted(profile.glob("config*.yaml"))
     if not files:
         raise UserError(f"--profile: {profile}: no profile is there; name a folder with a config.yaml")
-    settings = yaml.safe_load(files[-1].read_text(encoding="utf-8"))
-    return settings if isinstance(settings, Mapping) else {}
+    try:
+        settings = read_yaml(files[-1])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{files[-1]}: is no YAML ({' '.join(str(error).split())}); correct it") from None
+    if not isinstance(settings, Mapping):
+        return {}
+    return settings
 
 
 def _list_partitions(settings: Mapping[str, Any]) -> list[str]:
-    """Return the partitions that a profile names, in its mapping or in its list form."""
-    default, by_rule = settings.get("default-resources") or {}, settings.get("set-resources") or {}
-    values = [default, *(by_rule.values() if isinstance(by_rule, Mapping) else [by_rule])]
+    """Return the partitions that a profile names for all rules or single rules, each once."""
+    by_rule = settings.get("set-resources") or {}
+    resources = [settings.get("default-resources") or {}]
+    resources += by_rule.values() if isinstance(by_rule, Mapping) else [by_rule]
     partitions: list[str] = []
-    for value in values:
-        if isinstance(value, Mapping):
-            partitions += [str(value["slurm_partition"])] if "slurm_partition" in value else []
-        else:
-            partitions += [
-                str(item).partition("slurm_partition=")[2].strip("'\" ")
-                for item in value
-                if "slurm_partition=" in str(item)
-            ]
+    for entry in resources:
+        if isinstance(entry, Mapping):
+            if "slurm_partition" in entry:
+                partitions.append(str(entry["slurm_partition"]))
+            continue
+        # A profile may also list texts: `slurm_partition=NAME`, or `RULE:slurm_partition=NAME`.
+        for item in map(str, entry):
+            if "slurm_partition=" in item:
+                _, _, name = item.partition("slurm_partition=")
+                partitions.append(name.strip("'\" "))
     return list(dict.fromkeys(partitions))
 
 
@@ -151,18 +203,22 @@ def count_jobs(dry_run: str, rules: Path) -> dict[str, int]:
     """Return the number of jobs of each stage that a dry run of Snakemake lists.
 
     Args:
-        dry_run: Its output.
+        dry_run: Output of the dry run.
         rules: Folder of the rules, one file per stage.
     """
-    stages = {rule: file.stem for file in sorted(rules.glob("*.smk")) for rule in RULE.findall(file.read_text("utf-8"))}
-    jobs: dict[str, int] = {}
+    stages: dict[str, str] = {}
+    for file in sorted(rules.glob("*.smk")):
+        stages |= dict.fromkeys(RULE.findall(file.read_text("utf-8")), file.stem)
+    jobs: Counter[str] = Counter()
+    # The table shows names of rules with spaces; lines such as `total` belong to no rule.
     for label, count in JOB_COUNT.findall(dry_run):
-        if stage := stages.get(label.replace(" ", "_")):
-            jobs[stage] = jobs.get(stage, 0) + int(count)
-    return jobs
+        stage = stages.get(label.replace(" ", "_"))
+        if stage:
+            jobs[stage] += int(count)
+    return dict(jobs)
 
 
 def find_profile(name: str | None) -> Path | None:
-    """Return the folder of a profile; without a name that of `$SNAKEMAKE_PROFILE`."""
+    """Return the folder of a profile: `name`, or else the folder that `$SNAKEMAKE_PROFILE` names; None without both."""
     name = name or os.environ.get("SNAKEMAKE_PROFILE")
     return Path(name) if name else None

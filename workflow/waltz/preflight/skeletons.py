@@ -1,7 +1,7 @@
-"""Skeletons of checkpoints: their keys, shapes and settings without their values, from a few hundred kilobytes.
+"""Skeletons of checkpoints: keys, shapes and settings without values, read from a few hundred kilobytes.
 
-A skeleton is stored as a checkpoint whose tensors are on the meta device, so that models are loaded from it, and
-refused, by the code that loads the real one.
+A skeleton is stored as a checkpoint whose tensors are on the meta device. Therefore the code that loads the real
+checkpoint also loads the skeleton, or refuses it for the same reasons.
 """
 
 import json
@@ -13,18 +13,24 @@ from typing import Any, BinaryIO
 import torch
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.safe_names import is_safe_name
+from waltz.core.redaction import hide_secrets
 from waltz.models.checkpoint_file import HARMLESS_TYPES, SUFFIXES, format_keys
 from waltz.models.pretrained import META
 from waltz.preflight.hub import Files
 
 SMALL_SUFFIXES = (".json", ".jinja", ".model", ".txt", ".yaml")
-"""Suffixes of settings and tokenizers."""
+"""Suffixes of files with settings and tokenizers."""
 LARGEST_SMALL_FILE = 50_000_000
+"""Maximum number of bytes of a file with settings or a tokenizer."""
 INDEX = ".index.json"
+"""Suffix of the index, which lists for each weight the file that contains it."""
 STEMS = ("model", "pytorch_model")
-"""Beginnings of the names of weights in transformers format."""
+"""Beginnings of the names of files with weights in transformers format."""
 SKELETON = "pytorch_model.bin"
+"""Name of the written file with weights without values."""
 LARGEST_HEADER = 100_000_000
+"""Maximum number of bytes of a safetensors header."""
 DTYPES = {
     "BOOL": torch.bool,
     "U8": torch.uint8,
@@ -37,25 +43,28 @@ DTYPES = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
-"""Types of a safetensors header."""
+"""Torch type of each type in a safetensors header."""
 
 
 def write_skeleton(files: Files, folder: Path) -> None:
-    """Write the settings and tokenizer of a model, and its weights without values.
+    """Write a folder with the settings and tokenizer of a model and with its weights without values.
 
     Args:
-        files: Its files.
+        files: Files of the model.
         folder: Destination, which exists.
     Raises:
-        UserError: A file that the index names is missing, or lacks the keys that it should have; or it cannot be read.
+        UserError: A file that the index names is missing, lacks keys that it should have, or cannot be read.
     """
+    # Settings and tokenizer are copied as they are.
     for name in select_small_files(files):
         with files.open(name) as opened:
             (folder / name).write_bytes(opened.read())
     names = select_weights(files)
     index = _read_index(files, names)
-    if absent := list_absent_weights(files):
+    absent = list_absent_weights(files)
+    if absent:
         raise UserError(f"lacks {format_keys(absent)}, which its index names; see its page, or correct the revision")
+    # Each key must come from the file that the index names for it.
     keys: dict[str, str] = {}
     weights: dict[str, torch.Tensor] = {}
     for name in names:
@@ -63,40 +72,55 @@ def write_skeleton(files: Files, folder: Path) -> None:
             content = read_shapes(opened, name)
         keys |= dict.fromkeys(content, name)
         weights |= content
-    if lost := [key for key, name in index.items() if keys.get(key) != name]:
-        raise UserError(f"lacks {format_keys(lost)}, which its index names; see its page, or correct the revision")
+    missing = [key for key, name in index.items() if keys.get(key) != name]
+    if missing:
+        raise UserError(f"lacks {format_keys(missing)}, which its index names; see its page, or correct the revision")
     if weights:
         torch.save(weights, folder / SKELETON)
 
 
 def list_absent_weights(files: Files) -> list[str]:
-    """Return the files of weights that the index of a model names and that are not among its files."""
-    return sorted({*_read_index(files, select_weights(files)).values()} - files.sizes.keys())
+    """Return the files of weights that the index of a model names but that do not exist."""
+    indexed = set(_read_index(files, select_weights(files)).values())
+    return sorted(indexed - files.sizes.keys())
 
 
 def select_small_files(files: Files) -> list[str]:
-    """Return the settings and the tokenizer among the files of a model."""
-    return [
-        name
-        for name, size in files.sizes.items()
-        if "/" not in name and name.endswith(SMALL_SUFFIXES) and not name.endswith(INDEX) and size < LARGEST_SMALL_FILE
-    ]
+    """Return the names of the files with settings and tokenizer of a model."""
+    names = []
+    for name, size in files.sizes.items():
+        if name.endswith(INDEX) or not name.endswith(SMALL_SUFFIXES):
+            continue
+        # Subfolders hold other formats of the model, which loaders do not read.
+        is_at_top = "/" not in name and is_safe_name(name)
+        if is_at_top and size < LARGEST_SMALL_FILE:
+            names.append(name)
+    return names
 
 
 def select_weights(files: Files) -> list[str]:
-    """Return the files of weights that are loaded: safetensors where there are any."""
+    """Return the names of the files of weights that loaders would read: safetensors if there are any."""
+    names_at_top = sorted(name for name in files.sizes if "/" not in name)
     for suffix in SUFFIXES:
-        names = sorted(name for name in files.sizes if "/" not in name and name.endswith(suffix))
-        if own := [name for name in names if name.startswith(STEMS)] or names:
-            return own
+        names = [name for name in names_at_top if name.endswith(suffix)]
+        # A repository may also contain weights in the format of its authors, which transformers ignores.
+        in_transformers_format = [name for name in names if name.startswith(STEMS)]
+        if in_transformers_format:
+            return in_transformers_format
+        if names:
+            return names
     return []
 
 
 def _read_index(files: Files, names: list[str]) -> Mapping[str, str]:
-    """Return the file of each key as the index has it; empty without one."""
-    stems = {name.partition("-")[0].removesuffix(Path(name).suffix) + Path(name).suffix for name in names}
+    """Return for each key in the index the file that contains it; empty without index, or if one file has all keys."""
+    stems = set()
+    for name in names:
+        suffix = Path(name).suffix
+        stems.add(name.partition("-")[0].removesuffix(suffix) + suffix)  # model.safetensors of model-1-of-2.safetensors
     indices = [f"{stem}{INDEX}" for stem in stems if f"{stem}{INDEX}" in files.sizes]
-    if not indices or any(Path(name).name in stems for name in names):
+    has_single_file = any(Path(name).name in stems for name in names)
+    if not indices or has_single_file:
         return {}
     with files.open(indices[0]) as opened:
         try:
@@ -106,15 +130,15 @@ def _read_index(files: Files, names: list[str]) -> Mapping[str, str]:
 
 
 def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
-    """Return the content of a checkpoint without its values, of which only the description is read.
+    """Return the content of a checkpoint without values; only the descriptions of its tensors are read.
 
     Args:
-        opened: The file, from its start.
-        name: Its name, which tells the format.
+        opened: The file, opened at its start.
+        name: Name of the file, whose suffix determines the format.
     Returns:
-        Tensors on the meta device; levels around them stay.
+        Tensors on the meta device, in the nesting of the file.
     Raises:
-        UserError: It is no checkpoint.
+        UserError: The file is not a checkpoint.
     """
     try:
         if name.endswith(".safetensors"):
@@ -124,19 +148,23 @@ def read_shapes(opened: BinaryIO, name: str) -> dict[str, Any]:
     except UserError:
         raise
     except Exception as error:  # a broken file can raise anything
-        raise UserError(f"{name}: is no checkpoint ({get_first_line(error)[:200]}); fetch it again") from None
+        raise UserError(
+            f"{name}: is no checkpoint ({hide_secrets(get_first_line(error))[:200]}); fetch it again"
+        ) from None
     if not isinstance(content, dict):
         raise UserError(f"{name}: holds no weights by name; name the checkpoint file of a model")
     return content
 
 
 def _read_header(opened: BinaryIO) -> dict[str, Any]:
+    """Return the tensors that the header of a safetensors file describes, on the meta device."""
+    # A safetensors file begins with the length of its header, 8 bytes, and the header in JSON.
     (length,) = struct.unpack("<Q", opened.read(8))
     if length > LARGEST_HEADER:
         raise ValueError(f"a header of {length} bytes")
     header = json.loads(opened.read(length))
-    return {
-        key: torch.empty(entry["shape"], dtype=DTYPES[entry["dtype"]], device=META)
-        for key, entry in header.items()
-        if key != "__metadata__"
-    }
+    header.pop("__metadata__", None)
+    tensors = {}
+    for key, entry in header.items():
+        tensors[key] = torch.empty(entry["shape"], dtype=DTYPES[entry["dtype"]], device=META)
+    return tensors

@@ -1,4 +1,4 @@
-"""Comparison of two runs, cell by cell of their tables: two studies, or one study at two commits."""
+"""Comparison of the tables of two runs, cell by cell: two studies, or one study at two commits."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,8 +8,10 @@ from pathlib import Path
 from waltz.core.errors import UserError
 from waltz.reporting.run_records import read_records
 from waltz.reporting.tables.cells import Cell, read_cells
-from waltz.reporting.tables.paper_values import Key
+from waltz.reporting.tables.paper_values import PaperKey
 
+CELLS_OF_ALL_TABLES = ("reproduction", "reproduction_summary")
+"""Files next to the tables that hold or count the cells of all tables again."""
 SAME = "same"
 OVERLAP = "intervals overlap"
 DIFFERENT = "moved"
@@ -19,23 +21,24 @@ VERDICTS = (DIFFERENT, OVERLAP, ONLY_FIRST, ONLY_SECOND, SAME)
 
 @dataclass(frozen=True)
 class Change:
-    """One cell in two runs.
+    """Comparison of one cell in two runs.
 
     Attributes:
         table: Id of the table.
         profile: Fidelity profile.
-        key: metric, model, dataset, setting.
+        key: Metric, model, data set and setting of the cell.
         first: Value in the first run, or None.
         second: Value in the second run, or None.
-        difference: Second minus first value, in the metric's unit; None where one is missing.
-        verdict: One of `VERDICTS`: `same` to the last digit; `intervals overlap` where both have intervals that do;
-            `moved` where numbers differ otherwise; or the only run with a value.
-        reason: Reason of the run without a value.
+        difference: Second minus first value, in the metric's unit; None where a run has no value.
+        verdict: One of `VERDICTS`: `same` where both values are equal to the last digit; `intervals overlap` where they
+            differ and both have intervals that overlap; `moved` where they differ otherwise; `only in the first` or
+            `only in the second` where one run has no value.
+        reason: Reason why one run has no value; empty where both have a value.
     """
 
     table: str
     profile: str
-    key: Key
+    key: PaperKey
     first: float | None
     second: float | None
     difference: float | None
@@ -45,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Run:
-    """Tables and commits of one results folder.
+    """Cells of the tables, and commits, of one folder of results.
 
     Attributes:
         cells: Cells of all tables.
@@ -57,13 +60,14 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read the tables and commits of one study's results.
+    """Return the cells of all tables, and the commits of all run records, in one study's results.
 
     Args:
         folder: A folder `results/<study>`.
     """
     folder = Path(folder)
-    files = sorted((folder / "reporting" / "tables").glob("*-*.csv"))
+    files = sorted((folder / "reporting" / "tables").glob("*.csv"))
+    files = [file for file in files if file.stem not in CELLS_OF_ALL_TABLES]
     if not files:
         raise UserError(f"{folder}: no tables (reporting/tables/*.csv); run the study, or name its results folder")
     cells = read_cells(files)
@@ -72,12 +76,18 @@ def read_run(folder: str | Path) -> Run:
 
 
 def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
-    """Compare all cells with a value in either run, in the order of the first, then those of the second only."""
-    sides = [{_get_key(cell): cell for cell in cells} for cells in (first, second)]
+    """Compare all cells that have a value in at least one run.
+
+    Returns:
+        Changes in the order of the first run's cells, then of the cells that only the second run has.
+    """
+    first_cells = {_get_key(cell): cell for cell in first}
+    second_cells = {_get_key(cell): cell for cell in second}
     changes = []
-    for key in dict.fromkeys([*sides[0], *sides[1]]):
-        first_cell, second_cell = sides[0].get(key), sides[1].get(key)
-        if any(cell is not None and cell.value is not None for cell in (first_cell, second_cell)):
+    # A dict keeps the order of its keys and each key once.
+    for key in dict.fromkeys([*first_cells, *second_cells]):
+        first_cell, second_cell = first_cells.get(key), second_cells.get(key)
+        if _get_value(first_cell) is not None or _get_value(second_cell) is not None:
             changes.append(_compare_cell(key, first_cell, second_cell))
     return changes
 
@@ -88,26 +98,40 @@ def count_verdicts(changes: Sequence[Change]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def _get_key(cell: Cell) -> tuple[str, str, Key]:
-    """Return what identifies a cell in both runs."""
-    return cell.table, cell.profile, (cell.metric, cell.model, cell.dataset, cell.setting)
+def _get_key(cell: Cell) -> tuple[str, str, PaperKey]:
+    """Return the key that identifies a cell in both runs: table, profile, and metric, model, data set, setting."""
+    return cell.table, cell.profile, PaperKey(cell.metric, cell.model, cell.dataset, cell.setting)
 
 
-def _compare_cell(key: tuple[str, str, Key], first_cell: Cell | None, second_cell: Cell | None) -> Change:
-    """Compare a cell of two runs."""
-    first, second = (cell.value if cell else None for cell in (first_cell, second_cell))
-    if first is None or second is None:
-        missing = first_cell if first is None else second_cell
-        reason = missing.reason if missing else "not in its tables"
-        return Change(*key, first, second, None, ONLY_SECOND if first is None else ONLY_FIRST, reason)
-    verdict = SAME if first == second else OVERLAP if _intervals_overlap(first_cell, second_cell) else DIFFERENT
+def _get_value(cell: Cell | None) -> float | None:
+    return None if cell is None else cell.value
+
+
+def _compare_cell(key: tuple[str, str, PaperKey], first_cell: Cell | None, second_cell: Cell | None) -> Change:
+    """Compare a cell of two runs; at least one run has a value of it."""
+    first, second = _get_value(first_cell), _get_value(second_cell)
+    if first is None:
+        return Change(*key, None, second, None, ONLY_SECOND, _explain_no_value(first_cell))
+    if second is None:
+        return Change(*key, first, None, None, ONLY_FIRST, _explain_no_value(second_cell))
+    # Equal values need no interval; unequal values are a change unless their intervals overlap.
+    if first == second:
+        verdict = SAME
+    elif _have_overlapping_intervals(first_cell, second_cell):
+        verdict = OVERLAP
+    else:
+        verdict = DIFFERENT
     return Change(*key, first, second, second - first, verdict, "")
 
 
-def _intervals_overlap(first: Cell | None, second: Cell | None) -> bool:
-    """Return whether both cells have intervals that overlap."""
-    ends = [end for cell in (first, second) if cell for end in (cell.ci_low, cell.ci_high)]
-    if len(ends) < 4 or None in ends:
+def _explain_no_value(cell: Cell | None) -> str:
+    return "not in its tables" if cell is None else cell.reason
+
+
+def _have_overlapping_intervals(first: Cell | None, second: Cell | None) -> bool:
+    """Return whether both cells have intervals, and these overlap."""
+    if first is None or first.ci_low is None or first.ci_high is None:
         return False
-    first_low, first_high, second_low, second_high = (float(end or 0.0) for end in ends)
-    return first_low <= second_high and second_low <= first_high
+    if second is None or second.ci_low is None or second.ci_high is None:
+        return False
+    return first.ci_low <= second.ci_high and second.ci_low <= first.ci_high

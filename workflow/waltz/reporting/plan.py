@@ -1,20 +1,19 @@
-"""Plan of the report of a study: its tables and figures, and the files that each is made from."""
+"""Plan of the report of a study: its tables, its figures, and the files that each of them is made from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from waltz.core.files.resources import RESOURCES, locate_in_package
+from waltz.core.files.resources import locate_in_package
 from waltz.model_registry import load_registry
-from waltz.plan.plan import Plan, Run
+from waltz.plan.plan import Plan
+from waltz.plan.run_table import Run
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
-from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, PUBLISHED, VISION, Declaration
 from waltz.reporting.tables.declarations import MEASUREMENTS, TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
-PUBLISHED = RESOURCES / "published"
-"""Folder of the paper values."""
 FREQUENCY_FIGURES = {
     ("pronoun", "coreference-standard"): "thesis A.1, VALSE paper 1",
     ("pronoun", "coreference-clean"): "thesis A.1, VALSE paper 1",
@@ -25,17 +24,17 @@ FREQUENCY_FIGURES = {
     },
     **{("lexical", name): "thesis A.4, VALSE paper 4" for name in ("plurality", "action-replacement", "foil-it")},
 }
-"""Published figures of word frequencies by kind and data set; other data sets are in none of them."""
+"""Published figures of word frequencies, by kind of words and data set; the papers show no other data sets."""
 NOT_PUBLISHED = "not in the papers"
 FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
-"""Kinds of numbers by the kind that the same runs are checked under."""
+"""For a kind of numbers, the other kind that comes from the same runs and under which these runs are checked."""
 SAMPLE_TITLES = {
     "samples": "contributions to scores of captions and foils",
     "explanations": "contributions to answers and explanations",
     "edits": "contributions before and after an edit",
     "traces": "traces of self-consistency tests",
 }
-"""Titles of the folders of sample figures."""
+"""Title of the figures in each folder of example figures, by content."""
 SAMPLE_FIGURES = {
     ("samples", "encoder"): "thesis figures 4.1, B.1 to B.10; MM-SHAP paper 1 to 11",
     ("explanations", "language"): "thesis tables C.5, C.6, C.9, C.10",
@@ -45,7 +44,7 @@ SAMPLE_FIGURES = {
     ("traces", "language"): "thesis tables C.7, C.8, C.11, C.12, C.23, C.24",
     ("traces", "vision"): "thesis tables C.27, C.29, C.31, C.33; decoders paper 5, 7, 9, 11",
 }
-"""Published figures and tables of single samples, by folder and kind of model."""
+"""Published figures and tables that show single items, by content of a folder and kind of model."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +61,14 @@ class ReportingPlan:
 
     @property
     def tables(self) -> list[str]:
-        """Ids of the tables that the study asks for; all are those of the papers and of the measurements it makes."""
+        """Ids of the tables that the study asks for; `all` means the papers' tables and those of its measurements."""
         ids = self.plan.study.reporting.tables
         if ids != "all":
             return list(ids)
         measured = self.plan.study.measures.list_measurements()
-        missing = {table.id for measurement, table in MEASUREMENTS.items() if measurement not in measured}
-        return [table for table in TABLES if table not in missing]
+        # Of the tables of measurements, only those are built whose measurement the study makes.
+        skipped = {table.id for measurement, table in MEASUREMENTS.items() if measurement not in measured}
+        return [table for table in TABLES if table not in skipped]
 
     @property
     def declarations(self) -> Mapping[str, Declaration]:
@@ -77,7 +77,7 @@ class ReportingPlan:
 
     @cached_property
     def number_parts(self) -> dict[str, tuple[str, Mapping[str, list[Run]]]]:
-        """Kinds of numbers that come in parts: their folder, and the runs of each part."""
+        """Folder, and runs of each part, of each kind of numbers whose files come in parts."""
         plan, results = self.plan, self.plan.results
         return {
             "evaluation": (f"{results}/evaluation/metrics", plan.scored_parts),
@@ -89,85 +89,96 @@ class ReportingPlan:
 
     @cached_property
     def other_numbers(self) -> dict[str, list[str]]:
-        """Other files of numbers by kind; those that the study has."""
-        results, probes = self.plan.results, self.plan.study.cv_probes
-        statistics = f"{results}/benchmark/validation/statistics.parquet"
-        measured = self.plan.study.measures.list_measurements()
-        return {
-            **{name: [f"{results}/measures/{name}.parquet"] if name in measured else [] for name in MEASUREMENTS},
-            "validation": [statistics] if self.plan.built_or_finished else [],
-            "probes": [f"{results}/benchmark/cv-probes.parquet"] if probes else [],
-            "captions": [f"{results}/benchmark/cv-probes/captions.parquet"] if probes else [],
-        }
+        """Files of all other kinds of numbers, by kind; an empty list where the study does not make the file."""
+        results, study = self.plan.results, self.plan.study
+        files: dict[str, list[str]] = {name: [] for name in MEASUREMENTS}
+        for name in study.measures.list_measurements():
+            files[name] = [f"{results}/measures/{name}.parquet"]
+        files |= {"validation": [], "probes": [], "captions": []}
+        if self.plan.built_or_finished:
+            files["validation"] = [f"{results}/benchmark/validation/statistics.parquet"]
+        if study.cv_probes:
+            files["probes"] = [f"{results}/benchmark/cv-probes.parquet"]
+            files["captions"] = [f"{results}/benchmark/cv-probes/captions.parquet"]
+        return files
 
     def list_shown_parts(self, table: str, kind: str) -> list[str]:
-        """Return the parts whose numbers a table shows: of its kinds of models, on data sets that it has.
+        """Return the parts whose numbers a table shows.
 
-        A table without paper values shows all of its kinds.
+        A part is shown if its models are of a kind that the table shows, and one of its data sets stands in the table's
+        paper values. A table without paper values shows all data sets.
+
+        Args:
+            table: Id of the table.
+            kind: Kind of numbers, a key of `number_parts`.
         """
         declaration = TABLES[table]
         datasets: set[str] = set()
-        for number in declaration.paper_tables:
-            for _, _, dataset, setting in read_paper_values(PUBLISHED / f"{number}.csv"):
-                datasets |= {dataset.partition(":")[0], *declaration.find_dataset_aliases(dataset, setting)}
-        kinds = declaration.model_kinds or ("encoder", "language", "vision")
-        return [
-            part
-            for part, runs in self.number_parts[kind][1].items()
-            if part.partition(".")[0] in kinds
-            and (
-                (declaration.adds_own_datasets and part.endswith(".benchmark"))
-                or datasets & {run.dataset for run in runs}
-                or "" in datasets
-                or not declaration.paper_tables
-            )
-        ]
+        for paper_table in declaration.paper_tables:
+            # CV-Probes have a condition behind a colon; files of numbers hold all conditions of a data set.
+            for key in read_paper_values(PUBLISHED / f"{paper_table}.csv"):
+                datasets.add(key.dataset.partition(":")[0])
+                datasets.update(declaration.find_dataset_aliases(key.dataset, key.setting))
+        # An empty name stands for all data sets.
+        shows_all = not declaration.paper_tables or "" in datasets
+        kinds = declaration.model_kinds or (ENCODER, LANGUAGE, VISION)
+        parts = []
+        for part, runs in self.number_parts[kind][1].items():
+            # A part is named KIND.GROUP, such as `encoder.benchmark`.
+            model_kind, _, _ = part.partition(".")
+            if model_kind not in kinds:
+                continue
+            is_own_benchmark = declaration.adds_own_datasets and part.endswith(".benchmark")
+            has_dataset = any(run.dataset in datasets for run in runs)
+            if shows_all or is_own_benchmark or has_dataset:
+                parts.append(part)
+        return parts
 
     def get_number_files(self, table: str) -> dict[str, list[str]]:
-        """Return the files of numbers behind a table, by kind, without kinds that the study lacks."""
+        """Return the files of numbers that a table is made from, by kind; kinds that the study lacks are omitted."""
         declaration = TABLES[table]
         files = {}
         for kind in declaration.source_kinds:
+            # Examples are read from the items themselves, all other kinds from files of numbers.
             if kind == "samples":
                 names = [name for name in declaration.example_datasets if name in self.plan.built_or_finished]
-                files[kind] = [f"{self.plan.results}/benchmark/{name}.parquet" for name in names]
+                paths = [f"{self.plan.results}/benchmark/{name}.parquet" for name in names]
             elif kind in self.number_parts:
                 folder, _ = self.number_parts[kind]
-                files[kind] = [f"{folder}/{part}.parquet" for part in self.list_shown_parts(table, kind)]
+                paths = [f"{folder}/{part}.parquet" for part in self.list_shown_parts(table, kind)]
             else:
-                files[kind] = self.other_numbers[kind]
-        return {kind: paths for kind, paths in files.items() if paths}
+                paths = self.other_numbers[kind]
+            if paths:
+                files[kind] = paths
+        return files
 
     def list_run_checks(self, table: str) -> list[str]:
-        """Return the files with the checks of the runs behind a table."""
-        checks = {
-            f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}/{part}.json"
-            for kind in TABLES[table].source_kinds
-            if kind in self.number_parts
-            for part in self.list_shown_parts(table, kind)
-        }
+        """Return the files that hold the facts of the runs behind a table, by which the runs are checked."""
+        checks: set[str] = set()
+        for kind in TABLES[table].source_kinds:
+            if kind in self.number_parts:
+                folder = f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}"
+                checks.update(f"{folder}/{part}.json" for part in self.list_shown_parts(table, kind))
         return sorted(checks)
 
     def get_table_inputs(self, table: str) -> dict[str, list[str]]:
-        """Return all files that a table is made from."""
+        """Return all files that a table is made from, by the name of the rule's input."""
         paper_values = [locate_in_package(f"resources/published/{number}.csv") for number in TABLES[table].paper_tables]
-        files = self.get_number_files(table)
         return {
-            **files,
-            "detectable": [file.replace("/metrics/", "/detectable/") for file in files.get("evaluation", ())],
+            **self.get_number_files(table),
+            "comparisons": self.list_comparisons(table),
             "runs": self.list_run_checks(table),
             "printed": paper_values,
         }
 
-    @property
-    def detectable_files(self) -> list[str]:
-        """Files of the smallest differences that paired tests show."""
-        return [f"{self.plan.results}/evaluation/detectable/{part}.parquet" for part in self.plan.scored_parts]
-
-    @property
-    def published_tables(self) -> list[str]:
-        """Files of all paper tables."""
-        return [locate_in_package(f"resources/published/{file.name}") for file in sorted(PUBLISHED.glob("*.csv"))]
+    def list_comparisons(self, table: str) -> list[str]:
+        """Return the files of the paired comparisons of the models that a table shows."""
+        if "evaluation" not in TABLES[table].source_kinds:
+            return []
+        # Several parts of the evaluation may share one file of comparisons.
+        parts = dict.fromkeys(map(self.plan.find_compared_part, self.list_shown_parts(table, "evaluation")))
+        folder = f"{self.plan.results}/evaluation/comparisons"
+        return [f"{folder}/{part}.parquet" for part in parts if part in self.plan.compared_parts]
 
     def get_table_labels(self, table: str) -> dict[str, str]:
         """Return the labels of a table in Snakemake's report."""
@@ -177,6 +188,7 @@ class ReportingPlan:
     def study_facts(self) -> dict[str, Any]:
         """Facts about the study that all tables read."""
         plan = self.plan
+        # Encoders and decoders that are scored first, then decoders that are only tested.
         models = dict.fromkeys([*plan.study.evaluation.models, *plan.study.consistency.models])
         return {
             "models": {name: plan.get_table_kind(name) for name in models},
@@ -193,8 +205,14 @@ class ReportingPlan:
     # Run records
 
     def list_records(self, kind: str, runs: Sequence[Run]) -> list[str]:
-        """Return the run records of the models behind one kind of numbers: `evaluation`, `shares` or `consistency`."""
+        """Return the records of the runs behind one kind of numbers.
+
+        Args:
+            kind: `evaluation`, `shares` or `consistency`.
+            runs: Runs of the stage that makes these numbers.
+        """
         plan = self.plan
+        # The numbers of stage consistency come from two kinds of runs: tests, and CC-SHAP of explained items.
         if kind == "consistency":
             explained = [run for run in runs if run in plan.explained]
             files = [*plan.list_run_files("tests", runs), *plan.list_run_files("cc-shap", explained)]
@@ -208,10 +226,11 @@ class ReportingPlan:
 
     @cached_property
     def all_records(self) -> list[str]:
-        """Run records of all sources and models."""
+        """Run records of all sources, data sets and models."""
         plan = self.plan
         return [
             *(f"{plan.results}/sources/{source}.run.json" for source in plan.raw_sources),
+            *(f"{plan.results}/benchmark/{dataset}.run.json" for dataset in plan.item_sets),
             *self.list_records("evaluation", plan.scored),
             *self.list_records("shares", plan.attributed),
             *self.list_records("consistency", plan.tested),
@@ -228,26 +247,32 @@ class ReportingPlan:
     @cached_property
     def charts(self) -> list[tuple[Chart, str]]:
         """Charts whose first table the study has, in each profile."""
+        # A chart needs the first of its tables; its further tables may be missing.
         charts = [chart for chart in CHARTS if chart.tables[0] in self.tables]
         return [(chart, profile) for chart in charts for profile in self.plan.study.profiles]
 
     @cached_property
     def language_model_sizes(self) -> dict[str, int]:
         """Number of parameters of each language model of the study and the registry, 0 if unknown."""
+        # The study's entries come last: they replace entries of the registry with the same name.
         specs = {**load_registry(), **self.plan.models.resolved}
         return {name: spec.parameters for name, spec in specs.items() if spec.kind == "text"}
 
     def list_frequency_files(self, form: str) -> list[str]:
-        """Return the figures of word frequencies as `svg` or `png`."""
+        """Return the files of the figures of word frequencies.
+
+        Args:
+            form: Format, `svg` or `png`.
+        """
         return [self._figure(f"{kind}-{dataset}", form) for dataset, kind, _ in self.frequency_figures]
 
     def list_chart_files(self, form: str) -> list[str]:
-        """Return the charts as `svg` or `png`."""
+        """Return the files of the charts; `form` is their format, `svg` or `png`."""
         return [self._figure(f"{chart.id}-{profile}", form) for chart, profile in self.charts]
 
     @property
     def figure_files(self) -> list[str]:
-        """Figures that the page shows: word frequencies, charts, and the scenes."""
+        """Files of the figures that the page shows: word frequencies, charts, and the scenes."""
         scenes = [self._figure("scenes", "png")] if self.plan.study.scenes else []
         return [*self.list_frequency_files("svg"), *self.list_chart_files("svg"), *scenes]
 
@@ -284,7 +309,8 @@ class ReportingPlan:
 
     @cached_property
     def drawn_decoders(self) -> list[str]:
-        """Decoders whose explanations and traces are drawn, language models first."""
+        """Decoders whose explanations and traces are drawn, language models before vision-language decoders."""
+        # A study may ask for no examples at all.
         names = self.plan.study.consistency.models if self.plan.study.reporting.explained_examples else []
         decoders = [name for name in names if self.select_drawn_runs(name)]
         return sorted(decoders, key=lambda name: self.plan.models.get_kind(name) != "language")
@@ -303,30 +329,33 @@ class ReportingPlan:
 
     @cached_property
     def sample_folders(self) -> dict[str, tuple[str, str]]:
-        """Content and kind of model of each folder of sample figures."""
-        plan, folders = self.plan, {}
+        """Content (a key of `SAMPLE_TITLES`) and kind of model of each folder of example figures, by its path."""
+        plan = self.plan
         attributed = {run.model for run in plan.attributed}
-        encoders = plan.select_attributed_models("encoder") if plan.study.reporting.samples else []
-        for name in encoders:
-            if name in attributed and plan.models[name].kind != "ruler":
-                folders[f"samples/{name}"] = ("samples", "encoder")
         explained = {run.model for run in plan.explained}
-        for shows, names in (
-            ("traces", self.drawn_decoders),
-            ("explanations", [name for name in self.drawn_decoders if name in explained]),
-            ("edits", [name for name in self.drawn_decoders if name in plan.edited_models]),
-        ):
-            folders.update({f"{shows}/{name}": (shows, plan.models.get_kind(name)) for name in names})
+        folders = {}
+        if plan.study.reporting.samples:
+            for name in plan.select_attributed_models("encoder"):
+                if name in attributed and plan.models[name].kind != "ruler":
+                    folders[f"samples/{name}"] = ("samples", "encoder")
+        decoders = {
+            "traces": self.drawn_decoders,
+            "explanations": [name for name in self.drawn_decoders if name in explained],
+            "edits": [name for name in self.drawn_decoders if name in plan.edited_models],
+        }
+        for content, names in decoders.items():
+            for name in names:
+                folders[f"{content}/{name}"] = (content, plan.models.get_kind(name))
         return {f"{plan.results}/reporting/figures/{folder}": content for folder, content in folders.items()}
 
     def get_sample_labels(self, shows: str, model: str) -> dict[str, str]:
-        """Return the labels of a folder of sample figures in Snakemake's report."""
+        """Return the labels of a folder of example figures in Snakemake's report; `shows` is its content."""
         figure = SAMPLE_FIGURES[shows, self.plan.models.get_kind(model)]
         return {"figure": figure, "what": SAMPLE_TITLES[shows], "sample": "{name}"}
 
     @property
     def sample_sections(self) -> list[tuple[str, str]]:
-        """Heading and published figures of each folder of sample figures."""
+        """Heading and published figures of each folder of example figures."""
         return [
             (f"Samples: {SAMPLE_TITLES[shows]}", SAMPLE_FIGURES[shows, kind])
             for shows, kind in self.sample_folders.values()
@@ -336,16 +365,17 @@ class ReportingPlan:
 
     @property
     def benchmark_files(self) -> list[str]:
-        """Files among `summaries` that stage benchmark makes."""
+        """Files of `summaries` that the stage benchmark makes."""
         folder = f"{self.plan.results}/benchmark/"
         return [file for file in self.summaries.values() if file.startswith(folder)]
 
     @cached_property
     def summaries(self) -> dict[str, str]:
-        """Files of the page's own tables, by name."""
+        """Files of the tables that only the page shows, by name; without the files that the study does not make."""
         plan, results = self.plan, self.plan.results
         benchmark, probes = plan.study.benchmark, plan.study.cv_probes
         built = bool(plan.study.instruments)
+        # Each file with what decides whether the study makes it.
         files = {
             "funnel": (built, f"{results}/benchmark/funnel.parquet"),
             "statistics": (built, f"{results}/benchmark/validation/statistics.parquet"),
@@ -365,7 +395,7 @@ class ReportingPlan:
 
     @cached_property
     def browsed_runs(self) -> dict[str, list[Run]]:
-        """Runs of each stage whose items the sample browser shows: all but those of text tasks and recorded models."""
+        """Runs of each stage that the example browser shows: all runs except on text tasks and of recorded models."""
         plan = self.plan
         runs = {
             "evaluation": plan.scored,
@@ -373,18 +403,19 @@ class ReportingPlan:
             "consistency": plan.tested,
             "cc_shap": plan.explained,
         }
-        return {
-            kind: [
-                run
-                for run in stage_runs
-                if run.dataset not in plan.study.texts and run.model not in plan.recorded_models
-            ]
-            for kind, stage_runs in runs.items()
-        }
+        shown = {}
+        for kind, stage_runs in runs.items():
+            shown[kind] = [run for run in stage_runs if self._is_browsed(run)]
+        return shown
+
+    def _is_browsed(self, run: Run) -> bool:
+        """Return whether the example browser shows a run."""
+        return run.dataset not in self.plan.study.texts and run.model not in self.plan.recorded_models
 
     @property
     def browsed_files(self) -> dict[str, list[tuple[str, str, str]]]:
-        """Model, data set and file of each run that the sample browser shows, by stage."""
+        """Model, data set and file of each run that the example browser shows, by stage."""
+        # Two kinds of results lie under the name of another stage.
         results = {"consistency": "tests", "cc_shap": "cc-shap"}
         return {
             kind: [(*run, self.plan.get_run_file(results.get(kind, kind), run)) for run in runs]
@@ -393,23 +424,23 @@ class ReportingPlan:
 
     @cached_property
     def browsed_datasets(self) -> list[str]:
-        """Data sets that the sample browser shows."""
+        """Data sets that the example browser shows."""
         return list(dict.fromkeys(run.dataset for runs in self.browsed_runs.values() for run in runs))
 
     @cached_property
     def browsed_items(self) -> list[str]:
-        """Data sets of the browser that are no open questions."""
+        """Data sets of the example browser that have no open questions."""
         return [name for name in self.browsed_datasets if name not in self.plan.study.answering]
 
     @cached_property
     def browsed_questions(self) -> dict[str, dict[str, Any]]:
-        """Data sets of open questions of the browser, with their entries."""
+        """Entry in the study of each data set of open questions that the example browser shows."""
         answering = self.plan.study.answering
         return {name: answering[name].to_dict() for name in self.browsed_datasets if name in answering}
 
     @cached_property
     def browsed_images(self) -> list[str]:
-        """Data sets of the browser that have images."""
+        """Data sets of the example browser that have images."""
         return [name for name in self.browsed_datasets if self.plan.has_images(name)]
 
     def _figure(self, name: str, form: str) -> str:

@@ -1,4 +1,4 @@
-"""Progress of a study: its files by stage, and the jobs that run or failed, from Snakemake's summary and the logs."""
+"""Progress of a study, from Snakemake's summary and the logs: its files by stage, and the jobs that run or failed."""
 
 import csv
 import re
@@ -23,13 +23,13 @@ STAGES = (
     "reporting",
     "export",
 )
-"""Folders of results in the order of the stages, and weights of models."""
+"""Names of the stages in their order: folders of results, and `weights` for the weights of models."""
 Row = Mapping[str, str]
-"""A file of the study as `snakemake --summary` lists it."""
+"""Line of `snakemake --summary` about one file of the study, by column."""
 LOG_HEAD = re.compile(r"^[\d-]+ [\d:,]+ [A-Z]+ \S+: ")
-"""Time, level and logger of a line in a log."""
+"""Beginning of a line in a log: its time, level and logger."""
 FAULT = " ERROR waltz: "
-"""Mark of the line with which a failed job ends its log, or begins its traceback."""
+"""Text in the line with which a failed job ends its log or begins its traceback."""
 NOT_ENDED = "it was stopped before it ended"
 
 
@@ -38,9 +38,9 @@ class StageProgress:
     """Files of one stage.
 
     Attributes:
-        stage: Its name; `weights` for weights of models.
-        done: Number of files that are up to date.
-        files: Number of its files.
+        stage: Name of the stage; `weights` for weights of models.
+        done: Number of its files that are up to date.
+        files: Number of all its files.
     """
 
     stage: str
@@ -53,8 +53,8 @@ class Job:
     """A job that is running or failed.
 
     Attributes:
-        name: Its rule and wildcards, such as `align clip/pairs`.
-        log: Its log file.
+        name: Rule and wildcards of the job, such as `align clip/pairs`.
+        log: Log file of the job.
         line: Last line of the log.
     """
 
@@ -79,32 +79,41 @@ def find_progress(summary: str, results: Path, logs: Path, run: StudyRun | None)
         summary: Output of `snakemake --summary`.
         results: Folder of the study's results, as the summary names it.
         logs: Folder of the study's logs.
-        run: Its last run.
+        run: Last run of the study; None where it was never run.
     """
+    # The summary has one line for each file, with tabs between its columns.
     rows = list(csv.DictReader(summary.splitlines(), delimiter="\t"))
-    running, failed = [], []
+    goes_on = run is not None and run.may_go_on
+    running = []
+    failed = []
     for log, name, pending in _list_pending_logs(rows, logs):
         content = log.read_text(encoding="utf-8", errors="replace")
+        line = _get_last_line(content)
+        # Logs of earlier runs stay where they are; the time of their last change tells them apart.
         is_of_this_run = run is not None and datetime.fromtimestamp(log.stat().st_mtime) >= run.since
-        goes_on = run is not None and run.goes_on
-        job = Job(name, log, _get_last_line(content))
-        if FAULT in content and (is_of_this_run or not goes_on):
-            failed.append(job)
+        has_fault = FAULT in content
+        # While a run goes on, only its own faults count: it may run earlier failed jobs again.
+        if has_fault and (is_of_this_run or not goes_on):
+            failed.append(Job(name, log, line))
         elif goes_on and is_of_this_run:
-            running.append(job)
+            running.append(Job(name, log, line))
         elif not goes_on and all(row["status"] == "missing" for row in pending):
-            failed.append(Job(name, log, f"{NOT_ENDED}; {job.line}" if job.line else NOT_ENDED))
+            # The job began, has no file and no fault, and nothing goes on.
+            failed.append(Job(name, log, f"{NOT_ENDED}; {line}" if line else NOT_ENDED))
     return Progress(tuple(_count_files(rows, results)), tuple(running), tuple(failed))
 
 
 def _count_files(rows: Sequence[Row], results: Path) -> Iterator[StageProgress]:
-    """Yield the files of each stage."""
+    """Yield the progress of each stage: stages of unknown name first, then those of `STAGES` in their order."""
     stages: dict[str, list[bool]] = {}
     for row in rows:
         file = Path(row["output_file"])
+        # Files outside the results are weights of models, in a folder that studies share.
         stage = file.relative_to(results).parts[0] if file.is_relative_to(results) else "weights"
         stages.setdefault(stage, []).append(not _is_pending(row))
-    for stage in sorted(stages, key=lambda stage: STAGES.index(stage) if stage in STAGES else -1):
+    unknown = [stage for stage in stages if stage not in STAGES]
+    known = [stage for stage in STAGES if stage in stages]
+    for stage in (*unknown, *known):
         yield StageProgress(stage, sum(stages[stage]), len(stages[stage]))
 
 
@@ -113,25 +122,30 @@ def _is_pending(row: Row) -> bool:
 
 
 def _list_pending_logs(rows: Sequence[Row], logs: Path) -> Iterator[tuple[Path, str, list[Row]]]:
-    """Yield the log of each job that began and is not done, with its name and its files.
+    """Yield each job that began and is not done: its log, its name, and its files in the summary.
 
-    The log of a job lies in the folder of its rule and is named after its wildcards, which its files are named after.
+    The log of a job lies in the folder of its rule. Its name consists of the job's wildcards, which also occur in the
+    names of the job's files.
     """
     pending = [row for row in rows if _is_pending(row)]
     for log in sorted(logs.rglob("*.log")):
         rule, *wildcards = log.relative_to(logs).with_suffix("").parts
-        own = [row for row in pending if _is_of_job(row, rule, wildcards)]
-        if own:
-            yield log, " ".join(filter(None, [rule, "/".join(wildcards)])), own
+        job_rows = [row for row in pending if _is_file_of_job(row, rule, wildcards)]
+        if job_rows:
+            name = f"{rule} {'/'.join(wildcards)}" if wildcards else rule
+            yield log, name, job_rows
 
 
-def _is_of_job(row: Row, rule: str, wildcards: Sequence[str]) -> bool:
-    parts = Path(row["output_file"]).parts
+def _is_file_of_job(row: Row, rule: str, wildcards: Sequence[str]) -> bool:
+    """Return whether a job makes a file: the rule is the same, and all wildcards occur in the file's path."""
+    # Where there are wildcards, the folder of logs may be named after the beginning of the rule's name.
     is_of_rule = row["rule"].startswith(rule) if wildcards else row["rule"] == rule
-    return is_of_rule and {*wildcards} <= {*parts, *(Path(part).stem for part in parts)}
+    parts = Path(row["output_file"]).parts
+    stems = [Path(part).stem for part in parts]
+    return is_of_rule and {*wildcards} <= {*parts, *stems}
 
 
 def _get_last_line(content: str) -> str:
-    """Return the last line of a log that is not empty, without its time and level."""
+    """Return the last line of a log that is not empty, without time, level and logger; an empty text without a line."""
     lines = [line for line in content.splitlines() if line.strip()]
     return LOG_HEAD.sub("", lines[-1]).strip() if lines else ""

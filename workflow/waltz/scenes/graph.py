@@ -1,9 +1,9 @@
-"""A scene as a small typed graph, from which image, sentences and their truth follow."""
+"""Describe a scene as a small typed graph; its image, its sentences and their truth follow from the graph."""
 
 import hashlib
 from dataclasses import dataclass, replace
 
-from waltz.scenes.lexicon import Verb, read_kinds, read_verbs
+from waltz.scenes.lexicon import Verb, list_kinds_in, read_kinds, read_verbs
 
 SIZE = 256
 """Side of the image in pixels."""
@@ -20,26 +20,26 @@ class Cell:
 
     @property
     def right(self) -> int:
-        """First pixel to the right of it."""
+        """Return the x coordinate of the first pixel to the right of the cell."""
         return self.left + self.size
 
     @property
     def bottom(self) -> int:
-        """First pixel below it."""
+        """Return the y coordinate of the first pixel below the cell."""
         return self.top + self.size
 
 
 @dataclass(frozen=True)
 class Object:
-    """All the individuals of one kind in a scene; `colour` is None where the kind has only its own."""
+    """All the individuals of one kind in a scene; `color` is None where the kind has only one."""
 
     kind: str
     cells: tuple[Cell, ...]
-    colour: str | None = None
+    color: str | None = None
 
     @property
     def count(self) -> int:
-        """Number of individuals."""
+        """Return the number of individuals."""
         return len(self.cells)
 
 
@@ -48,7 +48,7 @@ PREPOSITIONS = ("on", "under", "in", "behind", "in front of", "next to", "over")
 
 @dataclass(frozen=True)
 class Relation:
-    """Spatial relation of all individuals of one object to those of another; `preposition` is one of `PREPOSITIONS`."""
+    """Relate all individuals of one object to all individuals of another object by one of `PREPOSITIONS`."""
 
     subject: int
     preposition: str
@@ -57,7 +57,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Action:
-    """Action of an agent on a theme; every agent has its own share of the themes (see `Graph.get_theme_indices`)."""
+    """Describe what an agent does to a theme; each agent has its share of themes (see `Graph.get_theme_indices`)."""
 
     verb: str
     agent: int
@@ -66,14 +66,14 @@ class Action:
 
 @dataclass(frozen=True)
 class Graph:
-    """A scene.
+    """Describe a scene.
 
     Attributes:
         id: Name of the scene, unique in its split.
         place: indoors, street, grass, beach, snow or night.
         objects: Objects of different kinds.
-        relations: Spatial relations that were meant; others follow from the cells.
-        action: What happens, or None.
+        relations: Spatial relations that the scene was built for; others follow from the cells.
+        action: Action of the scene, or None.
     Raises:
         ValueError: A kind repeats, or an action's themes do not divide among its agents.
     """
@@ -85,35 +85,62 @@ class Graph:
     action: Action | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no scene."""
+        """Refuse repeated kinds, and themes that do not divide among the agents."""
         kinds = [entry.kind for entry in self.objects]
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"kinds of {self.id} repeat: {kinds}")
-        if self.verb and self.agent and self.theme and self.theme.count != self.agent.count * self.verb.items:
-            raise ValueError(f"the themes of {self.verb.name} in {self.id} do not divide among its agents")
+        # Each agent has the same number of themes (`get_theme_indices`).
+        if self.theme is None:
+            return
+        assert self.verb is not None
+        assert self.agent is not None
+        n_themes = self.agent.count * self.verb.items
+        if self.theme.count != n_themes:
+            raise ValueError(
+                f"themes of {self.verb.name} do not divide among its agents: {self.id} (got {self.theme.count},"
+                f" expected {n_themes})"
+            )
 
     @property
     def related(self) -> set[int]:
-        """Indices of the objects that are agent or theme of the action or part of a relation."""
-        indices = {index for relation in self.relations for index in (relation.subject, relation.object)}
+        """Return the indices of the objects that are agent or theme of the action or part of a relation."""
+        # Relations and the action name objects by their index.
+        indices = set()
+        for relation in self.relations:
+            indices |= {relation.subject, relation.object}
         if self.action is not None:
-            indices |= {self.action.agent} | ({self.action.theme} if self.action.theme is not None else set())
+            indices.add(self.action.agent)
+            if self.action.theme is not None:
+                indices.add(self.action.theme)
         return indices
 
     @property
     def verb(self) -> Verb | None:
-        """What happens, or None."""
-        return None if self.action is None else read_verbs()[self.action.verb]
+        """Return the verb of the action, or None without an action."""
+        if self.action is None:
+            return None
+        return read_verbs()[self.action.verb]
 
     @property
     def agent(self) -> Object | None:
-        """Object that acts, or None."""
-        return None if self.action is None else self.objects[self.action.agent]
+        """Return the object that acts, or None."""
+        if self.action is None:
+            return None
+        return self.objects[self.action.agent]
 
     @property
     def theme(self) -> Object | None:
-        """Object that is acted upon, or None."""
-        return None if self.action is None or self.action.theme is None else self.objects[self.action.theme]
+        """Return the object that is acted upon, or None."""
+        if self.action is None or self.action.theme is None:
+            return None
+        return self.objects[self.action.theme]
+
+    @property
+    def theme_kind(self) -> str | None:
+        """Return the kind that is acted upon, or None."""
+        if self.theme is None:
+            return None
+        return self.theme.kind
 
     def list_bystanders(self) -> list[Object]:
         """Return the objects that are neither agent nor theme of the action nor part of a relation."""
@@ -121,36 +148,43 @@ class Graph:
         return [entry for index, entry in enumerate(self.objects) if index not in related]
 
     def get_theme_indices(self, agent: int) -> range:
-        """Return which individuals of the theme the agent's individual number `agent` acts upon."""
+        """Return the numbers of the theme's individuals that individual number `agent` of the agent acts upon."""
         if self.verb is None or self.theme is None:
             return range(0)
+        # Themes stand in the order of the agents, `items` of each.
         return range(agent * self.verb.items, (agent + 1) * self.verb.items)
 
     def count(self, kind: str) -> int:
-        """Return how many individuals of a kind there are; 0 where there are none."""
+        """Return the number of individuals of a kind in the scene."""
         return sum(entry.count for entry in self.objects if entry.kind == kind)
 
-    def list_absent_kinds(self) -> list[str]:
-        """Return the kinds of the lexicon that the scene lacks."""
-        return [kind for kind in read_kinds() if not self.count(kind)]
+    def list_absent_kinds(self, group: str | None = None) -> list[str]:
+        """Return the kinds of the lexicon, or of one of its groups, that the scene lacks."""
+        kinds = read_kinds() if group is None else list_kinds_in(group)
+        return [kind for kind in kinds if not self.count(kind)]
 
     def replace_object(self, old: Object, new: Object) -> "Graph":
-        """Return the scene with one object put in the place of another."""
-        return replace(self, objects=tuple(new if entry == old else entry for entry in self.objects))
+        """Return the scene with one object exchanged for another."""
+        objects = tuple(new if entry == old else entry for entry in self.objects)
+        return replace(self, objects=objects)
 
 
 def describe_content(graph: Graph) -> str:
-    """Return what a scene shows, whatever its id and cells, as text that equal scenes share."""
-    name = [f"{entry.count} {entry.colour or ''} {entry.kind}" for entry in graph.objects]
-    facts = sorted(name) + sorted(
-        f"{name[relation.subject]}|{relation.preposition}|{name[relation.object]}" for relation in graph.relations
-    )
+    """Return the content of a scene as text, without its id and cells; scenes with equal content have equal text."""
+    # Facts are sorted, since scenes that name the same ones in another order are equal.
+    names = [f"{entry.count} {entry.color or ''} {entry.kind}" for entry in graph.objects]
+    relations = []
+    for relation in graph.relations:
+        relations.append(f"{names[relation.subject]}|{relation.preposition}|{names[relation.object]}")
+    facts = [graph.place, *sorted(names), *sorted(relations)]
     if graph.action is not None:
-        theme = "" if graph.action.theme is None else name[graph.action.theme]
-        facts.append(f"{name[graph.action.agent]}|{graph.action.verb}|{theme}")
-    return ";".join([graph.place, *facts])
+        theme = "" if graph.action.theme is None else names[graph.action.theme]
+        facts.append(f"{names[graph.action.agent]}|{graph.action.verb}|{theme}")
+    return ";".join(facts)
 
 
 def compute_bucket(graph: Graph, buckets: int) -> int:
-    """Compute which of a number of equal parts of all possible scenes this one belongs to, by its content."""
-    return int.from_bytes(hashlib.sha256(describe_content(graph).encode()).digest()[:8], "big") % buckets
+    """Return the number of a scene's bucket, 0 to buckets - 1, a hash of its content."""
+    # A hash spreads scenes evenly over the parts, whatever they show.
+    content_hash = hashlib.sha256(describe_content(graph).encode()).digest()
+    return int.from_bytes(content_hash[:8], "big") % buckets

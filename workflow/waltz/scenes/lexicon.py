@@ -15,15 +15,15 @@ NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of thing that can be drawn.
+    """Describe a kind of thing that can be drawn.
 
     Attributes:
         emoji: Twemoji code point, or `drawn`.
         synset: WordNet 3.0 noun synset in imSitu's spelling.
         size: Side of the sprite as a share of its cell.
-        colours: Hue in degrees or code point of each colour it comes in; empty where it has only its own.
-        hue: Hue in the sprite that a colour replaces.
-        supports: Where things stand on it, from the top, as a share of the sprite; 0 where nothing can.
+        colors: Hue in degrees or code point of each color of the kind; empty if the kind has a single color.
+        hue: Hue in the sprite that a color replaces.
+        supports: Height at which things stand on it, from the top, as a share of the sprite; 0 if nothing can.
         shelters: Whether things can be under it.
         contains: Whether things can be in it.
         flies: Whether it can hang in the air.
@@ -41,7 +41,7 @@ class Kind:
     definition: str
     pronoun: str = "it"
     size: float = 1.0
-    colours: dict[str, int | str] = field(default_factory=dict, hash=False)
+    colors: dict[str, int | str] = field(default_factory=dict, hash=False)
     hue: int = 0
     supports: float = 0.0
     shelters: bool = False
@@ -52,18 +52,26 @@ class Kind:
     seems: tuple[str, ...] = ()
 
     @property
-    def scale(self) -> float:
-        """Size in the arrangements of actions and relations, where only people are smaller or larger."""
-        return self.size if self.group == "people" else 1.0
+    def is_person(self) -> bool:
+        """Return whether the kind is a man, a woman, a boy or a girl."""
+        return self.group == "people"
 
-    def occurs_at(self, place: str) -> bool:
-        """Return True if scenes at a place may hold it."""
-        return (not self.places or place in self.places) and not (self.outdoors and place == "indoors")
+    @property
+    def scale(self) -> float:
+        """Return the size in arrangements of actions and relations, in which only people differ in size."""
+        return self.size if self.is_person else 1.0
+
+    def occurs_at(self, place_name: str) -> bool:
+        """Return True if the kind may occur in scenes at a place."""
+        # A car is never indoors, although it has no list of places.
+        if self.outdoors and place_name == "indoors":
+            return False
+        return not self.places or place_name in self.places
 
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a scene: its noun with preposition, and the synsets that annotators name it by."""
+    """Describe a place of scenes: its noun with preposition, and the synsets by which annotators name it."""
 
     name: str
     noun: str
@@ -76,7 +84,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Category:
-    """A word for several kinds. `mass` says that its singular stands without an article."""
+    """Describe a word for several kinds. `mass` says that its singular has no article."""
 
     name: str
     plural: str
@@ -88,17 +96,17 @@ class Category:
 
 @dataclass(frozen=True)
 class Verb:
-    """One of SWiG's verbs and how it looks.
+    """Describe one of SWiG's verbs and its picture.
 
     Attributes:
         name: The -ing form, SWiG's key.
         roles: SWiG's names of agent and theme.
         order: All of SWiG's roles.
-        themes: Kinds it is done to; empty for an intransitive verb, which has no participle.
-        preposition: What stands between verb and theme; empty where nothing does.
+        themes: Kinds that it can be done to; empty for an intransitive verb, which has no passive participle.
+        preposition: Preposition between verb and theme; empty without one.
         passive: Whether scenes' captions use the passive.
         symmetric: Whether agent and theme do the same to each other.
-        relation: Where the agent is to the theme; empty where the picture leaves it open.
+        relation: Position of the agent relative to the theme; empty if the picture leaves it open.
         vague: Verbs that the picture of this one neither shows nor rules out.
         theme_seems: Verbs that the theme may be taken to do.
         items: Number of themes an agent takes.
@@ -126,39 +134,66 @@ class Verb:
 
     @property
     def abstract(self) -> str:
-        """imSitu sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a PLACE`."""
-        theme = f" {self.preposition}".rstrip() + f" the {self.roles[1].upper()}" if self.themes else ""
-        return f"the AGENT {self.third}{theme} at a PLACE"
+        """Return imSitu's sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a PLACE`."""
+        words = ["the AGENT", self.third]
+        if self.themes:
+            words += [*self.preposition.split(), f"the {self.roles[1].upper()}"]
+        words.append("at a PLACE")
+        return " ".join(words)
+
+    @property
+    def possible(self) -> frozenset[str]:
+        """Return the verbs that this verb's picture does not rule out: the verb itself and its `vague` verbs."""
+        return self.vague | {self.name}
 
     def conjugate(self, plural: bool) -> str:
         """Return the present tense of the third person."""
         return self.base if plural else self.third
 
     def takes(self, agent: str, theme: str | None) -> bool:
-        """Return True if a kind can do this to another one, or without any where `theme` is None."""
-        return agent in self.agents and (theme in self.themes if theme is not None else not self.themes)
+        """Return True if one kind can do this to another kind, or intransitively if `theme` is None."""
+        if agent not in self.agents:
+            return False
+        # A transitive verb needs a theme, an intransitive one has none.
+        if theme is None:
+            return not self.themes
+        return theme in self.themes
 
 
 @cache
 def _read_document(name: str) -> dict[str, Any]:
     text = files("waltz.scenes").joinpath(name).read_text(encoding="utf-8")
-    document: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one where PyYAML has it
+    document: dict[str, Any] = yaml.load(text, Loader=loader)
     return document
 
 
 def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with tuples in the place of lists."""
+    """Return an entry with tuples instead of lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 def _read_entries(table: str, build: Callable[..., T]) -> dict[str, T]:
-    return {name: build(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")[table].items()}
+    entries = _read_document("kinds.yaml")[table]
+    return {name: build(name, **_convert_lists(entry)) for name, entry in entries.items()}
 
 
 @cache
 def read_kinds() -> dict[str, Kind]:
     """Return every kind by its singular noun."""
     return _read_entries("kinds", Kind)
+
+
+@cache
+def list_kinds_in(*groups: str) -> tuple[str, ...]:
+    """Return the kinds of some groups by name, in the order of the kinds."""
+    return tuple(kind.name for kind in read_kinds().values() if kind.group in groups)
+
+
+@cache
+def list_kinds_outside(*groups: str) -> tuple[str, ...]:
+    """Return the names of the kinds that belong to none of the groups, in the order of the kinds."""
+    return tuple(kind.name for kind in read_kinds().values() if kind.group not in groups)
 
 
 @cache
@@ -174,38 +209,62 @@ def read_categories() -> dict[str, Category]:
 
 
 def read_place_nouns() -> dict[str, dict[str, Any]]:
-    """Return synsets that annotators may name a place by, besides its own: noun, gloss, definition."""
+    """Return the wider synsets by which annotators may name a place, each with noun, gloss and definition."""
     return dict(_read_document("kinds.yaml")["place_nouns"])
 
 
 @cache
 def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return further nouns: plural, and the kinds that each stands for (none for what is never drawn)."""
+    """Return for each further noun its plural and the kinds that it names.
+
+    A noun for a thing that is never drawn has no kinds.
+    """
     document = _read_document("kinds.yaml")
-    words = {noun: (str(entry["plural"]), tuple(entry["means"])) for noun, entry in document["synonyms"].items()}
-    return words | {noun: (str(plural), ()) for noun, plural in document["absent"].items()}
+    words: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for noun, entry in document["synonyms"].items():
+        words[noun] = (str(entry["plural"]), tuple(entry["means"]))
+    for noun, plural in document["absent"].items():
+        words[noun] = (str(plural), ())
+    return words
 
 
 @cache
 def read_verbs() -> dict[str, Verb]:
     """Return every verb by its -ing form."""
     entries = _read_document("verbs.yaml")
-    vague = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
+    vague_verbs = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
+    # If the picture of one verb may show another, the picture of the other one may show the first.
     for name, entry in entries.items():
         for vague_verb in entry.get("vague", ()):
-            vague[vague_verb].add(name)
-    return {name: _build_verb(name, entry, frozenset(vague[name])) for name, entry in entries.items()}
+            vague_verbs[vague_verb].add(name)
+    return {name: _build_verb(name, entry, frozenset(vague_verbs[name])) for name, entry in entries.items()}
+
+
+def list_verbs_for(agent: str, theme: str | None) -> list[Verb]:
+    """Return the verbs that one kind can do to another kind, or intransitively if `theme` is None."""
+    return [verb for verb in read_verbs().values() if verb.takes(agent, theme)]
+
+
+def list_excluded_verbs(shown: Verb) -> list[Verb]:
+    """Return the verbs that the picture of a verb rules out."""
+    return [verb for verb in read_verbs().values() if verb.name not in shown.possible]
 
 
 def _build_verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
-    theme_boxes = entry.get("theme")
     described = {key: value for key, value in _convert_lists(entry).items() if key in _VERB_FIELDS}
+    # A list of boxes is of several themes of one agent, as when a man juggles balls.
+    theme_boxes = entry.get("theme", [])
+    has_preposition = bool(entry.get("preposition"))
+    items = 1
+    if theme_boxes and isinstance(theme_boxes[0], list):
+        items = len(theme_boxes)
+    # Fields that the YAML file states in a shorter form.
     derived = {
         "agents": _expand_kinds(entry["agents"]),
         "themes": _expand_kinds(entry.get("themes", [])),
-        "passive": bool(theme_boxes) and entry.get("passive", not entry.get("preposition")),
+        "passive": bool(theme_boxes) and entry.get("passive", not has_preposition),
         "vague": vague,
-        "items": len(theme_boxes) if theme_boxes and isinstance(theme_boxes[0], list) else 1,
+        "items": items,
         "drawing": entry,
     }
     return Verb(name, **(described | derived))
@@ -215,11 +274,14 @@ _VERB_FIELDS = frozenset(entry.name for entry in fields(Verb))
 
 
 def _expand_kinds(names: list[str]) -> tuple[str, ...]:
-    """Return the kinds that kinds, categories and groups stand for, each once, in the order of the kinds."""
+    """Return the kinds that the names of kinds, categories and groups cover, each once, in the order of the kinds."""
+    # In the YAML file, `animals` may be written for all animals, and `fruit` for all kinds of the category.
     kinds: set[str] = set()
     for name in names:
         if name in read_categories():
             kinds.update(read_categories()[name].members)
+        elif name in read_kinds():
+            kinds.add(name)
         else:
-            kinds.update(kind.name for kind in read_kinds().values() if name in (kind.name, kind.group))
+            kinds.update(list_kinds_in(name))
     return tuple(name for name in read_kinds() if name in kinds)

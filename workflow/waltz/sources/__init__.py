@@ -1,1 +1,1 @@
-"""Stage `sources`: raw files, fetched, checked and read in their upstream formats."""
+"""Stage `sources`: raw files that are fetched, checked, and read in the formats of their publishers."""

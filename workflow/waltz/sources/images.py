@@ -1,11 +1,10 @@
-"""Images by name, from a folder, a zip or a tar, without unpacking, always RGB and upright."""
+"""Images by name from a folder, a zip or a tar, which is not unpacked; every image is RGB and upright."""
 
 import csv
 import io
 import tarfile
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,30 +18,35 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files import parquet
+from waltz.core.files.archives import is_regular
 from waltz.core.files.atomic import replace_file
 from waltz.core.files.open_image import IMAGE_FORMATS, open_image
+from waltz.core.files.safe_names import is_safe_name
+from waltz.core.redaction import hide_secrets
 from waltz.sources.listed_images import NOT_LISTED
 
 T = TypeVar("T")
 
 MAX_PIXELS = 64_000_000
-"""Larger images are refused: COCO's largest has 0.4 million pixels, a phone's photo 50 million."""
+"""Highest number of pixels of an image: the largest image of COCO has 0.4 million, a photo of a phone 50 million."""
 
+MAX_LIST_BYTES = 1 << 20
+"""Size limit of a list of folders and archives."""
 MAX_BYTES = 256 * 1024 * 1024
-"""Larger image files are refused before they are read."""
+"""Size limit of an image file, which is checked before the file is read."""
 
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Folder or archive of images.
+    """An open folder or archive of images.
 
-    Each process opens its own; it cannot be shared between processes.
+    It cannot be shared between processes: each process opens the folder or archive itself.
 
     Attributes:
         path: The folder or archive.
         members: Paths of all files, by the last part of the name without its suffix.
-        size: Bytes of the file at a path.
-        read: Content of the file at a path.
+        size: Returns the number of bytes of the file at a path.
+        read: Returns the content of the file at a path.
     """
 
     path: Path
@@ -56,8 +60,8 @@ class ImageFault:
     """An image that cannot be used.
 
     Attributes:
-        image: Its name, as the caller gave it.
-        reason: Why it cannot be used.
+        image: Name of the image, as the caller gave it.
+        reason: Why the image cannot be used.
     """
 
     image: str
@@ -68,50 +72,149 @@ class ImageFault:
 def open_images(path: str | Path) -> Iterator[ImageSource]:
     """Open a folder, zip or tar of images, or several of them by a text file with one path in each line.
 
-    Members of an archive with absolute names or `..`, and links and devices in a tar, are skipped; nothing is written
-    to disk. Links in a folder are followed only to files inside it: others are faults of their images.
+    Members of an archive with absolute names or `..`, and links and devices in it, are skipped; nothing is written to
+    disk. A link in a folder is followed only to a file inside the folder; another link is a fault of its image.
+
+    Raises:
+        UserError: The folder, archive or list is missing or cannot be read, or a list names a list, a missing path or
+            nothing.
     """
     path = Path(path)
     if path.is_dir():
-        names = (str(file.relative_to(path).as_posix()) for file in path.rglob("*") if file.is_file())
-        yield ImageSource(
-            path,
-            _group_by_stem(names),
-            lambda name: _locate(path, name).stat().st_size,
-            lambda name: _locate(path, name).read_bytes(),
-        )
-    elif not path.exists():
-        raise UserError(f"{path}: no such folder or archive of images")
-    elif path.suffix == ".txt":
+        yield _open_folder(path)
+        return
+    if not path.exists():
+        raise UserError(f"{path}: no such folder or archive of images; correct the path")
+    if path.suffix == ".txt":
         with ExitStack() as stack:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            parts = [stack.enter_context(open_images(path.parent / line)) for line in lines]
-            source_of = {name: part for part in reversed(parts) for names in part.members.values() for name in names}
-            yield ImageSource(
-                path,
-                _group_by_stem(source_of),
-                lambda name: source_of[name].size(name),
-                lambda name: source_of[name].read(name),
-            )
-    elif zipfile.is_zipfile(path):
+            parts = [stack.enter_context(open_images(part)) for part in _read_parts(path)]
+            yield _join_sources(path, parts)
+    # The content of the file, not its name, decides between zip and tar.
+    elif _open_archive(path, lambda: zipfile.is_zipfile(path)):
         with _open_archive(path, lambda: zipfile.ZipFile(path)) as archive:
-            files = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-            yield ImageSource(path, _group_by_stem(files), lambda name: files[name].file_size, archive.read)
-    elif tarfile.is_tarfile(path):
+            yield _open_zip(path, archive)
+    elif _open_archive(path, lambda: tarfile.is_tarfile(path)):
         with _open_archive(path, lambda: tarfile.open(path)) as tar:
-            entries = {info.name: info for info in _open_archive(path, tar.getmembers) if info.isreg()}
-            yield ImageSource(
-                path,
-                _group_by_stem(entries),
-                lambda name: entries[name].size,
-                lambda name: _read_tar_member(tar, entries[name]),
-            )
+            yield _open_tar(path, tar)
     else:
         raise UserError(f"{path}: not a folder, zip or tar; get the file again")
 
 
+def _open_folder(folder: Path) -> ImageSource:
+    return ImageSource(
+        folder,
+        _group_by_stem(_list_files(folder)),
+        lambda name: _locate(folder, name).stat().st_size,
+        lambda name: _locate(folder, name).read_bytes(),
+    )
+
+
+def _join_sources(path: Path, parts: Sequence[ImageSource]) -> ImageSource:
+    """Join several sources into one; if several sources have a path, the first source provides its image."""
+    source_of: dict[str, ImageSource] = {}
+    # In reverse, so that earlier sources overwrite later ones.
+    for part in reversed(parts):
+        for names in part.members.values():
+            source_of |= dict.fromkeys(names, part)
+    return ImageSource(
+        path,
+        _group_by_stem(source_of),
+        lambda name: source_of[name].size(name),
+        lambda name: source_of[name].read(name),
+    )
+
+
+def _open_zip(path: Path, archive: zipfile.ZipFile) -> ImageSource:
+    infos = [info for info in archive.infolist() if is_regular(info)]
+    files = {info.filename: info for info in infos}
+    return ImageSource(
+        path,
+        _group_by_stem(info.filename for info in infos),  # a name that stands twice is a fault of its image
+        lambda name: files[name].file_size,
+        lambda name: _read_zip_member(archive, files[name]),
+    )
+
+
+def _open_tar(path: Path, tar: tarfile.TarFile) -> ImageSource:
+    infos = [info for info in _open_archive(path, tar.getmembers) if info.isreg()]
+    entries = {info.name: info for info in infos}
+    return ImageSource(
+        path,
+        _group_by_stem(info.name for info in infos),
+        lambda name: entries[name].size,
+        lambda name: _read_tar_member(tar, entries[name]),
+    )
+
+
+def _list_files(folder: Path) -> list[str]:
+    """Return the paths of all files below a folder, relative to it.
+
+    Raises:
+        UserError: A part of the folder cannot be read.
+    """
+    try:
+        return [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: cannot be read ({error.strerror}); check the folder") from None
+
+
+def _read_parts(path: Path) -> list[Path]:
+    """Return the folders and archives that a list names, one in each line; empty lines are skipped."""
+    try:
+        if path.stat().st_size > MAX_LIST_BYTES:
+            raise UserError(
+                f"{path}: is not a list of folders and archives (got more than {MAX_LIST_BYTES} bytes);"
+                " name an archive or a list"
+            )
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    # Check each path here, where an error can name the line of the list.
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise UserError(f"{path}: names no folder or archive; write one path in each line")
+    parts: dict[Path, int] = {}
+    for number, line in numbered:
+        location = f"{path}, line {number}"
+        # Paths are relative to the folder of the list.
+        part = path.parent / line
+        try:
+            exists = part.exists()
+        except (OSError, ValueError):  # names that no file can have: too long, or with a zero byte
+            exists = False
+        if not exists:
+            raise UserError(
+                f"{hide_secrets(str(part))[:200]}: no such folder or archive of images, named in {location}; correct it"
+            )
+        if part.is_file() and part.suffix == ".txt":
+            raise UserError(
+                f"{location}: a list names folders and archives (got the list {hide_secrets(line)[:80]!r}); name those"
+            )
+        if part in parts:
+            raise UserError(
+                f"{location}: {hide_secrets(line)[:80]!r} stands in line {parts[part]}, too; remove one line"
+            )
+        parts[part] = number
+    return list(parts)
+
+
+def _read_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return the content of a member of a zip; no more bytes are unpacked than the archive declares."""
+    with archive.open(info) as file:
+        # One byte more than declared shows that the archive understates a size.
+        content = file.read(info.file_size + 1)
+    if len(content) != info.file_size:
+        raise OSError(f"the archive holds {len(content)} of its {info.file_size} bytes, or more")
+    return content
+
+
 def _locate(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder, which a link in a folder from others may lead out of."""
+    """Return the path of a file in a folder; a link that leads out of the folder is an error.
+
+    Folders may come from other people, and such a link could name any file of the user.
+    """
     path = folder / name
     if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
         raise OSError("it is a link that leads out of its folder; put the file itself there")
@@ -121,10 +224,10 @@ def _locate(folder: Path, name: str) -> Path:
 def load_image(source: ImageSource, name: str) -> Image.Image:
     """Load an image as RGB, turned upright as its EXIF data says.
 
-    Greyscale (8 or 16 bits), CMYK and palette images are converted; transparent pixels become white.
+    Grayscale (8 or 16 bits), CMYK and palette images are converted; transparent pixels become white.
 
     Args:
-        name: A path in the source, or the end of exactly one path; if there is none, the same with another suffix.
+        name: A path in the source, or the end of exactly one path. If no path ends in the name, its suffix is ignored.
     """
     image = _try_load(source, name)
     if isinstance(image, str):
@@ -136,11 +239,12 @@ def load_image_file(path: Path) -> Image.Image:
     """Load one image file as `load_image` does.
 
     Raises:
-        UserError: There is no such file, or it is no image that can be read.
+        UserError: The file is missing, or it cannot be read as an image.
     """
     if not path.is_file():
         fault = "is no file but a folder or device" if path.exists() else "no such file"
         raise UserError(f"{path}: {fault}; name an image")
+    # A source of one file, so that the same checks apply.
     members = {path.stem: (path.name,)}
     image = _try_load(ImageSource(path, members, lambda _: path.stat().st_size, lambda _: path.read_bytes()), path.name)
     if isinstance(image, str):
@@ -149,10 +253,10 @@ def load_image_file(path: Path) -> Image.Image:
 
 
 def convert_image(image: Image.Image) -> Image.Image:
-    """Return an open image as `load_image` does: RGB, upright, transparent pixels white.
+    """Convert an open image as `load_image` does: to RGB, upright, with white in place of transparent pixels.
 
     Raises:
-        UserError: It cannot be decoded, or its pixels have no fixed range.
+        UserError: The image cannot be decoded, or its pixels have no fixed range.
     """
     try:
         return _convert_to_rgb(ImageOps.exif_transpose(image))
@@ -161,7 +265,7 @@ def convert_image(image: Image.Image) -> Image.Image:
 
 
 def find_image_path(source: ImageSource, name: str) -> str:
-    """Return the path that a name refers to, for `source.size` and `source.read`, without opening the image."""
+    """Return the path of the image with a name, for `source.size` and `source.read`; the image is not opened."""
     paths = _find_paths(source, name)
     if len(paths) != 1:
         raise UserError(f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}")
@@ -169,13 +273,20 @@ def find_image_path(source: ImageSource, name: str) -> str:
 
 
 def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
-    """Decode every image once, about 3 ms each at COCO's size, and list those that `load_image` would refuse."""
-    results = ((name, _try_load(source, name)) for name in dict.fromkeys(names))
-    return [ImageFault(name, result) for name, result in results if isinstance(result, str)]
+    """Decode every image once and return the faults of the images that `load_image` would refuse.
+
+    An image of the size of COCO takes about 3 ms.
+    """
+    faults = []
+    for name in dict.fromkeys(names):
+        result = _try_load(source, name)
+        if isinstance(result, str):
+            faults.append(ImageFault(name, result))
+    return faults
 
 
 def list_image_names(tables: Iterable[str | Path]) -> list[str]:
-    """Return the images that Parquet tables of rows name, each once; not those of rows about unlisted images."""
+    """Return the names of the images in Parquet tables of rows, each once; rows about unlisted images are skipped."""
     columns = []
     for table in tables:
         rows = parquet.read_table(table)
@@ -187,7 +298,7 @@ def list_image_names(tables: Iterable[str | Path]) -> list[str]:
 
 
 def write_manifest(path: str | Path, names: Iterable[str], faults: Iterable[ImageFault]) -> None:
-    """Write a CSV file of image, found (yes, no) and fault."""
+    """Write a CSV file with a line for each image: image, found (yes or no), and fault."""
     reason_of = {fault.image: fault.reason for fault in faults}
     with replace_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -196,33 +307,37 @@ def write_manifest(path: str | Path, names: Iterable[str], faults: Iterable[Imag
 
 
 def _try_load(source: ImageSource, name: str) -> Image.Image | str:
-    """Return the image, or the reason why it cannot be used."""
+    """Return the image with a name, or the reason why it cannot be used."""
     paths = _find_paths(source, name)
     if len(paths) != 1:
         return _describe_ambiguity(paths)
     try:
+        # Check the size before the content is in memory.
         size = source.size(paths[0])
         if size > MAX_BYTES:
             return f"has {size} bytes, more than {MAX_BYTES}"
         content = source.read(paths[0])
-    except (OSError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
+    except Exception as error:  # a hostile or truncated archive can raise anything
         return f"cannot be read: {get_first_line(error)}"
     return _decode(content)
 
 
 def _describe_ambiguity(paths: Sequence[str]) -> str:
-    """Return why a name does not refer to exactly one path."""
-    return f"stands {len(paths)} times: {', '.join(paths[:3])}" if paths else "is missing"
+    """Return the reason why a name does not refer to exactly one path."""
+    if not paths:
+        return "is missing"
+    return f"stands {len(paths)} times: {', '.join(paths[:3])}"
 
 
 def _decode(content: bytes) -> Image.Image | str:
-    """Return the decoded image, or the reason why it cannot be used."""
+    """Return the decoded image of the content of a file, or the reason why it cannot be used."""
     if not content:
         return "is empty"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             image = open_image(io.BytesIO(content))
+            # The header gives the size; pixels are decoded only afterwards.
             if image.width * image.height > MAX_PIXELS:
                 return f"has {image.width} x {image.height} pixels, more than {MAX_PIXELS}"
             image.load()
@@ -236,10 +351,11 @@ def _decode(content: bytes) -> Image.Image | str:
 
 
 def _convert_to_rgb(image: Image.Image) -> Image.Image:
-    """Return an image as RGB, transparent pixels on white."""
+    """Return an image as RGB, with white behind transparent pixels."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I;16"):
+        # 16 bits to 8 bits: the high byte. (height, width)
         return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
         raise ValueError(f"pixels of mode {image.mode} have no fixed range")
@@ -251,44 +367,50 @@ def _convert_to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _find_paths(source: ImageSource, name: str) -> list[str]:
-    """Return the paths that a name may refer to.
+    """Return the paths to which a name may refer.
 
-    The path itself comes first, then paths that end in the name, then those that do so apart from the suffix: VisDial,
-    VQA and GQA give ids, not names, so the suffix is a guess there.
+    These are the path itself, else the paths that end in the name, else the paths that do so apart from the suffix:
+    VisDial, VQA and GQA give ids instead of names, so that the suffix of their images is a guess.
     """
-    if not _is_safe(name):
+    if not is_safe_name(name):
         return []
     target = PurePosixPath(name)
+    # Sources are indexed by stem, so only few paths are compared.
     candidates = [PurePosixPath(path) for path in source.members.get(target.stem, ())]
-    length = len(target.parts)
-    same_name = [path for path in candidates if path.name == target.name]
-    equal = [path for path in same_name if path == target]
-    same_end = [path for path in same_name if path.parts[-length:] == target.parts]
-    same_stem = [path for path in candidates if path.with_suffix("").parts[-length:] == target.with_suffix("").parts]
-    return [str(path) for path in equal or same_end or same_stem]
+    for matches in (_is_equal, _has_same_end, _has_same_end_but_suffix):
+        paths = [str(path) for path in candidates if matches(path, target)]
+        if paths:
+            return paths
+    return []
 
 
-def _is_safe(name: str) -> bool:
-    """Return whether a name stays below its source on every system."""
-    parts = PurePosixPath(name).parts
-    return bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in name and "\0" not in name
+def _is_equal(path: PurePosixPath, target: PurePosixPath) -> bool:
+    return path == target
+
+
+def _has_same_end(path: PurePosixPath, target: PurePosixPath) -> bool:
+    """Return True where a path ends in the parts of the target, as "val/a.jpg" ends in "a.jpg"."""
+    return path.parts[-len(target.parts) :] == target.parts
+
+
+def _has_same_end_but_suffix(path: PurePosixPath, target: PurePosixPath) -> bool:
+    return _has_same_end(path.with_suffix(""), target.with_suffix(""))
 
 
 def _group_by_stem(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the safe names by their last part without suffix."""
-    members: dict[str, tuple[str, ...]] = {}
+    """Group the safe names by their last part without suffix; other names are dropped."""
+    members: dict[str, list[str]] = {}
     for name in names:
-        if _is_safe(name):
-            stem = PurePosixPath(name).stem
-            members[stem] = (*members.get(stem, ()), name)
-    return members
+        if is_safe_name(name):
+            members.setdefault(PurePosixPath(name).stem, []).append(name)
+    return {stem: tuple(paths) for stem, paths in members.items()}
 
 
 def _open_archive(path: Path, read: Callable[[], T]) -> T:
-    """Return what a function reads from an archive."""
+    """Call a function that reads from an archive; any exception becomes an error about the archive."""
     try:
         return read()
-    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+    except Exception as error:  # a hostile or truncated archive can raise anything
         raise UserError(f"{path}: broken or truncated archive ({get_first_line(error)}); get the file again") from None
 
 
@@ -298,6 +420,7 @@ def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
         raise OSError("is no file")
     with file:
         content = file.read()
+    # A truncated tar gives fewer bytes without an error.
     if len(content) < entry.size:
         raise OSError(f"the archive ends after {len(content)} of its {entry.size} bytes")
     return content

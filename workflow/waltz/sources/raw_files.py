@@ -1,8 +1,8 @@
 """Entries of JSON, JSON lines, CSV and text files and their checked fields, with errors that name file and position.
 
-JSON is parsed by `ijson`, so memory holds one entry and not the file. Its C backend reads half a surrogate pair, as in
-`"\\ud800 x"`, as `? x` or refuses it as bad UTF-8: a file with one is read by the slower Python backend. A key is a
-dotted path from the root (`data.dialogs`); the empty key is the root itself.
+`ijson` parses JSON, so that memory holds one entry and not the whole file. Its C backend reads half a surrogate pair,
+as in `"\\ud800 x"`, as `? x` or refuses it as bad UTF-8; the slower Python backend reads a file with such an escape. A
+key is a dotted path from the root (`data.dialogs`); the empty key is the root itself.
 """
 
 import csv
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
 import ijson
+import numpy as np
 
 from waltz.core.errors import UserError
 from waltz.core.files.json_objects import RepeatedKeyError, build_object_type, parse_json
@@ -31,45 +32,49 @@ TYPE_NAMES: dict[type, str] = {
     float: "a number",
     type(None): "null",
 }
-"""Types of JSON values, as error messages name them."""
+"""Names of the types of JSON values in error messages."""
 TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
-"""Types of containers, by the parser's event at their start."""
+"""Names of the types of containers, by the event of the parser at their start."""
 
 CHUNK_BYTES = 1 << 16
+"""Number of bytes of a file that are searched or parsed at once."""
 HALF_PAIR = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
 )
-"""Escape of one half of a surrogate pair without the other."""
-DEEP = re.compile(rb'(?:[\[{]\s*(?:"[^"\\]{0,100}"\s*:\s*)?){200}')
-"""Beginning of a value that is nested in 200 others: the parser's memory grows with the square of their number."""
+"""Escape of one half of a surrogate pair without the other half."""
+MAX_DEPTH = 200
+"""Limit of the levels of nested values; time and memory of the parser grow with the square of their number."""
+ESCAPE = re.compile(rb"\\.", re.DOTALL)
+"""A backslash and the character that it escapes, such as a quotation mark within a string."""
 TOO_DEEP = "values are nested too deeply (got 200 levels or more); flatten them"
 KEEP_ONE = "only one of its values can hold; keep that one"
 LARGEST_CELL = 10_000_000
-"""Most letters of a cell of a CSV file."""
+"""Highest number of characters of a cell of a CSV file."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 PARSE_ERRORS = (ijson.JSONError, json.JSONDecodeError, UnicodeDecodeError)
-"""Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
+"""Errors of the parser; overlong and truncated UTF-8 passes its lexer and raises an error when it is decoded."""
 
 LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 
 ImageNames = str | Mapping[str, str]
-"""A template of `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the file names by image id."""
+"""A template with `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the file names by image id."""
 
 
 def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
-    """Yield the entries of the list at `key` in file order; each must have the type `kind`."""
+    """Yield the entries of the list at `key` in file order; an entry that is not of the type `kind` is an error."""
     position = -1
     for position, entry in enumerate(_read_entries(path, "items", key)):
         if not isinstance(entry, kind):
             name = f"entry {position} of {_describe_key(key)}"
             raise UserError(f"{path}: {name} is {describe_type(entry)}, not {TYPE_NAMES[kind]}")
         yield entry
+    # Without entries, the list may be empty, missing, or a value of another type.
     if position < 0:
         _check_empty_container(path, key, "a list")
 
 
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and objects of the object of objects at `key`; a name that stands twice is refused."""
+    """Yield the names and values of the object of objects at `key`; a repeated name is an error."""
     names: set[str] = set()
     for name, entry in _read_entries(path, "kvitems", key):
         if not isinstance(entry, dict):
@@ -83,14 +88,14 @@ def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[
 
 
 def read_root_type(path: str | Path) -> str:
-    """Return the type of the root of a JSON file in words: `an object`, `a list`, …"""
+    """Return the name of the type of the root of a JSON file: `an object`, `a list`, …"""
     with _open_json(path) as file:
-        _, event, value = next(ijson.parse(file, use_float=True))
+        event, value = next(ijson.basic_parse(file, use_float=True))  # `parse` takes for ever where values are nested
     return TYPE_BY_EVENT.get(event, describe_type(value))
 
 
 def read_value(path: str | Path, key: str, kind: type[T]) -> T:
-    """Return the small value at `key`; reading stops there."""
+    """Return the value at `key`, which must fit in memory; the rest of the file is not read."""
     value = next(_read_entries(path, "value", key), None)
     if value is None:
         raise UserError(f"{path}: {_describe_key(key)} is missing or null; get the file again")
@@ -100,7 +105,7 @@ def read_value(path: str | Path, key: str, kind: type[T]) -> T:
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line numbers, from 1, and objects of a JSON-lines file; empty lines are skipped."""
+    """Yield the line number, from 1, and the object of each line of a JSON-lines file; empty lines are skipped."""
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -127,17 +132,18 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_csv_records(
     path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the number of the line that each record of a CSV file ends on, and its cells by column, but blank lines.
+    """Yield for each record of a CSV file the number of its last line and its cells by column; skip empty lines.
 
     Args:
-        columns: The columns, where the file has no header.
-        required: Columns that must be there.
+        columns: Names of the columns of a file without header.
+        required: Columns that the file must have.
     """
     with _open(path) as binary:
         lines = (_decode_line(path, number, line) for number, line in enumerate(binary, 1))
         csv.field_size_limit(LARGEST_CELL)
         reader = csv.reader(lines, strict=True)
         try:
+            # Check the header: all required columns, and no column twice.
             header = list(columns) or next(reader, [])
             missing = [name for name in required if name not in header]
             if missing:
@@ -164,14 +170,14 @@ def read_csv_records(
 
 
 def read_text_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a text file in UTF-8, without line ends."""
+    """Yield the lines of a text file in UTF-8, without their line breaks."""
     with _open(path) as binary:
         for number, line in enumerate(binary, 1):
             yield _decode_line(path, number, line).rstrip("\r\n")
 
 
 def find_half_pair(value: Any) -> str | None:
-    """Return why a JSON value holds a text that is no Unicode, which no output can store; None where all texts are."""
+    """Return the fault of a JSON value with half a surrogate pair, which no output can store; None without a fault."""
     try:
         return _find_half_pair(value)
     except RecursionError:
@@ -181,65 +187,79 @@ def find_half_pair(value: Any) -> str | None:
 def _find_half_pair(value: Any) -> str | None:
     if isinstance(value, str):
         match = None if value.isascii() else SURROGATE.search(value)
-        return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character" if match else None
+        if match is None:
+            return None
+        return f"\\u{ord(match[0]):x} is half of a surrogate pair, no character"
+
+    # Texts may be keys or values, at any depth.
+    parts: Sequence[Any] = ()
     if isinstance(value, Mapping):
-        value = [*value, *value.values()]
-    parts = value if isinstance(value, list | tuple) else ()
-    return next((fault for part in parts if (fault := _find_half_pair(part))), None)
+        parts = [*value, *value.values()]
+    elif isinstance(value, list | tuple):
+        parts = value
+    for part in parts:
+        fault = _find_half_pair(part)
+        if fault:
+            return fault
+    return None
 
 
 def describe_type(value: Any) -> str:
-    """Return the type of a JSON value in words."""
+    """Return the name of the type of a JSON value, as error messages show it."""
     return TYPE_NAMES[dict] if isinstance(value, dict) else TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def read_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T:
-    """Return a required field of a record; true and false do not count as numbers."""
+def read_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> T:
+    """Return a required field of a record, which must be of the type `kind`; true and false are not numbers."""
     if name not in record:
-        raise UserError(f"{where}: field {name!r} is missing")
+        raise UserError(f"{location}: field {name!r} is missing")
     value = record[name]
+    # In Python, `bool` is a subclass of `int`.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UserError(f"{where}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
+        raise UserError(f"{location}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
     return value
 
 
-def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T | None:
-    """Return a field of a record, or None where it is missing or null."""
-    return None if record.get(name) is None else read_field(record, name, kind, where)
+def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> T | None:
+    """Return a field of a record; None where it is missing or null."""
+    if record.get(name) is None:
+        return None
+    return read_field(record, name, kind, location)
 
 
-def read_identifier(record: Mapping[str, Any], name: str, where: str) -> str:
-    """Return an id, which is a whole number or a text that is not empty, as a text."""
-    if isinstance(record.get(name), str) and record[name]:
-        return str(record[name])
-    if record.get(name) == "":
-        raise UserError(f"{where}: field {name!r} is empty")
-    return str(read_field(record, name, int, where))
+def read_identifier(record: Mapping[str, Any], name: str, location: str) -> str:
+    """Return an id as a text; in the record it must be a whole number or a text that is not empty."""
+    value = record.get(name)
+    if value == "":
+        raise UserError(f"{location}: field {name!r} is empty; give each record an id")
+    if isinstance(value, str):
+        return value
+    return str(read_field(record, name, int, location))
 
 
-def read_strings(record: Mapping[str, Any], name: str, where: str) -> list[str]:
-    """Return a field that is a list of texts."""
-    return _read_list_field(record, name, str, where)
+def read_strings(record: Mapping[str, Any], name: str, location: str) -> list[str]:
+    """Return a field that must be a list of texts."""
+    return _read_list_field(record, name, str, location)
 
 
-def read_objects(record: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """Return a field that is a list of objects."""
-    return _read_list_field(record, name, dict, where)
+def read_objects(record: Mapping[str, Any], name: str, location: str) -> list[dict[str, Any]]:
+    """Return a field that must be a list of objects."""
+    return _read_list_field(record, name, dict, location)
 
 
-def _read_list_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> list[T]:
-    values = read_field(record, name, list, where)
+def _read_list_field(record: Mapping[str, Any], name: str, kind: type[T], location: str) -> list[T]:
+    values = read_field(record, name, list, location)
     for index, value in enumerate(values):
         if not isinstance(value, kind):
             actual = describe_type(value)
-            raise UserError(f"{where}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}")
+            raise UserError(f"{location}: field {name!r}: entry {index} is {actual}, not {TYPE_NAMES[kind]}")
     return values
 
 
-def check_unique(seen_ids: set[str], identifier: str, where: str) -> None:
-    """Add an id to the ids seen so far."""
+def check_unique(seen_ids: set[str], identifier: str, location: str) -> None:
+    """Add an id to the ids of the earlier records; an id among them is an error."""
     if identifier in seen_ids:
-        raise UserError(f"{where}: duplicate id in the file")
+        raise UserError(f"{location}: duplicate id in the file")
     seen_ids.add(identifier)
 
 
@@ -251,16 +271,19 @@ def join_lines(text: str) -> str:
     return LINE_BREAKS.sub(" ", text).strip()
 
 
-def build_image_name(image_id: str, names: ImageNames, split: str | None, where: str) -> str:
-    """Return the file name of an image that a format knows only by its id; a template may format a number."""
+def build_image_name(image_id: str, names: ImageNames, split: str | None, location: str) -> str:
+    """Return the file name of an image from its id, by a template or by the names of the images.
+
+    A numeric id is a number in the template, so that it can be formatted (`{id:012d}`).
+    """
     if isinstance(names, Mapping):
         if image_id not in names:
-            raise UserError(f"{where}: image id {image_id} is not among the {len(names)} known images")
+            raise UserError(f"{location}: image id {image_id} is not among the {len(names)} known images")
         return names[image_id]
     try:
         return names.format(id=int(image_id) if image_id.isdecimal() else image_id, split=split)
     except (ValueError, KeyError, IndexError) as error:
-        raise UserError(f"{where}: image id {image_id!r} does not fit the template {names!r} ({error})") from None
+        raise UserError(f"{location}: image id {image_id!r} does not fit the template {names!r} ({error})") from None
 
 
 def _open(path: str | Path) -> BinaryIO:
@@ -273,21 +296,23 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def _read_entries(path: str | Path, kind: Literal["items", "kvitems", "value"], key: str) -> Iterator[Any]:
-    """Yield the entries of the list, or names and values of the object, at a key, or the value itself.
+    """Yield the entries of the list at a key, the names and values of the object at a key, or the value at a key.
 
     Raises:
-        UserError: The file is no JSON, or holds a key twice within the entries or on the way to them.
+        UserError: The file is not valid JSON, or it repeats a key within the entries or on the path to them.
     """
     repeated: list[str] = []
     settings = {"use_float": True, "map_type": build_object_type(repeated)}
     with _open_json(path) as file:
         parser = _choose_parser(file)
+        # A repeated key on the path would give the entries of both values; the search in the bytes is quick.
         if _may_repeat(file, key):
             _check_keys(path)
         if kind == "kvitems":
             entries = parser.kvitems(file, key, **settings)
         else:
             entries = parser.items(file, f"{key}.item".lstrip(".") if kind == "items" else key, **settings)
+        # `map_type` notes repeated keys in `repeated` while an entry is built.
         for entry in entries:
             if repeated:
                 break
@@ -297,7 +322,7 @@ def _read_entries(path: str | Path, kind: Literal["items", "kvitems", "value"], 
 
 
 def _may_repeat(file: BinaryIO, key: str) -> bool:
-    """Return whether a key on the way to a value occurs twice in the text of a file, be it as another value."""
+    """Return True where a part of a key occurs twice in the text of a file, as a key or as another value."""
     texts = [f'"{part}"'.encode() for part in key.split(".") if part]
     if not texts or not os.fstat(file.fileno()).st_size:
         return False
@@ -306,30 +331,32 @@ def _may_repeat(file: BinaryIO, key: str) -> bool:
 
 
 def _check_keys(path: str | Path) -> None:
-    """Refuse a file in which an object holds a key twice."""
-    place: list[str | int] = []  # a key for each object that is open, an index for each list
+    """Raise an error for a file in which an object repeats a key."""
+    key_path: list[str | int] = []  # a key for each object that is open, an index for each list
     keys: list[set[str]] = []
     with _open(path) as file:
         for event, value in _choose_parser(file).basic_parse(file, use_float=True):
+            # The last element of both lists belongs to the innermost open container.
             if event == "map_key":
                 if value in keys[-1]:
-                    names = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place[:-1])
+                    names = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in key_path[:-1])
                     raise _build_repeated_error(path, "".join(names).lstrip(".") or "the root", value)
                 keys[-1].add(value)
-                place[-1] = value
+                key_path[-1] = value
             elif event in ("end_map", "end_array"):
                 keys.pop()
-                place.pop()
+                key_path.pop()
             else:
-                if place and isinstance(place[-1], int):
-                    place[-1] += 1
+                # A value within a list: it has the next index.
+                if key_path and isinstance(key_path[-1], int):
+                    key_path[-1] += 1
                 if event in TYPE_BY_EVENT:
                     keys.append(set())
-                    place.append("" if event == "start_map" else -1)
+                    key_path.append("" if event == "start_map" else -1)
 
 
-def _build_repeated_error(path: str | Path, where: str, key: str) -> UserError:
-    return UserError(f"{path}: {where}: key {key!r} stands twice; {KEEP_ONE}")
+def _build_repeated_error(path: str | Path, location: str, key: str) -> UserError:
+    return UserError(f"{path}: {location}: key {key!r} stands twice; {KEEP_ONE}")
 
 
 @contextmanager
@@ -344,19 +371,47 @@ def _open_json(path: str | Path) -> Iterator[BinaryIO]:
 
 
 class _DepthError(Exception):
-    """Values of a file are nested too deeply."""
+    """Error for a file whose values are nested too deeply."""
 
 
 def _choose_parser(file: BinaryIO) -> Any:
-    """Return the backend of ijson for a file, which is at its start afterwards."""
+    """Return the backend of ijson that reads a file correctly; the position of the file does not change."""
     size = os.fstat(file.fileno()).st_size
     if not size:
         return ijson
     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
-        if DEEP.search(content):
+        if _is_deep(content):
             raise _DepthError
         escapes = any(content.find(escape) >= 0 for escape in (rb"\ud", rb"\uD"))  # faster than the expression
         return ijson.get_backend("python") if escapes and HALF_PAIR.search(content) else ijson
+
+
+def _is_deep(content: mmap.mmap) -> bool:
+    """Return True where the values of a JSON text are nested `MAX_DEPTH` levels deep; brackets in strings are
+    skipped.
+    """
+    depth = 0  # open brackets before the chunk
+    n_quotes = 0  # 1 where the chunk begins within a string
+    start = 0
+    while part := content[start : start + CHUNK_BYTES]:
+        n_backslashes = len(part) - len(part.rstrip(b"\\"))
+        if n_backslashes % 2:  # what the last backslash escapes belongs to it
+            part += content[start + len(part) : start + len(part) + 1]
+        start += len(part)
+
+        # Arrays of shape (bytes of the chunk,): a byte is within a string after an odd number of quotation marks.
+        # Escaped characters become underscores, so that the remaining quotation marks begin or end strings.
+        letters = np.frombuffer(ESCAPE.sub(b"__", part), np.uint8)
+        quotes_so_far = n_quotes + np.cumsum(letters == ord('"'), dtype=np.int32)
+        is_outside = quotes_so_far % 2 == 0
+        opens = is_outside & ((letters == ord("[")) | (letters == ord("{")))
+        closes = is_outside & ((letters == ord("]")) | (letters == ord("}")))
+        depths = depth + np.cumsum(opens.astype(np.int32) - closes, dtype=np.int32)
+        if depths.max() >= MAX_DEPTH:
+            return True
+        depth = int(depths[-1])
+        n_quotes = int(quotes_so_far[-1]) % 2
+    return False
 
 
 def _decode_line(path: str | Path, number: int, line: bytes) -> str:
@@ -369,15 +424,16 @@ def _decode_line(path: str | Path, number: int, line: bytes) -> str:
 
 
 def _describe_key(key: str) -> str:
-    """Return a key as error messages show it."""
+    """Return the name of a key in error messages."""
     return repr(key) if key else "the root"
 
 
 def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
-    """Check that the value at `key`, which has no entries, is an empty container and not missing or of another type."""
+    """Raise an error unless the value at `key`, which has no entries, is an empty container of the expected type."""
     parent = key.rpartition(".")[0]
     siblings: list[str] = []
     with _open(path) as file:
+        # Collect the keys next to the missing key for the message.
         for prefix, event, value in ijson.parse(file, use_float=True):
             if prefix == key and event != "map_key":
                 type_name = TYPE_BY_EVENT.get(event, describe_type(value))
@@ -402,8 +458,9 @@ def _build_json_error(path: str | Path, error: Exception) -> UserError:
 
 
 def _find_first_bad_byte(path: str | Path) -> int:
-    """Return the offset of the byte at which parsing fails; the file's size where it fails at the end."""
+    """Return the offset of the byte at which parsing fails; the size of the file where parsing fails at its end."""
     offset = 0
+    # First find the chunk in which parsing fails, then the byte within this chunk.
     for step in (CHUNK_BYTES, 1):
         parser = ijson.basic_parse_coro(_IgnoreEvents(), use_float=True)
         with _open(path) as file:

@@ -1,6 +1,6 @@
-"""Raw formats: the layout of the rows of each, its reader and the files that it needs.
+"""Raw formats: for each format the layout of its rows, its reader, and the files that it needs.
 
-`source_id` names a row within its source. `split` is null where neither the format nor the caller names one.
+`source_id` names a row within its source. `split` is null where neither the format nor the caller names a split.
 `rejected` is null, or the reason why the row cannot be used; a rejected row may lack its content.
 """
 
@@ -13,13 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from waltz.core.errors import UserError
-from waltz.core.schema import Layout, build_nullable, build_required
+from waltz.core.layout import Layout
+from waltz.core.schema import build_nullable, build_required
 from waltz.sources.formats import cc_shap_results, coco, harness_samples, questions, recorded_runs, swig, text_tasks
 from waltz.sources.raw_files import find_half_pair
 
 
 def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
-    """Return a layout of common columns and further ones."""
+    """Return a layout of the columns that all formats share, with further columns.
+
+    Args:
+        image: True where every row must have an image.
+    """
     common = [
         *build_required(pa.string(), "source", "source_id"),
         *build_nullable(pa.string(), "split"),
@@ -43,8 +48,8 @@ QUESTIONS = _build_layout(
 )
 """One row for each question about an image.
 
-`answer` is the right answer, `answers` those of all annotators (VQA), `choices` the wrong answers offered (Visual7W),
-`full_answer` a sentence, and `balanced` tells whether the question belongs to the balanced set (GQA)."""
+`answer` is the right answer, `answers` are the answers of all annotators (VQA), `choices` the wrong answers that
+Visual7W offers, and `full_answer` is a sentence. `balanced` is true where a question is in the balanced set (GQA)."""
 
 FILLER = pa.struct(
     [
@@ -53,7 +58,7 @@ FILLER = pa.struct(
         *build_nullable(pa.list_(pa.float64()), "box"),
     ]
 )
-"""Filler of a role: WordNet synset, its first gloss, and its box (left, top, right, bottom) in pixels."""
+"""Filler of a role: WordNet synset, first gloss of the synset, and box (left, top, right, bottom) in pixels."""
 
 FRAMES = _build_layout(
     "frames",
@@ -80,7 +85,7 @@ TURNS = _build_layout(
         *build_required(pa.list_(TURN), "history"),
     ],
 )
-"""One row for each round, from 1; `history` holds the rounds before it."""
+"""One row for each round of a dialogue, from 1; `history` holds the earlier rounds."""
 
 FOIL_PAIRS = _build_layout(
     "foil pairs",
@@ -90,7 +95,7 @@ FOIL_PAIRS = _build_layout(
         *build_required(pa.string(), "foil", "target_word", "foil_word"),
     ],
 )
-"""One row for each annotation of FOIL-it. `caption` is the COCO caption that the foil was derived from."""
+"""One row for each annotation of FOIL-it; `caption` is the COCO caption from which the foil was derived."""
 
 TEXTS = _build_layout(
     "text tasks",
@@ -104,9 +109,9 @@ TEXTS = _build_layout(
     ],
     image=False,
 )
-"""One row for each item without image. `gold` is the index of the answer in `choices`, so its letter is A + gold;
-`text` is the wording of the item in its file, choices included; `reconstructed` is true where the file is not the
-original release."""
+"""One row for each item without image. `gold` is the index of the answer in `choices`, so its letter is A + gold; for
+ComVE it is the index of the sentence against common sense. `text` is the wording of the item in its file, choices
+included, null for items of two sentences; `reconstructed` is true where the file is not the original release."""
 
 
 RECORDED = _build_layout(
@@ -138,10 +143,10 @@ output."""
 
 Rows = Iterator[dict[str, Any]]
 Files = Mapping[str, str]
-"""Path of each file, by its name in the study."""
+"""Path of each file of a source, by its name in the study."""
 
 COCO_PREFIX = "coco-"
-"""Files whose names start with this are COCO captions next to the source's own files: captions or image names."""
+"""Beginning of the names of COCO files, which give a source of another format its captions or image names."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +154,10 @@ class Format:
     """A raw format.
 
     Attributes:
-        read: Reads the rows from files and the name of the source.
-        needs: Names that its files must have; every other file is a split of that name.
-        splits: Whether there are such other files; at least one then.
+        layout: Layout of the rows.
+        read: Takes the files and the name of the source; returns an iterator over the rows.
+        needs: Names that the files must have; every other file is a split with its name.
+        splits: True where the format needs at least one split, False where it has no splits.
     """
 
     layout: Layout
@@ -161,24 +167,29 @@ class Format:
 
 
 def read_source(form: str, files: Files, source: str) -> tuple[Rows, Layout]:
-    """Return an iterator over the rows of one source, and their layout."""
+    """Return an iterator over the rows of a source, and their layout.
+
+    Args:
+        form: Name of the raw format.
+    """
     raw_format = FORMATS[form]
-    where = f"study file: sources.{source}.files"
+    location = f"study file: sources.{source}.files"
+    # The files of the study must be exactly the files of the format.
     missing = [name for name in raw_format.needs if name not in files]
     if missing:
-        raise UserError(f"{where}: the format {form} needs {', '.join(missing)}")
+        raise UserError(f"{location}: the format {form} needs {', '.join(missing)}")
     splits = _select_splits(files, raw_format.needs)
     if raw_format.splits and not splits:
-        raise UserError(f"{where}: the format {form} needs a file for each split; name it by the split")
+        raise UserError(f"{location}: the format {form} needs a file for each split; name it by the split")
     if not raw_format.splits and splits:
         raise UserError(
-            f"{where}: the format {form} has no file {', '.join(splits)}; name only {', '.join(raw_format.needs)}"
+            f"{location}: the format {form} has no file {', '.join(splits)}; name only {', '.join(raw_format.needs)}"
         )
     return map(_reject_half_pairs, raw_format.read(files, source)), raw_format.layout
 
 
 def _reject_half_pairs(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as it is, or, with a text that is no Unicode, rejected and that text escaped."""
+    """Return a row; where a text holds half a surrogate pair, the row is rejected and the text is escaped."""
     fault = find_half_pair(row)
     return {**_escape_half_pairs(row), "rejected": fault} if fault else row
 
@@ -200,7 +211,7 @@ def _select_coco_files(files: Files) -> list[str]:
 
 
 def _read_each_split(read: Callable[[str, str, str], Rows]) -> Callable[[Files, str], Rows]:
-    """Return a reader of all splits, one after another, from a reader of path, source and split."""
+    """Turn a reader of path, source and split into a reader of all splits, one after another."""
     return lambda files, source: chain.from_iterable(
         read(path, source, split) for split, path in _select_splits(files).items()
     )
@@ -213,6 +224,7 @@ def _read_frames(files: Files, source: str) -> Rows:
 
 
 def _read_turns(files: Files, source: str) -> Rows:
+    # Images of the train split are images of COCO, whose names only the COCO files know.
     names: dict[str, str] = {}
     for path in _select_coco_files(files):
         names |= coco.read_image_names(path)
@@ -223,13 +235,14 @@ def _read_turns(files: Files, source: str) -> Rows:
 
 
 def _read_foil_pairs(files: Files, source: str) -> Rows:
+    # The COCO files hold the correct captions of the foils.
     captions = _select_coco_files(files)
     splits = _select_splits(files).items()
     return chain.from_iterable(coco.read_foil_it(path, captions, source, split) for split, path in splits)
 
 
 def _read_recorded(read: Callable[[str, str], Rows]) -> Callable[[Files, str], Rows]:
-    """Return a reader of the results on each data set, one file after another, from a reader of path and data set."""
+    """Turn a reader of path and data set into a reader of all files of a source, each named by its data set."""
     return lambda files, source: (
         {"source": source, "split": None, **row} for name, path in files.items() for row in read(path, name)
     )
@@ -240,7 +253,7 @@ def _read_gqa(path: str, source: str, split: str) -> Rows:
 
 
 def _read_single_file(read: Callable[[str, str, str], Rows]) -> Callable[[Files, str], Rows]:
-    """Return a reader of exactly one file: ids are positions in it, so that two files would share ids."""
+    """Turn a reader into a reader of exactly one file; its ids are positions, so two files would share ids."""
 
     def read_rows(files: Files, source: str) -> Rows:
         if len(files) != 1:

@@ -1,4 +1,4 @@
-"""Rows of recorded runs: those of one model on one data set, and counts of the others."""
+"""Rows of recorded runs: the records of one model on one data set, and counts of all other rows."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RecordedRows:
-    """Records of one model on one data set.
+    """The records of one model on one data set.
 
     Attributes:
         rows: Usable rows of the layout `RECORDED`, in the order of the source.
         facts: Entries of the run record: rejected rows by reason, rows of other models by model, commits, seeds.
-        read: Number of rows about the data set.
+        read: Number of rows of the model on the data set with the requested kinds of record.
     """
 
     rows: Sequence[Row]
@@ -33,41 +33,61 @@ class RecordedRows:
 def read_records(
     file: str | Path, model: Mapping[str, Any], datasets: Sequence[str], profiles: Sequence[str], *records: str
 ) -> Iterator[tuple[str, RecordedRows]]:
-    """Yield data sets with their records of one model.
+    """Yield each data set with the records of one model on it.
 
     Args:
         file: Rows of a source of recorded runs.
-        model: Name of the model in the study, and `weights`; rows name one of them, or none.
+        model: Entry of the model, with `name` and `weights`; a row names one of these, or no model.
         profiles: Profiles of the study.
         records: Kinds of record: `answer`, `test`, `attribution`.
     Raises:
-        UserError: The source holds nothing of the model on a data set, or rows of a profile that the study lacks.
+        UserError: The source has no rows of the model on a data set, or has rows of a profile that the study lacks.
     """
     table = parquet.read(file, RECORDED)
-    names = {None, model["name"], model.get("weights") or None}
     for dataset in datasets:
-        about = table.filter(pc.equal(table.column("dataset"), dataset)).to_pylist()
-        own = [row for row in about if row["model"] in names]
-        if not own:
-            others = ", ".join(sorted({row["model"] for row in about})) or "nothing"
-            raise UserError(
-                f"no records of {model['name']} on {dataset}: {file} (got {others}, expected {model['name']}"
-                f"{' or ' + model['weights'] if model.get('weights') else ''}); correct the field model, or the study"
-            )
-        unknown = sorted({row["profile"] for row in own} - set(profiles))
-        if unknown:
-            raise UserError(
-                f"study file: profiles: records of {model['name']} on {dataset} are of profile {unknown[0]}"
-                f" (got {', '.join(profiles)}, expected {unknown[0]} too); add it"
-            )
-        selected = [row for row in own if row["record"] in records]
-        rejected = Counter(row["rejected"] for row in selected if row["rejected"] is not None)
-        facts = {
-            "source": own[0]["source"],
-            "unusable": dict(rejected.most_common(10)),
-            "other_models": dict(Counter(row["model"] for row in about if row["model"] not in names)),
-            "commits": sorted({row["commit"] for row in own if row["commit"]}),
-            "seeds": sorted({row["seed"] for row in selected}),
-            "device": "recorded",
-        }
-        yield dataset, RecordedRows([row for row in selected if row["rejected"] is None], facts, len(selected))
+        dataset_rows = table.filter(pc.equal(table.column("dataset"), dataset)).to_pylist()
+        yield dataset, _select_rows(file, dataset_rows, model, dataset, profiles, records)
+
+
+def _select_rows(
+    file: str | Path,
+    dataset_rows: Sequence[Row],
+    model: Mapping[str, Any],
+    dataset: str,
+    profiles: Sequence[str],
+    records: Sequence[str],
+) -> RecordedRows:
+    """Select the records of one model among all rows about a data set."""
+    weights = model.get("weights")
+    # Some formats name no model: their rows belong to the model of the study's entry.
+    names = {None, model["name"], weights or None}
+    model_rows = [row for row in dataset_rows if row["model"] in names]
+    if not model_rows:
+        recorded_models = ", ".join(sorted({row["model"] for row in dataset_rows})) or "nothing"
+        expected = f"{model['name']} or {weights}" if weights else model["name"]
+        raise UserError(
+            f"no records of {model['name']} on {dataset}: {file} (got {recorded_models}, expected {expected});"
+            " correct the field model, or the study"
+        )
+    # The study must name the profile of every row.
+    unknown_profiles = sorted({row["profile"] for row in model_rows} - set(profiles))
+    if unknown_profiles:
+        raise UserError(
+            f"study file: profiles: records of {model['name']} on {dataset} are of profile {unknown_profiles[0]}"
+            f" (got {', '.join(profiles)}, expected {unknown_profiles[0]} too); add it"
+        )
+
+    # The rows of the stage, and counts for its run record.
+    selected = [row for row in model_rows if row["record"] in records]
+    usable = [row for row in selected if row["rejected"] is None]
+    reasons = Counter(row["rejected"] for row in selected if row["rejected"] is not None)
+    other_models = Counter(row["model"] for row in dataset_rows if row["model"] not in names)
+    facts = {
+        "source": model_rows[0]["source"],
+        "unusable": dict(reasons.most_common(10)),
+        "other_models": dict(other_models),
+        "commits": sorted({row["commit"] for row in model_rows if row["commit"]}),
+        "seeds": sorted({row["seed"] for row in selected}),
+        "device": "recorded",
+    }
+    return RecordedRows(usable, facts, len(selected))

@@ -229,8 +229,8 @@ def test_coalitions_are_those_of_the_restatement(load, albef_folder, players_of)
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
     values = game.values([masks])[0][:, 0]
-    ids = players.mask_text(masks[:, : players.words])
-    images = players.mask_image(image, masks[:, players.words :])
+    ids = players.mask_text(masks[:, : players.text_players])
+    images = players.mask_image(image, masks[:, players.text_players :])
     for row in range(6):
         logits = restated.match_logits(weights, CONFIG, images[row], ids[row])
         assert values[row] == pytest.approx(float(logits.softmax(dim=0)[1]), abs=1e-5)

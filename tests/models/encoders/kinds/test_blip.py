@@ -88,8 +88,8 @@ def test_coalitions_have_the_values_of_the_network(matcher):
     values = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
     with torch.inference_mode():
         network_logits = matcher.network(
-            input_ids=players.mask_text(masks[:, : players.words]),
-            pixel_values=players.mask_image(image, masks[:, players.words :]),
+            input_ids=players.mask_text(masks[:, : players.text_players]),
+            pixel_values=players.mask_image(image, masks[:, players.text_players :]),
         ).itm_score.softmax(dim=-1)[:, 1]
     np.testing.assert_allclose(values, network_logits.numpy(), rtol=0, atol=1e-5)
 

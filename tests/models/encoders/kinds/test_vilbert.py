@@ -15,6 +15,7 @@ from stand_ins.models.tiny_vilbert_detector import save_config, save_tiny_pyrami
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import build_score_columns
+from waltz.fidelity import EQUATIONS
 from waltz.model_registry import ModelSpec, list_encoder_kinds
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
@@ -130,7 +131,7 @@ def test_what_a_score_supports(load):
         aligned = compute_pair_scores(
             encoder, [("0.jpg", TEXTS[0])], lambda name, one=encoder: load_image_or_regions(one, name, None)
         )
-        numbers[kind] = build_score_columns(aligned["0.jpg", TEXTS[0]], encoder.probability, "equations")
+        numbers[kind] = build_score_columns(aligned["0.jpg", TEXTS[0]], encoder.probability, EQUATIONS, "float32")
     assert {kind: row["probability"] is None for kind, row in numbers.items()} == dict(
         zip(KINDS, (False, True, False), strict=True)
     )
@@ -167,7 +168,7 @@ def test_the_global_region_is_no_player_and_keeps_the_mean_of_all(load, profile,
     image = shown(encoder)
     assert image.shape == (1, REGIONS + 1, WIDTH + 4)
     players = get_players_function(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
-    assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
+    assert (players.text_players, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((2, REGIONS), dtype=bool)
     hidden[0, 2] = False
     hidden[1] = False
@@ -332,7 +333,7 @@ def test_a_coalition_hides_pixels_of_the_image_before_the_detector_finds_regions
     detector = load_vilbert_detector(pyramid_file)
     stored = load("vilbert", regions=store(detect_pyramid_regions(detector, picture, "cpu"), tmp_path))
     for mask, value in zip(masks, values, strict=True):
-        words, patches = mask[: players.words], mask[players.words :].reshape(players.grid, players.grid)
+        words, patches = mask[: players.text_players], mask[players.text_players :].reshape(players.grid, players.grid)
         hidden = image.clone()
         rows, columns = (np.round(np.linspace(0, side, players.grid + 1)).astype(int) for side in (70, 101))
         for row, column in np.argwhere(~patches):

@@ -6,44 +6,70 @@ from typing import Literal
 
 import numpy as np
 
+from waltz.fidelity import Fidelity, Profile
+
 MIN_PARTS = 10
-"""Permutations, or random pairs of a regression, before a standard error is trusted to stop the sampling."""
+"""Minimum number of permutations, or random pairs of a regression, before a standard error may stop the sampling."""
+
+
+StoppedBy = Literal["standard error", "evaluations"]
+"""Reason why an estimation with a target standard error ended."""
 
 
 @dataclass(frozen=True)
 class AttributionSettings:
-    """Settings of the estimation of Shapley values.
+    """Hold the settings of the estimation of Shapley values.
 
     Attributes:
+        fidelity: Rules of the players, and estimators that are allowed.
         estimator: `auto`, or one of `shapley.estimators`.
-        evaluations: Most coalitions of one game, or encoder passes where the estimator counts those; None in
-            `published` means ten permutations with their reverses, as in the released scripts.
+        evaluations: Maximum number of coalitions of one game, or of encoder passes if the estimator counts these; None
+            in `published` means ten permutations with their reverses, as in the released scripts.
         seed: Seed of the permutations; the same for each text.
         standard_error: Standard error of T-SHAP, a share, at which sampling stops; None uses all evaluations.
-        grid: Patches a side; None for as many as a text has players, by the profile.
+        grid: Number of patches on a side; None derives it from the number of text players, by the rule of the profile.
+        interactions: Whether interactions of text players with image players are computed too, for `equations`.
     """
 
-    profile: str
+    fidelity: Fidelity
     estimator: str = "auto"
     evaluations: int | None = None
     seed: int = 0
     standard_error: float | None = None
     grid: int | None = None
+    interactions: bool = False
+
+    @property
+    def profile(self) -> Profile:
+        """Return the name of the profile, as files have it."""
+        return self.fidelity.name
+
+    def build_key(self) -> dict[str, str | int | float | None]:
+        """Return the settings as they are in the keys of stored results."""
+        # Stored attributions have no interactions.
+        return {
+            "profile": self.profile,
+            "estimator": self.estimator,
+            "evaluations": self.evaluations,
+            "seed": self.seed,
+            "standard_error": self.standard_error,
+            "grid": self.grid,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Shapley values of one game.
+    """Hold the estimated Shapley values of one game.
 
     Attributes:
-        phi: float64 of shape (players, outputs).
+        phi: Shapley values, float64 of shape (players, outputs).
         base_value: Value of the empty coalition, float64 of shape (outputs,).
         value: Value of all players together, float64 of shape (outputs,).
-        requested: Coalitions that were requested, repeated ones counted each time.
-        parts: Estimates that the draw makes independent, float64 of shape (parts, players, outputs): one a permutation
-            with its reverse, whose mean is `phi`, or one a random pair of a regression. None where there are none.
+        requested: Number of requested coalitions; a repeated coalition counts each time.
+        parts: Independent estimates, float64 of shape (parts, players, outputs): one for each permutation with its
+            reverse, whose mean is `phi`, or one for each random pair of a regression. None without such estimates.
         exact: Whether nothing was sampled.
-        fitted: Whether `phi` comes from a regression, which is not the mean of `parts`.
+        fitted: Whether `phi` comes from a regression, so that it is not the mean of `parts`.
         stopped_by: Why an estimation with a target standard error of T-SHAP ended; None without a target.
     """
 
@@ -54,17 +80,28 @@ class Estimate:
     parts: np.ndarray | None = None
     exact: bool = False
     fitted: bool = False
-    stopped_by: Literal["standard error", "evaluations"] | None = None
+    stopped_by: StoppedBy | None = None
 
     @property
     def residual(self) -> float:
-        """Largest |sum of phi - (value - base_value)| over the outputs."""
+        """Return how far `phi` is from efficiency: the largest |sum of phi - (value - base_value)| over the outputs."""
         return float(np.abs(self.phi.sum(axis=0) - (self.value - self.base_value)).max())
 
 
+def describe_stop(standard_error: float | None, is_reached: bool) -> StoppedBy | None:
+    """Return the reason why an estimation with a target standard error of T-SHAP ended; None without a target."""
+    if standard_error is None:
+        return None
+    if is_reached:
+        return "standard error"
+    return "evaluations"
+
+
 Estimation = Generator[np.ndarray, np.ndarray, Estimate]
-"""Yields coalitions, bool of shape (k, players); is sent their values, float64 of shape (k, outputs); returns an
-estimate. The estimations of several texts of one image advance in step, so that their masked images are shared."""
+"""Generator that estimates Shapley values: it yields coalitions, is sent their values, and returns an estimate.
+
+Coalitions are bool of shape (k, players), their values float64 of shape (k, outputs). The estimations of several texts
+of one image advance in step, so that their masked images are shared."""
 
 
 def run_in_step(
@@ -73,9 +110,11 @@ def run_in_step(
     """Run the estimations of several games together, so that each round's coalitions are evaluated at once.
 
     Args:
-        estimations: One of each game, none of which has begun.
-        compute_values: For each game, from coalitions of shape (k, players), k possibly 0, to values of shape
-            (k, outputs).
+        estimations: One estimation for each game; none has begun.
+        compute_values: Function that takes the coalitions of each game, of shape (k, players) with k possibly 0, and
+            returns their values, of shape (k, outputs).
+    Returns:
+        The estimate of each game.
     """
     estimates: dict[int, Estimate] = {}
     coalitions = [next(estimation) for estimation in estimations]
@@ -84,21 +123,26 @@ def run_in_step(
         for game, estimation in enumerate(estimations):
             if game in estimates:
                 continue
+            # Send the values of this round; the generator answers with the coalitions of its next round, or ends.
             try:
                 coalitions[game] = estimation.send(values[game])
             except StopIteration as finished:
                 estimates[game] = finished.value
+                # A finished game requests no coalition in the rounds of the others.
                 coalitions[game] = np.zeros((0, coalitions[game].shape[1]), dtype=bool)
     return [estimates[game] for game in range(len(estimations))]
 
 
 def spread_players(estimation: Estimation, free: np.ndarray) -> Estimation:
-    """Estimate the values of all players from a game of some; the others take part always, and their values are 0.
+    """Turn an estimation of the maskable players into an estimation of all players.
+
+    The other players take part in every coalition, and their Shapley values are 0.
 
     Args:
-        estimation: An estimation of the players that coalitions mask, not begun.
-        free: Which those are, bool of shape (players,).
+        estimation: An estimation of the players that coalitions mask; it has not begun.
+        free: Whether coalitions mask a player, bool of shape (players,).
     """
+    # masks: (k, free players); coalitions: (k, players).
     masks = next(estimation)
     while True:
         coalitions = np.ones((len(masks), len(free)), dtype=bool)
@@ -109,6 +153,7 @@ def spread_players(estimation: Estimation, free: np.ndarray) -> Estimation:
         except StopIteration as finished:
             estimate: Estimate = finished.value
             break
+    # A player that takes part always adds nothing: its value stays 0.
     phi = np.zeros((len(free), estimate.phi.shape[1]))
     phi[free] = estimate.phi
     parts = estimate.parts
@@ -119,5 +164,7 @@ def spread_players(estimation: Estimation, free: np.ndarray) -> Estimation:
 
 
 def to_null(value: float | None) -> float | None:
-    """Return a number as it is stored: None where it is not finite."""
-    return float(value) if value is not None and np.isfinite(value) else None
+    """Return a number as it is stored: None if it is missing or not finite."""
+    if value is None or not np.isfinite(value):
+        return None
+    return float(value)

@@ -1,18 +1,19 @@
 """Shapley values of late fusion: image and text are encoded alone, each over all or some of its own subsets.
 
-Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n = a + b players, the
-order of the a patches, that of the b tokens and how both interleave are independent. The patch that comes after s
-patches has u tokens before it with probability
+Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n = a + b players, three
+things are independent: the order of the a patches, the order of the b tokens, and how both orders interleave. The patch
+that comes after s patches has u tokens before it with probability
 
     P(s, u) = C(s + u, u) C(a − s − 1 + b − u, b − u) / C(a + b, b),
 
-so its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩, and that of a token the same with both sides
-exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D and G over subsets,
-from 2^a + 2^b encoder passes instead of 2^(a + b). With fewer, the vectors of each side are predicted by a regression
-on some of its subsets (`regression`), whose means take the place of those over all subsets. A player that is never
-masked changes no value and is skipped.
-The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩, whose weight depends on s + u
-alone, so that interactions need no other pass either.
+so that its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩. The Shapley value of a token is the same
+with both modalities exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D
+and G over subsets, from 2^a + 2^b encoder passes instead of 2^(a + b). With fewer passes, a regression predicts the
+vectors of each modality from some of its subsets (`regression`), and the means of the prediction take the place of the
+means over all subsets. A player that is never masked changes no value and is skipped.
+
+The second difference of v for a patch and a token is ⟨gain of f at s, gain of g at u⟩. Its weight depends only on
+s + u, so that interactions need no further pass.
 """
 
 import math
@@ -22,7 +23,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from waltz.attribution.shapley.estimate import MIN_PARTS, Estimate
+from waltz.attribution.published import count_permutation_coalitions
+from waltz.attribution.shapley.estimate import MIN_PARTS, Estimate, describe_stop
 from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS, choose_sampler
 from waltz.attribution.shapley.regression import (
     GROWTH,
@@ -39,19 +41,22 @@ from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.games import split_rows
 
 Vectors = Callable[[np.ndarray], np.ndarray]
-"""From masks of one side's maskable players, bool (k, players), to float64 vectors (k, width)."""
+"""Function that takes masks of one modality's maskable players, bool (k, players), and returns the encoder's vectors,
+float64 (k, width)."""
+ENUMERATION_BATCH = 4096
+"""Number of subsets whose vectors are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """The vectors of one side, averaged over all orders of its maskable players.
+class ModalityMeans:
+    """Hold the vectors of one modality, averaged over all orders of its maskable players.
 
     Attributes:
-        gains: Mean over orders of what the player at a position adds, float64 (players, positions, width): zero in the
-            orders where another player stands there.
-        means: Mean vector of the first s players, float64 (players + 1, width).
-        passes: Encoder passes.
-        fit: The regression that both come from; None where all subsets are known.
+        gains: Mean change of the vector when a player joins at a position, over all orders, float64 (players,
+            positions, width). An order in which another player has this position counts as zero.
+        means: Mean vector when the first s players of an order are visible, float64 (players + 1, width).
+        passes: Number of encoder passes.
+        fit: The regression that gains and means come from; None if all subsets were encoded.
     """
 
     gains: np.ndarray
@@ -60,73 +65,113 @@ class Side:
     fit: Fit | None = None
 
 
-def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
-    """Return a side over all subsets of its players, whose vectors are summed batch by batch."""
+def average_all_orders(vectors: Vectors, players: int, batch: int = ENUMERATION_BATCH) -> ModalityMeans:
+    """Return the exact means of one modality, from the vectors of all subsets of its players.
+
+    Args:
+        vectors: Function that returns the vectors of some subsets.
+        players: Number of maskable players.
+        batch: Number of subsets whose vectors are summed at once.
+    """
+    # totals[s] is the sum of the vectors of all subsets of size s; inside[i, s] is the sum over the subsets of size s
+    # that contain player i.
     inside: np.ndarray = np.zeros(())
-    total: np.ndarray = np.zeros(())
-    for first in range(0, 2**players, batch):
-        numbers = np.arange(first, min(first + batch, 2**players))
-        masks = (numbers[:, None] >> np.arange(players)) & 1 == 1
-        of_size = np.eye(players + 1)[masks.sum(axis=1)]
-        batch_vectors = vectors(masks)
-        total = total + of_size.T @ batch_vectors
-        inside = inside + np.array([(of_size * masks[:, [player]]).T @ batch_vectors for player in range(players)])
-    sizes = np.array([math.comb(players, size) for size in range(players + 1)], dtype=np.float64)
-    means = total / sizes[:, None]
+    totals: np.ndarray = np.zeros(())
+    n_subsets = 2**players
+    for first in range(0, n_subsets, batch):
+        numbers = np.arange(first, min(first + batch, n_subsets))
+        masks = (numbers[:, None] >> np.arange(players)) & 1 == 1  # (subsets, players): bits of the subset's number
+        of_size = np.eye(players + 1)[masks.sum(axis=1)]  # (subsets, sizes): 1 at the size of each subset
+        batch_vectors = vectors(masks)  # (subsets, width)
+        totals = totals + of_size.T @ batch_vectors
+        with_player = [(of_size * masks[:, [player]]).T @ batch_vectors for player in range(players)]
+        inside = inside + np.array(with_player)
+    subsets_of_size = np.array([math.comb(players, size) for size in range(players + 1)], dtype=np.float64)
+    means = totals / subsets_of_size[:, None]
     if not players:
-        return Side(np.zeros((0, 0, means.shape[1])), means, 1)
-    contributions = inside[:, 1:] - (total[None, :-1] - inside[:, :-1])
-    times = np.array([players * math.comb(players - 1, size) for size in range(players)], dtype=np.float64)
-    return Side(contributions / times[:, None], means, 2**players)
+        return ModalityMeans(np.zeros((0, 0, means.shape[1])), means, 1)
+
+    # Gain of player i at size s: the sum over subsets of size s + 1 with i, minus the sum over subsets of size s
+    # without i.
+    contributions = inside[:, 1:] - (totals[None, :-1] - inside[:, :-1])  # (players, positions, width)
+    # Player i has each of the n positions with probability 1 / n, and C(n - 1, s) subsets without i have size s.
+    counts = np.array([players * math.comb(players - 1, size) for size in range(players)], dtype=np.float64)
+    return ModalityMeans(contributions / counts[:, None], means, n_subsets)
 
 
-def average_some_orders(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
-    """Return a side from a regression on some subsets of its players, at least those that every regression needs."""
+def average_some_orders(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> ModalityMeans:
+    """Return the means of one modality, predicted by a regression on some subsets of its players.
+
+    Args:
+        passes: Number of subsets; the subsets that every regression needs are always among them.
+    """
     masks = draw_subsets(players, passes, seed)
     fit = fit_subsets(masks, vectors(masks))
-    return Side(fit.gains, fit.means, len(masks), fit)
+    return ModalityMeans(fit.gains, fit.means, len(masks), fit)
 
 
-def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
-    """Return a side from all subsets where the passes suffice, else from as many as they allow."""
+def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> ModalityMeans:
+    """Return the means of one modality: exact if the passes suffice for all subsets, else from a regression."""
+    # A regression that needs all subsets anyway gains nothing.
     if 2**players <= max(passes, count_fixed_subsets(players)):
         return average_all_orders(vectors, players)
     return average_some_orders(vectors, players, passes, seed)
 
 
-def compute_interleaving(own: int, others: int) -> np.ndarray:
-    """Return the probability that the player after s of its own side has u of the other side before it.
+def compute_interleaving(players: int, others: int) -> np.ndarray:
+    """Return P(s, u): the probability that u players of the other modality come before a player.
+
+    The player comes after s players of its modality; all orders of all players are equally likely.
 
     Args:
-        own: Players of its own side.
-        others: Players of the other side.
+        players: Number of players of the modality.
+        others: Number of players of the other modality.
     Returns:
-        float64 of shape (own, others + 1), whose rows sum to 1.
+        float64 of shape (players, others + 1), whose rows sum to 1.
     """
-    ways = math.comb(own + others, others)
-    return np.array(
-        [
-            [math.comb(s + u, u) * math.comb(own - s - 1 + others - u, others - u) / ways for u in range(others + 1)]
-            for s in range(own)
-        ]
-    ).reshape(own, others + 1)
+    # Number of ways to interleave both orders; the product below counts the ways before and after the player.
+    ways = math.comb(players + others, others)
+    probabilities = np.zeros((players, others + 1))
+    for s in range(players):
+        for u in range(others + 1):
+            ways_before = math.comb(s + u, u)
+            ways_after = math.comb(players - s - 1 + others - u, others - u)
+            probabilities[s, u] = ways_before * ways_after / ways
+    return probabilities
 
 
-def compute_shapley_values(text: Side, image: Side) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of maskable tokens and patches where v is the dot product of both sides."""
+def compute_shapley_values(text: ModalityMeans, image: ModalityMeans) -> tuple[np.ndarray, np.ndarray]:
+    """Return the Shapley values of the maskable tokens, and of the maskable patches.
+
+    The value function is the dot product of both modalities' vectors, without scale and bias.
+    """
     return _compute_values(text.gains, image.means), _compute_values(image.gains, text.means)
 
 
-def compute_cross_interactions(text: Side, image: Side) -> np.ndarray:
-    """Return the Shapley interaction index of each maskable token with each patch, where v is the dot product.
+def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Return phi_i = sum over s and u of P(s, u) <gain of i at s, mean of the other modality after u>.
 
-    The index of two players averages the second difference of v over all sizes of a coalition without them, and over
-    all coalitions of a size. For a token, which comes after u others, and a patch, which comes after s others, that is
-    Σ P(s, u) ⟨gain of f at s, gain of g at u⟩, with
+    Args:
+        gains: Gains of one modality, (players, positions, width).
+        means: Means of the other modality, (others + 1, width).
+    """
+    # expected_means[s], (positions, width): mean vector of the other modality when the player at position s joins.
+    expected_means = compute_interleaving(len(gains), len(means) - 1) @ means
+    # i: players, s: positions, d: width
+    values: np.ndarray = np.einsum("isd,sd->i", gains, expected_means)
+    return values
+
+
+def compute_cross_interactions(text: ModalityMeans, image: ModalityMeans) -> np.ndarray:
+    """Return the Shapley interaction index of each maskable token with each maskable patch.
+
+    The value function v is the dot product of both modalities' vectors. The index of two players averages the second
+    difference of v over all sizes of a coalition without them, and over all coalitions of one size. If u other tokens
+    and s other patches are in the coalition, it is Σ P(s, u) ⟨gain of f at s, gain of g at u⟩, with
 
         P(s, u) = C(a − 1, s) C(b − 1, u) / ((n − 1) C(n − 2, s + u)).
 
-    It is exact where all subsets of both sides are known.
+    The index is exact if all subsets of both modalities are known.
 
     Returns:
         float64 of shape (tokens, patches).
@@ -136,73 +181,87 @@ def compute_cross_interactions(text: Side, image: Side) -> np.ndarray:
     tokens, patches = len(text.gains), len(image.gains)
     if not tokens or not patches:
         return np.zeros((tokens, patches))
-    sizes = tokens + patches - 2
-    weights = np.array(
-        [
-            [
-                tokens * math.comb(tokens - 1, u) * patches * math.comb(patches - 1, s)
-                / ((sizes + 1) * math.comb(sizes, s + u))
-                for u in range(tokens)
-            ]
-            for s in range(patches)
-        ]
-    )  # fmt: skip
-    meets = np.einsum("su,jsd->jud", weights, image.gains)
-    pairs: np.ndarray = np.tensordot(text.gains, meets, axes=([1, 2], [1, 2]))
+    others = tokens + patches - 2
+    # P(s, u), times a and b: gains are means over positions, and so divided by the number of players.
+    weights = np.zeros((patches, tokens))
+    for s in range(patches):
+        for u in range(tokens):
+            ways = tokens * math.comb(tokens - 1, u) * patches * math.comb(patches - 1, s)
+            weights[s, u] = ways / ((others + 1) * math.comb(others, s + u))
+    # s: positions of patches, u: positions of tokens, j: patches, d: width
+    weighted_gains = np.einsum("su,jsd->jud", weights, image.gains)
+    pairs: np.ndarray = np.tensordot(text.gains, weighted_gains, axes=([1, 2], [1, 2]))
     return pairs
 
 
-def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
-    """Return for each side with a regression the values by each of its random pairs: (pairs, tokens + patches).
+def compute_parts(text: ModalityMeans, image: ModalityMeans) -> list[np.ndarray]:
+    """Return the Shapley values that result when one random pair of a regression is left out, for each such pair.
 
-    The pair is left out of the regression, and what it misses then is added (see `regression.Fit`).
+    The residuals of the pair are added for all coalitions of its sizes (see `regression.Fit`).
+
+    Returns:
+        For each modality with a regression, float64 of shape (pairs, tokens + patches).
     """
+    values = np.concatenate(compute_shapley_values(text, image))
     parts = []
-    for side, other_side, text_first in ((text, image, True), (image, text, False)):
-        if side.fit is None:
-            continue
-        fit, players, others = side.fit, len(side.gains), len(other_side.gains)
-        meets = compute_interleaving(players, others) @ other_side.means
-        own = np.einsum("phis,phs->pi", fit.gain_changes, fit.residuals @ meets.T)
-        gains = np.einsum("jud,us->jsd", other_side.gains, compute_interleaving(others, players))
-        theirs = np.einsum("phs,phjs->pj", fit.mean_changes, np.einsum("phd,jsd->phjs", fit.residuals, gains))
-        values = compute_shapley_values(text, image)
-        changes = [own, theirs] if text_first else [theirs, own]
-        parts.append(np.concatenate(values) + np.concatenate(changes, axis=1))
+    if text.fit is not None:
+        text_changes, image_changes = _compute_changes(text.fit, text, image)
+        parts.append(values + np.concatenate([text_changes, image_changes], axis=1))
+    if image.fit is not None:
+        image_changes, text_changes = _compute_changes(image.fit, image, text)
+        parts.append(values + np.concatenate([text_changes, image_changes], axis=1))
     return parts
 
 
-def compute_sides_error(sides: Sequence[np.ndarray], phi: np.ndarray, words: int) -> float:
-    """Return the standard error of T-SHAP by the jackknife: each side's random pairs are omitted in turn.
+def _compute_changes(fit: Fit, modality: ModalityMeans, other: ModalityMeans) -> tuple[np.ndarray, np.ndarray]:
+    """Return how the Shapley values change if a random pair of one modality's regression is left out.
 
     Args:
-        sides: For each side with a regression, the estimates of single pairs, shape (pairs, players).
-        phi: The values by the regressions, shape (players,).
+        fit: The regression of the modality.
+        modality: The modality with this regression.
+        other: The other modality.
     Returns:
-        The root of the sum of both sides' squares; NaN where a side has less than two pairs.
+        Changes of the values of this modality, (pairs, players), and of the other modality, (pairs, others).
     """
-    if any(len(single) < 2 for single in sides):
+    players, others = len(modality.gains), len(other.gains)
+    # p: pairs, h: halves of a pair, i: players, s: their positions, j: others, u: their positions, d: width
+    # The pair changes the gains of this modality, which are multiplied by the means of the other modality.
+    expected_means = compute_interleaving(players, others) @ other.means  # (s, d)
+    player_changes = np.einsum("phis,phs->pi", fit.gain_changes, fit.residuals @ expected_means.T)
+    # The pair changes the means of this modality, which are multiplied by the gains of the other modality.
+    gains = np.einsum("jud,us->jsd", other.gains, compute_interleaving(others, players))
+    residual_gains = np.einsum("phd,jsd->phjs", fit.residuals, gains)
+    other_changes = np.einsum("phs,phjs->pj", fit.mean_changes, residual_gains)
+    return player_changes, other_changes
+
+
+def compute_parts_error(parts: Sequence[np.ndarray], phi: np.ndarray, text_players: int) -> float:
+    """Return the standard error of T-SHAP by the jackknife, in which each random pair is left out in turn.
+
+    Args:
+        parts: For each modality with a regression, the values without each of its pairs, shape (pairs, players).
+        phi: The values of the full regressions, shape (players,).
+        text_players: Number of text players, which come first.
+    Returns:
+        The root of the sum of squares of both modalities' errors; NaN if a modality has fewer than two pairs.
+    """
+    if any(len(modality_parts) < 2 for modality_parts in parts):
         return math.nan
-    return math.hypot(*(compute_t_shap_error(single[:, :, None], words, phi[:, None]) for single in sides))
-
-
-def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
-    meets = compute_interleaving(len(gains), len(means) - 1) @ means
-    values: np.ndarray = np.einsum("isd,sd->i", gains, meets)
-    return values
+    errors = [compute_t_shap_error(modality_parts[:, :, None], text_players, phi[:, None]) for modality_parts in parts]
+    return math.hypot(*errors)
 
 
 @dataclass(frozen=True, eq=False)
 class FactorisedEstimate:
-    """Shapley values of a late-fusion game.
+    """Hold the Shapley values of a late-fusion game, with the error of T-SHAP.
 
     Attributes:
-        estimate: The values; `requested` counts encoder passes, an image side that texts share for each of them.
-        passes: Encoder passes that were new with this text.
-        t_shap_se: Standard error of T-SHAP, a share: 0 where exact, NaN where a regression has less than two random
+        estimate: The values. `requested` counts encoder passes; each text counts the passes of the shared image too.
+        passes: Number of encoder passes that no earlier text had made.
+        t_shap_se: Standard error of T-SHAP, a share; 0 for exact values, NaN if a regression has fewer than two random
             pairs.
-        parts: Random pairs behind it, of the side that has fewer; infinite where exact.
-        interactions: See `compute_cross_interactions`; None where they were not requested.
+        parts: Number of random pairs behind the error, of the modality that has fewer; infinite for exact values.
+        interactions: See `compute_cross_interactions`; None if they were not requested.
     """
 
     estimate: Estimate
@@ -213,26 +272,31 @@ class FactorisedEstimate:
 
 
 def choose_estimator(encoder: Encoder, players: Players, budget: int, standard_error: float | None = None) -> str:
-    """Return the estimator that a budget allows: of exact values, else a regression, else permutations.
+    """Return the name of the estimator that a budget allows: exact values, else a regression, else permutations.
 
     Args:
         budget: Encoder passes for late fusion, else coalitions.
         standard_error: Standard error of T-SHAP to reach, or None.
     """
-    words, patches = (len(free) for free in _find_free_players(players))
-    free = words + patches
-    if standard_error is None and encoder.late and 2**words + 2**patches <= budget:
+    free_tokens, free_patches = _find_free_players(players)
+    tokens, patches = len(free_tokens), len(free_patches)
+    maskable = tokens + patches
+    takes_exact = standard_error is None
+    if takes_exact and encoder.late and 2**tokens + 2**patches <= budget:
         return "exact-factorised"
-    if standard_error is None and free <= MAX_EXACT_PLAYERS and 2**free <= budget:
+    if takes_exact and maskable <= MAX_EXACT_PLAYERS and 2**maskable <= budget:
         return "exact"
-    least = count_fixed_subsets(words) + count_fixed_subsets(patches)
-    if encoder.late and (least <= budget or budget < 2 * len(players) + 1):  # permutations need less, but not much
+    required = count_fixed_subsets(tokens) + count_fixed_subsets(patches)
+    # One permutation takes 2 n + 1 coalitions. A budget that suffices for neither permutation nor regression takes the
+    # regression, which reports what it needs.
+    is_enough = required <= budget or budget < count_permutation_coalitions(len(players))
+    if encoder.late and is_enough:
         return "factorised-regression"
-    return choose_sampler(free, len(players), budget)
+    return choose_sampler(maskable, len(players), budget)
 
 
 class _CachedVectors:
-    """Vectors of subsets, each computed once."""
+    """Compute the vector of each subset once, and keep it."""
 
     def __init__(self, vectors: Vectors) -> None:
         self.vectors = vectors
@@ -240,9 +304,11 @@ class _CachedVectors:
 
     def __call__(self, masks: np.ndarray) -> np.ndarray:
         keys = split_rows(masks)
-        new = [place for place, key in enumerate(keys) if key not in self.known]
+        new = [position for position, key in enumerate(keys) if key not in self.known]
         if new:
-            self.known.update(zip([keys[place] for place in new], self.vectors(masks[new]), strict=True))
+            new_vectors = self.vectors(masks[new])
+            for position, vector in zip(new, new_vectors, strict=True):
+                self.known[keys[position]] = vector
         return np.array([self.known[key] for key in keys])
 
 
@@ -259,116 +325,196 @@ def compute_factorised(
 ) -> list[FactorisedEstimate]:
     """Return the Shapley values of each text: exact, or from regressions on subsets of tokens and of patches.
 
-    With a budget, all subsets of one side are taken where they need no more than half of it, and the other side has the
-    rest; else both sides have as many beyond those that each regression needs. Texts with one grid share masked images.
+    If all subsets of one modality fit into half of the budget, they are all encoded, and the other modality gets the
+    rest. Else each modality gets the subsets that its regression needs, and half of the remaining budget. Texts with
+    the same grid share masked images.
 
     Args:
         image: Result of `encoder.prepare_image`.
         games: Players of each text with this image.
-        budget: Most encoder passes for one text, those of its image included; None takes all subsets. Each side takes
-            at least the subsets that its regression needs.
-        seed: Seed of the subsets; those of the patches are the same for all texts.
-        interactions: Whether interactions of tokens with patches are computed too, without another pass.
+        budget: Maximum number of encoder passes for one text, the passes of its image included; None takes all subsets.
+            Each modality takes at least the subsets that its regression needs.
+        seed: Seed of the subsets; the subsets of the patches are the same for all texts.
+        interactions: Whether interactions of tokens with patches are computed too; they need no further pass.
         progress: Called with the number of passes that are done.
-        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at most this in
-            two rounds that follow each other.
+        standard_error: With a budget, passes end once the standard error of T-SHAP, a share, is at most this in two
+            consecutive rounds.
     """
-    estimates = []
-    image_vectors: dict[int, _CachedVectors] = {}
-    image_sides: dict[tuple[int, int], Side] = {}
-    for game in games:
-        words, patches = (len(free) for free in _find_free_players(game))
-        text_vectors = build_text_vectors(encoder, game, progress)
-        if budget is not None:
-            text_vectors = _CachedVectors(text_vectors)
-        if game.grid not in image_vectors:
-            image_vectors[game.grid] = _CachedVectors(build_image_vectors(encoder, image, game, progress))
-        cached = image_vectors[game.grid]
-        passes, known, is_met = 0, len(cached.known), False
-        for for_words, for_patches in _list_rounds(words, patches, budget, standard_error is not None):
-            text = average_orders_within(text_vectors, words, for_words, (seed, 0))
-            if (game.grid, for_patches) not in image_sides:
-                vectors = cached.vectors if budget is None else cached
-                side = average_orders_within(vectors, patches, for_patches, (seed, 1))
-                image_sides[game.grid, for_patches] = side
-                passes += side.passes if budget is None else 0
-            image_side = image_sides[game.grid, for_patches]
-            estimate, error, pairs = _combine_sides(encoder, game, text, image_side)
-            was_met = is_met
-            is_met = standard_error is not None and pairs >= MIN_PARTS and error <= standard_error
-            reached = was_met and is_met
-            if reached:
-                break
-        if standard_error is not None:
-            estimate = replace(estimate, stopped_by="standard error" if reached else "evaluations")
-        cross = None
-        if interactions:
-            cross = np.zeros((game.words, game.patches))
-            cross[np.ix_(*_find_free_players(game))] = encoder.scale * compute_cross_interactions(text, image_side)
-        passes += text.passes + len(cached.known) - known
-        estimates.append(FactorisedEstimate(estimate, passes, error, pairs, cross))
-    return estimates
+    images = _SharedImages(encoder, image, budget, seed, progress)
+    return [_estimate_game(encoder, game, images, interactions, standard_error) for game in games]
 
 
-def _list_rounds(words: int, patches: int, budget: int | None, grows: bool) -> list[tuple[int, int]]:
-    """Return the passes of tokens and of patches after each round: all at once, or ever more."""
+class _SharedImages:
+    """Compute the means of an image's patches once for each grid, so that several texts share them.
+
+    Attributes:
+        budget: Maximum number of encoder passes for one text; None takes all subsets.
+    """
+
+    def __init__(
+        self,
+        encoder: LateEncoder,
+        image: torch.Tensor,
+        budget: int | None,
+        seed: int,
+        progress: ProgressCallback,
+    ) -> None:
+        self.encoder, self.image, self.budget = encoder, image, budget
+        self.seed, self.progress = seed, progress
+        self._vectors: dict[int, _CachedVectors] = {}
+        self._means: dict[tuple[int, int], ModalityMeans] = {}
+
+    def get_vectors(self, game: Players) -> _CachedVectors:
+        """Return the function that computes the vectors of masked images; it keeps those that earlier texts needed."""
+        if game.grid not in self._vectors:
+            vectors = build_image_vectors(self.encoder, self.image, game, self.progress)
+            self._vectors[game.grid] = _CachedVectors(vectors)
+        return self._vectors[game.grid]
+
+    def average(self, game: Players, patches: int, passes: int) -> tuple[ModalityMeans, int]:
+        """Return the means of a game's patches, and the number of new passes.
+
+        With a budget the second number is 0, since the caller counts the new passes from the cached vectors.
+
+        Args:
+            patches: Number of maskable patches.
+            passes: Maximum number of encoder passes.
+        """
+        key = game.grid, passes
+        if key in self._means:
+            return self._means[key], 0
+        cached = self.get_vectors(game)
+        # Without a budget each subset is requested once, so that no vector is kept.
+        vectors = cached.vectors if self.budget is None else cached
+        means = average_orders_within(vectors, patches, passes, (self.seed, 1))
+        self._means[key] = means
+        return means, means.passes if self.budget is None else 0
+
+
+def _estimate_game(
+    encoder: LateEncoder, game: Players, images: _SharedImages, interactions: bool, standard_error: float | None
+) -> FactorisedEstimate:
+    """Return the Shapley values of one text; see `compute_factorised`."""
+    free_tokens, free_patches = _find_free_players(game)
+    tokens, patches = len(free_tokens), len(free_patches)
+    text_vectors = build_text_vectors(encoder, game, images.progress)
+    if images.budget is not None:
+        text_vectors = _CachedVectors(text_vectors)
+    cached_images = images.get_vectors(game)
+    known_before = len(cached_images.known)
+
+    # Without a target error there is one round; with a target, rounds of more and more passes, until two consecutive
+    # checks are met.
+    passes = 0
+    is_met = is_reached = False
+    for token_passes, patch_passes in _list_rounds(tokens, patches, images.budget, standard_error is not None):
+        text = average_orders_within(text_vectors, tokens, token_passes, (images.seed, 0))
+        image, new_passes = images.average(game, patches, patch_passes)
+        passes += new_passes
+        estimate, error, pairs = _combine_modalities(encoder, game, text, image)
+        was_met = is_met
+        is_met = standard_error is not None and pairs >= MIN_PARTS and error <= standard_error
+        is_reached = was_met and is_met
+        if is_reached:
+            break
+    estimate = replace(estimate, stopped_by=describe_stop(standard_error, is_reached))
+
+    # Players that are never masked have no interactions: their entries stay 0.
+    cross = None
+    if interactions:
+        cross = np.zeros((game.text_players, game.patches))
+        cross[np.ix_(free_tokens, free_patches)] = encoder.scale * compute_cross_interactions(text, image)
+    # Passes of an image that an earlier text made are not counted again.
+    passes += text.passes + len(cached_images.known) - known_before
+    return FactorisedEstimate(estimate, passes, error, pairs, cross)
+
+
+def _list_rounds(tokens: int, patches: int, budget: int | None, grows: bool) -> list[tuple[int, int]]:
+    """Return the numbers of passes for tokens and for patches in each round.
+
+    Args:
+        budget: Maximum number of passes; None takes all subsets in one round.
+        grows: Whether there are several rounds of more and more passes, between which an error is checked.
+    """
     if budget is None:
-        return [(2**words, 2**patches)]
-    budgets = [budget]
-    count = count_fixed_subsets(words) + count_fixed_subsets(patches) + 4 * MIN_PARTS
-    while grows and count < budget:
-        budgets.insert(-1, count)
-        count = math.ceil(count * GROWTH)
-    return [_split_budget(words, patches, count) for count in budgets]
+        return [(2**tokens, 2**patches)]
+    budgets = []
+    if grows:
+        # The first check needs MIN_PARTS random pairs, of two passes each, in both modalities.
+        count = count_fixed_subsets(tokens) + count_fixed_subsets(patches) + 4 * MIN_PARTS
+        while count < budget:
+            budgets.append(count)
+            count = math.ceil(count * GROWTH)
+    budgets.append(budget)
+    return [_split_budget(tokens, patches, count) for count in budgets]
 
 
-def _split_budget(words: int, patches: int, budget: int) -> tuple[int, int]:
-    """Return the encoder passes for tokens and for patches."""
-    fixed_words, fixed_patches = count_fixed_subsets(words), count_fixed_subsets(patches)
-    if 2**words + 2**patches <= budget:
-        return 2**words, 2**patches
-    if 2**words <= min(budget // 2, budget - fixed_patches):
-        return 2**words, min(budget - 2**words, MAX_COALITIONS)
-    if 2**patches <= min(budget // 2, budget - fixed_words):
-        return min(budget - 2**patches, MAX_COALITIONS), 2**patches
-    half = max(0, budget - fixed_words - fixed_patches) // 2
-    return min(fixed_words + half, MAX_COALITIONS), min(fixed_patches + half, MAX_COALITIONS)
+def _split_budget(tokens: int, patches: int, budget: int) -> tuple[int, int]:
+    """Split a budget of encoder passes between tokens and patches; see `compute_factorised`."""
+    all_tokens, all_patches = 2**tokens, 2**patches
+    if all_tokens + all_patches <= budget:
+        return all_tokens, all_patches
+    # One modality gets all its subsets, if these need at most half of the budget and leave enough for the regression of
+    # the other modality.
+    fixed_tokens, fixed_patches = count_fixed_subsets(tokens), count_fixed_subsets(patches)
+    if all_tokens <= min(budget // 2, budget - fixed_patches):
+        return all_tokens, min(budget - all_tokens, MAX_COALITIONS)
+    if all_patches <= min(budget // 2, budget - fixed_tokens):
+        return min(budget - all_patches, MAX_COALITIONS), all_patches
+    # Both modalities get a regression, and the same number of random subsets.
+    half = max(0, budget - fixed_tokens - fixed_patches) // 2
+    return min(fixed_tokens + half, MAX_COALITIONS), min(fixed_patches + half, MAX_COALITIONS)
 
 
-def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float, float]:
-    """Return the values of all players, the standard error of T-SHAP, and the fewest random pairs of a regression."""
-    words, patches = _find_free_players(game)
-    free = np.concatenate([words, patches + game.words])
+def _combine_modalities(
+    encoder: LateEncoder, game: Players, text: ModalityMeans, image: ModalityMeans
+) -> tuple[Estimate, float, float]:
+    """Return the estimate of a game, the standard error of T-SHAP, and the number of random pairs behind it.
+
+    The number is infinite for exact values; with two regressions it is the smaller number.
+    """
+    free_tokens, free_patches = _find_free_players(game)
+    free = np.concatenate([free_tokens, free_patches + game.text_players])
+    # A player that is never masked adds nothing: its value stays 0.
     phi = np.zeros(len(game))
     phi[free] = encoder.scale * np.concatenate(compute_shapley_values(text, image))
-    sampled = []
-    for single in compute_parts(text, image):
-        sampled.append(np.zeros((len(single), len(game))))
-        sampled[-1][:, free] = encoder.scale * single
-    ends = [np.array([encoder.scale * float(text.means[end] @ image.means[end]) + encoder.bias]) for end in (0, -1)]
+    parts = []
+    for free_parts in compute_parts(text, image):
+        modality_parts = np.zeros((len(free_parts), len(game)))
+        modality_parts[:, free] = encoder.scale * free_parts
+        parts.append(modality_parts)
+
     estimate = Estimate(
         phi=phi[:, None],
-        base_value=ends[0],
-        value=ends[1],
+        base_value=_compute_end_value(encoder, text.means[0], image.means[0]),
+        value=_compute_end_value(encoder, text.means[-1], image.means[-1]),
         requested=text.passes + image.passes,
-        parts=sampled[0][:, :, None] if len(sampled) == 1 and len(sampled[0]) else None,
-        exact=not sampled,
-        fitted=bool(sampled),
+        # With two regressions, a part of one regression has no counterpart in the other, so that no parts are given.
+        parts=parts[0][:, :, None] if len(parts) == 1 and len(parts[0]) else None,
+        exact=not parts,
+        fitted=bool(parts),
     )
-    return estimate, compute_sides_error(sampled, phi, game.words), min(map(len, sampled), default=math.inf)
+    fewest_pairs = min(map(len, parts), default=math.inf)
+    return estimate, compute_parts_error(parts, phi, game.text_players), fewest_pairs
+
+
+def _compute_end_value(encoder: LateEncoder, text: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """Return the value v of a text vector with an image vector, float64 of shape (1,)."""
+    return np.array([encoder.scale * float(text @ image) + encoder.bias])
 
 
 def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of the tokens and of the patches that coalitions change."""
-    return np.flatnonzero(~game.always_visible[: game.words]), np.flatnonzero(~game.always_visible[game.words :])
+    """Return the numbers of the tokens, and of the patches, that coalitions mask: two int64 arrays."""
+    is_free = ~game.always_visible
+    return np.flatnonzero(is_free[: game.text_players]), np.flatnonzero(is_free[game.text_players :])
 
 
 def build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCallback = ignore_progress) -> Vectors:
-    """Return the function from masks of a game's maskable tokens to text vectors."""
-    free, _ = _find_free_players(game)
+    """Return the function that computes the text vectors for masks of a game's maskable tokens."""
+    free_tokens, _ = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
-        ids = game.mask_text(_place_masks(masks, free, game.words))
+        ids = game.mask_text(_extend_masks(masks, free_tokens, game.text_players))
 
         def encode(first: int, last: int) -> States:
             return encoder.encode_text(ids[first:last].to(encoder.device))
@@ -381,37 +527,38 @@ def build_text_vectors(encoder: LateEncoder, game: Players, progress: ProgressCa
 def build_image_vectors(
     encoder: LateEncoder, image: torch.Tensor, game: Players, progress: ProgressCallback = ignore_progress
 ) -> Vectors:
-    """Return the function from masks of a game's maskable patches to vectors of the prepared image."""
-    _, free = _find_free_players(game)
+    """Return the function that computes the image vectors for masks of a game's maskable patches."""
+    _, free_patches = _find_free_players(game)
 
     def compute_vectors(masks: np.ndarray) -> np.ndarray:
-        placed = _place_masks(masks, free, game.patches)
+        patch_masks = _extend_masks(masks, free_patches, game.patches)
 
         def encode(first: int, last: int) -> States:
-            return encoder.encode_image(game.mask_image(image, placed[first:last]))
+            return encoder.encode_image(game.mask_image(image, patch_masks[first:last]))
 
         return _compute_in_batches(encode, len(masks), encoder.images_per_batch, progress)
 
     return compute_vectors
 
 
-def _place_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarray:
-    """Return masks of the maskable players as masks of all."""
-    placed = np.ones((len(masks), players), dtype=bool)
-    placed[:, free] = masks
-    return placed
+def _extend_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarray:
+    """Extend masks of the maskable players to all players, of which the others stay visible: bool (k, players)."""
+    extended = np.ones((len(masks), players), dtype=bool)
+    extended[:, free] = masks
+    return extended
 
 
 def _compute_in_batches(
     encode: Callable[[int, int], States], size: int, batch: int, progress: ProgressCallback
 ) -> np.ndarray:
-    """Return one vector for each row, computed batch by batch, as float64."""
+    """Return the vectors of some rows, computed batch by batch: float64 of shape (size, width)."""
     vectors = []
     for rows in cut_evenly(range(size), batch):
 
         def encode_rows(first: int, last: int, start: int = rows[0]) -> States:
             return encode(start + first, start + last)
 
+        # A batch that does not fit into memory is halved.
         states = run_in_halves(encode_rows, len(rows), join_states)
         vectors.append(states[0].double().cpu().numpy())
         progress(len(rows))

@@ -7,27 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from waltz.attribution.published import PUBLISHED_ROWS
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.core.errors import UserError
 
-PUBLISHED_ROWS = 500
-"""Rows of one explanation in the released CC-SHAP."""
 BATCH = 10
-"""Rows that it evaluates at once; which nodes are split next depends on it."""
+"""Number of texts that shap evaluates at once; it decides which groups of pieces are split next."""
 MASK = "..."
+"""Text that takes the place of a run of masked pieces."""
 
 StringValue = Callable[[Sequence[str]], np.ndarray]
-"""From k texts to values, float64 of shape (k, outputs)."""
+"""Function that takes k texts and returns their values, float64 of shape (k, outputs)."""
 
 
 @dataclass(frozen=True, eq=False)
 class PieceAttribution:
-    """Owen values of the pieces of a text.
+    """Hold the Owen values of the pieces of a text.
 
     Attributes:
-        pieces: The players: the text in pieces, with the spaces before them; a special token is empty.
-        estimate: Values of shape (players, outputs); `value` is that of the joined pieces.
-        evaluated: Distinct texts that the model read.
+        pieces: The players: pieces of the text, with the spaces before them; the piece of a special token is empty.
+        estimate: Owen values of shape (players, outputs); `value` is the value of the joined pieces.
+        evaluated: Number of distinct texts that the model read.
     """
 
     pieces: tuple[str, ...]
@@ -40,29 +40,30 @@ def compute_owen_values(
 ) -> PieceAttribution:
     """Return the Owen values of a text's pieces, as `shap.PartitionExplainer` computes them for the released CC-SHAP.
 
-    A run of masked pieces becomes one " ...", spaces are squeezed, and the text is tokenized anew. A start token that
-    the tokenizer adds is a player that cannot be masked, since the tokenizer adds it again; without it, "..." stands
-    first. Groups of pieces are split until the rows are spent; pieces of an unsplit group get equal values. Nothing is
-    sampled, but chance decides between splits of the same weight, so that the estimate counts as exact of these values,
-    which are no Shapley values. numpy's global generator is left unchanged.
+    shap replaces each run of masked pieces by one " ...", merges repeated spaces, and tokenizes the text again. A start
+    token that the tokenizer adds is a player that cannot be masked, since the tokenizer adds it again; without a start
+    token, "..." stands first. Groups of pieces are split until the rows are spent, and the pieces of an unsplit group
+    get equal values. Nothing is sampled, so that the estimate is marked as exact; the seed decides between splits of
+    the same weight. The values are Owen values, not Shapley values. The state of numpy's global generator stays.
 
     Args:
         text: The prompt, without special tokens that the tokenizer adds.
         tokenizer: A tokenizer of `transformers`.
-        value: Value of each output for texts; the model's tokenizer adds start tokens itself.
+        value: Function that returns the value of each output for some texts; the model's tokenizer adds start tokens.
         seed: Seed of numpy's global generator, 0 to 2**32 - 1.
-        rows: Most texts to evaluate, the empty and the whole one among them.
-        joins_tokens: Whether each token is decoded alone and joined to the one before by a space, as shap does with
-            tokenizers that know no offsets (`use_fast=False` in the released code: Llama, Mistral, GPT-2); then the
-            joined pieces are not the text. Else pieces are cut from the text.
+        rows: Maximum number of texts to evaluate, the empty and the full text included.
+        joins_tokens: Whether each token is decoded alone and the tokens are joined by spaces, as shap does with
+            tokenizers without offsets (`use_fast=False` in the released code: Llama, Mistral, GPT-2). The joined
+            pieces then differ from the text. Else the pieces are cut from the text.
     Returns:
-        The values, which sum to v(all) - v(none).
+        The Owen values, which sum to v(all) - v(none).
     Raises:
         UserError: The rows do not suffice for a split, the seed is out of range, or there are fewer than two pieces.
     Source:
         CC-SHAP's released script for language models; Owen values with coalitions of a heuristic tree of tokens.
     """
-    import shap  # takes two seconds, and no other estimator needs it
+    # The import takes two seconds, and no other estimator needs shap.
+    import shap
 
     if rows < 4:
         raise UserError(f"rows: too few for one split of a text (got {rows}, expected at least 4); set at least 4")
@@ -75,6 +76,7 @@ def compute_owen_values(
             f"prompt {text!r}: too short for the partition estimator (got {len(pieces)} pieces, expected at least 2);"
             " give a longer one"
         )
+    # shap draws from numpy's global generator, whose state the caller keeps.
     cached = _CachedValues(value)
     state = np.random.get_state()
     try:
@@ -84,13 +86,14 @@ def compute_owen_values(
             explanation = explainer([text], max_evals=rows, batch_size=BATCH, silent=True)
     finally:
         np.random.set_state(state)
-    full_value, empty_value = cached(
-        [_mask_text(masker, np.full(len(pieces), visible), text) for visible in (True, False)]
-    )
-    phi = np.asarray(explanation.values[0], dtype=np.float64).reshape(len(pieces), -1)
-    return PieceAttribution(
-        pieces, Estimate(phi, empty_value, full_value, requested=cached.requested - 2, exact=True), len(cached.values)
-    )
+    # shap has already evaluated the full and the empty text, so that the cache returns them without a pass. They are
+    # read after the requests were counted.
+    requested = cached.requested
+    all_visible = np.ones(len(pieces), dtype=bool)
+    full_value, empty_value = cached([_mask_text(masker, all_visible, text), _mask_text(masker, ~all_visible, text)])
+    phi = np.asarray(explanation.values[0], dtype=np.float64).reshape(len(pieces), -1)  # (pieces, outputs)
+    estimate = Estimate(phi, empty_value, full_value, requested=requested, exact=True)
+    return PieceAttribution(pieces, estimate, len(cached.values))
 
 
 def cut_pieces(text: str, tokenizer: Any, joins_tokens: bool = False) -> tuple[str, ...]:
@@ -109,7 +112,7 @@ def _cut_pieces(masker: Any, text: str) -> tuple[str, ...]:
 
 
 class _PieceTokenizer:
-    """A tokenizer for `shap.maskers.Text`, so that it cuts a text as the version in the released code does."""
+    """Adapt a tokenizer to `shap.maskers.Text`, so that texts are cut as by the shap version of the released code."""
 
     def __init__(self, tokenizer: Any, joins_tokens: bool) -> None:
         self.tokenizer, self.joins_tokens = tokenizer, joins_tokens
@@ -120,9 +123,12 @@ class _PieceTokenizer:
     def __call__(self, text: str, return_offsets_mapping: bool = False) -> Any:
         if not text and self._adds_start_only():
             return {"input_ids": []}
-        if return_offsets_mapping and self.joins_tokens:
-            raise NotImplementedError("a tokenizer without offsets")  # shap's masker catches this and joins tokens
-        return self.tokenizer(text, return_offsets_mapping=True) if return_offsets_mapping else self.tokenizer(text)
+        if not return_offsets_mapping:
+            return self.tokenizer(text)
+        if self.joins_tokens:
+            # shap's masker catches this error, decodes each token alone and joins the tokens.
+            raise NotImplementedError("a tokenizer without offsets")
+        return self.tokenizer(text, return_offsets_mapping=True)
 
     def decode(self, ids: Any) -> str:
         return str(self.tokenizer.decode(ids))
@@ -131,13 +137,16 @@ class _PieceTokenizer:
         return [int(token in self.tokenizer.all_special_ids) for token in ids]
 
     def _adds_start_only(self) -> bool:
-        """Return whether only a start token is added; shap keeps it visible now, but did not then."""
+        """Return whether the tokenizer adds a start token and nothing else.
+
+        Today's shap keeps such a token visible; the version of the released code did not.
+        """
         special_ids = self.tokenizer("")["input_ids"]
         return list(special_ids) == [self.tokenizer.bos_token_id]
 
 
 class _CachedValues:
-    """A value function that reads no text twice and counts the texts that it is called with."""
+    """Wrap a value function, so that each text is evaluated once and all requested texts are counted."""
 
     def __init__(self, value: StringValue) -> None:
         self.value, self.requested = value, 0
@@ -146,9 +155,10 @@ class _CachedValues:
     def __call__(self, texts: Sequence[Any]) -> np.ndarray:
         texts = [str(text) for text in texts]
         self.requested += len(texts)
-        new = [text for text in dict.fromkeys(texts) if text not in self.values]
-        if new:
-            self.values.update(zip(new, np.asarray(self.value(new), dtype=np.float64), strict=True))
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self.values]
+        if new_texts:
+            new_values = np.asarray(self.value(new_texts), dtype=np.float64)
+            self.values.update(zip(new_texts, new_values, strict=True))
         return np.stack([self.values[text] for text in texts])
 
 
@@ -158,10 +168,10 @@ def _mask_text(masker: Any, mask: np.ndarray, text: str) -> str:
 
 @contextmanager
 def _run_interpreted() -> Iterator[None]:
-    """Let shap run its loops in Python.
+    """Make shap run its loops in Python instead of compiling them.
 
-    shap compiles them by numba, once in each process: the first explanation of a process took 8 to 11 s compiled and
-    2 s interpreted (a prompt of 42 tokens, 500 rows), each later one 0.1 s either way.
+    numba compiles them once in each process. The first explanation of a process took 8 to 11 s compiled and 2 s
+    interpreted (a prompt of 42 tokens, 500 rows); each later explanation took 0.1 s in both cases.
     """
     from shap.explainers import _partition
     from shap.utils import _masked_model

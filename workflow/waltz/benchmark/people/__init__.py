@@ -1,1 +1,1 @@
-"""Validation by people: task files for annotation platforms, and the answers that come back."""
+"""Validation by people: task files for annotation platforms, and the answers from these platforms."""

@@ -1,4 +1,4 @@
-"""Tasks of annotators: an image and two numbered texts, the caption first or second; their names, keys and answers."""
+"""Tasks of annotators: an image and two numbered texts, of which either may be the caption; their names and keys."""
 
 import hashlib
 import html
@@ -21,7 +21,7 @@ NOT_ANSWERED = "not answered"
 
 @dataclass(frozen=True)
 class MarkedText:
-    """Three parts of a text; the middle one is shown in bold and may be empty."""
+    """A text in three parts; the middle part is shown in bold and may be empty."""
 
     before: str
     marked: str
@@ -30,7 +30,7 @@ class MarkedText:
 
 @dataclass(frozen=True)
 class Task:
-    """Presentation of one item; the name `task` reveals neither the item nor which text is the caption."""
+    """The presentation of one item; its name `task` reveals neither the item nor which text is the caption."""
 
     task: str
     item_id: str
@@ -42,17 +42,17 @@ class Task:
 
 @dataclass(frozen=True)
 class PlatformAnswer:
-    """Answer of one annotator to one task, as the platform exports it.
+    """The answer of one annotator to one task, as the platform exports it.
 
     Attributes:
-        where: File and line or entry, for error messages.
+        location: File and line or entry, for error messages.
         task: Name of the task.
         annotator: Name of the annotator.
-        answer: The answer as presented; empty where none counts.
+        answer: The answer, by the order of presentation; empty where no answer counts.
         reason: Why no answer counts, else empty.
     """
 
-    where: str
+    location: str
     task: str
     annotator: str
     answer: str
@@ -60,9 +60,9 @@ class PlatformAnswer:
 
 
 def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -> list[Task]:
-    """Build the tasks of one instrument's items, in the order of their names, which is independent of the items' order.
+    """Build the tasks of the items of one instrument, sorted by name; the order of the items makes no difference.
 
-    The caption comes first in half of the tasks (one more if their number is odd), by a seeded hash of the item ids.
+    A seeded hash of the item ids selects the half of the tasks (rounded up) in which the caption comes first.
 
     Args:
         image_prefix: Start of the URL before the name of an image, final slash included; an image that is a URL
@@ -72,21 +72,29 @@ def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int
     ids = {item["item_id"] for item in items}
     if len(ids) != len(items):
         raise ValueError("duplicate item ids; name each item once")
+    # The order depends on the ids and the seed alone, not on the order of the items.
     shuffled_ids = sorted(ids, key=lambda name: (rank(f"caption position:{name}", seed), name))
-    caption_first = set(shuffled_ids[: (len(shuffled_ids) + 1) // 2])
-    tasks = [_build_task(item, POSITIONS[item["item_id"] not in caption_first], image_prefix, seed) for item in items]
+    n_caption_first = (len(shuffled_ids) + 1) // 2
+    caption_first = set(shuffled_ids[:n_caption_first])
+    tasks = []
+    for item in items:
+        position = "first" if item["item_id"] in caption_first else "second"
+        tasks.append(_build_task(item, position, image_prefix, seed))
+    # Names are hashes, so their order tells annotators nothing.
     return sorted(tasks, key=lambda task: task.task)
 
 
 def index_presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tuple[str, str]]:
-    """Return the item and the caption position by task name, for both positions of each item.
+    """Return for each task name its item id and the position of the caption; each item has two names.
 
-    A name is a hash of seed, item, both texts and the position. It can be resolved without a key file and independently
-    of other items, and answers to texts that have changed since the export belong to no known task.
+    A name is a hash of seed, item id, both texts and the position of the caption. So it is resolved without a key file
+    and without the other items, and an answer to a text that has changed since the export matches no task.
     """
-    return {
-        compute_task_name(item, position, seed): (item["item_id"], position) for item in items for position in POSITIONS
-    }
+    presentations = {}
+    for item in items:
+        for position in POSITIONS:
+            presentations[compute_task_name(item, position, seed)] = (item["item_id"], position)
+    return presentations
 
 
 def compute_task_name(item: Mapping[str, Any], position: str, seed: int) -> str:
@@ -100,11 +108,14 @@ def compute_opaque_name(*parts: object) -> str:
 
 
 def build_image_url(image: str, prefix: str) -> str:
-    """Return the URL of an image: the unchanged prefix and the escaped name."""
-    return image if image.startswith(URL_SCHEMES) else prefix + quote(image)
+    """Return the URL of an image: prefix and escaped name; an image that is a URL stays unchanged."""
+    if image.startswith(URL_SCHEMES):
+        return image
+    return prefix + quote(image)
 
 
 def _build_task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) -> Task:
+    # Spans of the item mark what was exchanged; without them, the words that differ are marked.
     caption_span, foil_span = find_changed_spans(item["caption"], item["foil"])
     caption = _mark_span(item["caption"], item["caption_span"] or caption_span)
     foil = _mark_span(item["foil"], item["foil_span"] or foil_span)
@@ -124,15 +135,18 @@ def _mark_span(text: str, span: Span) -> MarkedText:
 
 
 def render_bold_html(text: MarkedText) -> str:
-    """Return a text as HTML with the marked part in `<b>`."""
-    before, marked, after = map(html.escape, (text.before, text.marked, text.after))
-    return f"{before}<b>{marked}</b>{after}" if marked else before + after
+    """Return a text as HTML, with its middle part in `<b>`."""
+    before = html.escape(text.before)
+    after = html.escape(text.after)
+    if not text.marked:
+        return before + after
+    return f"{before}<b>{html.escape(text.marked)}</b>{after}"
 
 
 def write_key(
     folder: str | Path, name: str, platform: str, seed: int, annotators: int, tasks: Sequence[Mapping[str, str]]
 ) -> Path:
-    """Write `keys/<name>.json`, which says what each task is; it is not for annotators."""
+    """Write `keys/<name>.json`, which says which item each task shows; annotators must not see it."""
     key = {"platform": platform, "seed": seed, "annotators": annotators, "tasks": [dict(task) for task in tasks]}
     path = Path(folder) / "keys" / f"{name}.json"
     write_text(path, json.dumps(key, indent=1, ensure_ascii=False) + "\n")

@@ -1,6 +1,6 @@
-"""CV-Probes: people write captions that avoid a verb, and check captions against images, both in doccano.
+"""Tasks of CV-Probes in doccano: people write captions that avoid a verb, and check captions against images.
 
-A captioner sees an image, its contextual captions, and their verb, which the new caption must not use (section 3.2).
+A captioner sees an image, its contextual captions and their verb; the new caption must not use this verb (section 3.2).
 `benchmark.cv_probes` decides which captions are used. A checker sees an image that was retrieved for a caption and
 answers yes or no.
 """
@@ -27,11 +27,11 @@ Rows = list[dict[str, str]]
 
 
 class ImportedRows(NamedTuple):
-    """Captions or checks of people.
+    """The captions or checks of people, as imported.
 
     Attributes:
         rows: Written captions (image, verb, annotator, text) or checks (image, caption, annotator, answer).
-        skipped: The same columns except the last, and the reason.
+        skipped: The same columns, with the reason in place of text or answer.
     """
 
     rows: Rows
@@ -44,9 +44,9 @@ def export_caption_tasks(
     """Write `write-captions.jsonl` for a doccano project of the type sequence to sequence.
 
     Args:
-        rows: image, verb, as a lemma, and captions, the contextual ones of the image, one on each line.
+        rows: Rows of image, verb (a lemma), and captions: the contextual captions of the image, one on each line.
         image_prefix: Start of the URL before the name of an image, final slash included.
-        seed: Seed of the tasks' names and of their order; the import needs it again.
+        seed: Seed of the names of the tasks, which decide their order; the import needs it again.
         annotators: Number of people who write for every image; stored in the key.
     """
     tasks = _sort_by_task_name(rows, ("image", "verb"), seed)
@@ -55,14 +55,15 @@ def export_caption_tasks(
 
 
 def import_captions(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
-    """Read the captions that people wrote, possibly several for a person and an image.
+    """Read the captions that people wrote; a person may write several captions for an image.
 
     Args:
         path: Folder with one file for each annotator.
-        rows: image and verb, as exported with the same seed.
+        rows: Rows of image and verb, as exported with the same seed.
     """
     imported = ImportedRows([], [])
     for _, answered_row, labels in _read_labels(path, rows, ("image", "verb"), seed):
+        # In a project of the type sequence to sequence, the labels are the written texts.
         for index, text in enumerate(labels):
             if not text.strip():
                 imported.skipped.append({**answered_row, "reason": EMPTY_TEXT})
@@ -80,7 +81,7 @@ def export_checks(
 ) -> list[Path]:
     """Write `check-captions.jsonl` and its labels for a doccano project of the type text classification.
 
-    The rows are image and caption; the other arguments are those of `export_caption_tasks`.
+    The rows have image and caption; the other arguments mean the same as in `export_caption_tasks`.
     """
     tasks = _sort_by_task_name(rows, ("image", "caption"), seed)
     stem = Path(folder) / "check-captions"
@@ -89,13 +90,16 @@ def export_checks(
 
 
 def import_checks(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
-    """Read the answers of the check task, `yes` or `no`; arguments as of `import_captions`."""
+    """Read the answers `yes` and `no` of the check task.
+
+    The rows have image and caption; the other arguments mean the same as in `import_captions`.
+    """
     imported = ImportedRows([], [])
-    for where, answered_row, labels in _read_labels(path, rows, ("image", "caption"), seed):
+    for location, answered_row, labels in _read_labels(path, rows, ("image", "caption"), seed):
         if not labels:
             imported.skipped.append({**answered_row, "reason": NOT_ANSWERED})
         elif len(labels) > 1 or labels[0] not in YES_NO:
-            raise UserError(f"{where}: answer {', '.join(labels)!r} is not one of {', '.join(YES_NO)}")
+            raise UserError(f"{location}: answer {', '.join(labels)!r} is not one of {', '.join(YES_NO)}")
         else:
             imported.rows.append({**answered_row, "answer": labels[0]})
     return imported
@@ -104,7 +108,7 @@ def import_checks(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int
 def _sort_by_task_name(
     rows: Sequence[Mapping[str, str]], columns: tuple[str, str], seed: int
 ) -> list[tuple[str, Mapping[str, str]]]:
-    """Return rows with the names of their tasks, in the order of the names."""
+    """Return pairs of task name and row, sorted by the name, a seeded hash of the row."""
     if not rows:
         raise UserError(f"no rows of {' and '.join(columns)} to export; build the benchmark first")
     rows_by_task: dict[str, Mapping[str, str]] = {}
@@ -127,6 +131,7 @@ def _write_tasks(tasks: Sequence[tuple[str, Mapping[str, str]]], wording: str, i
 
 
 def _write_key(tasks: Sequence[tuple[str, Mapping[str, str]]], stem: Path, seed: int, annotators: int) -> Path:
+    # The key holds what identifies the row; the contextual captions are only shown.
     keys = [
         {"task": name, **{column: text for column, text in row.items() if column != "captions"}} for name, row in tasks
     ]
@@ -136,16 +141,21 @@ def _write_key(tasks: Sequence[tuple[str, Mapping[str, str]]], stem: Path, seed:
 def _read_labels(
     path: str | Path, rows: Sequence[Mapping[str, str]], columns: tuple[str, str], seed: int
 ) -> list[tuple[str, dict[str, str], list[str]]]:
-    """Return position, the row's columns with the annotator, and labels of each line, by columns and annotator."""
+    """Return location, answered row and labels of each line of doccano's export.
+
+    An answered row has the columns of its task and the annotator; the lines are sorted by these values.
+    """
     rows_by_task = dict(_sort_by_task_name(rows, columns, seed))
     positions: dict[tuple[str, str], str] = {}
     lines = []
-    for where, annotator, task, labels in read_labelled_lines(Path(path)):
+    for location, annotator, task, labels in read_labelled_lines(Path(path)):
         if task not in rows_by_task:
-            raise UserError(f"{where}: unknown task {task!r}; give the seed and rows of the export")
+            raise UserError(f"{location}: unknown task {task!r}; give the seed and rows of the export")
         if (task, annotator) in positions:
-            raise UserError(f"{where}: annotator {annotator!r} has task {task!r} twice: {positions[task, annotator]}")
-        positions[task, annotator] = where
+            raise UserError(
+                f"{location}: annotator {annotator!r} has task {task!r} twice: {positions[task, annotator]}"
+            )
+        positions[task, annotator] = location
         answered_row = {column: rows_by_task[task][column] for column in columns} | {"annotator": annotator}
-        lines.append((where, answered_row, labels))
+        lines.append((location, answered_row, labels))
     return sorted(lines, key=lambda line: tuple(line[1].values()))

@@ -1,38 +1,75 @@
-"""The lines that end a run of Snakemake: the headline table, the page, what was skipped, what to do next."""
+"""Summary at the end of a run of Snakemake: its headline table and files, skipped parts, and the next commands."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from waltz.cli.tables import choose_profile, find_tables, print_headline
+from waltz.cli.output import create_console
+from waltz.cli.tables import choose_profile, print_headline
+from waltz.reporting.tables.cells import read_cells
+from waltz.reporting.tables.declarations import TABLES
 
 SHOWN_REASONS = 3
-"""Skipped parts that are named with their reasons; of others the number is shown."""
+"""Largest number of skipped parts that are named with their reasons; of further parts only the number is shown."""
+SHOWN_TABLES = 3
+"""Largest number of tables whose files are named; for more tables only their folder is named."""
 
 
-def print_run_summary(study: str, skipped: Mapping[str, str], results: Path = Path("results")) -> None:
-    """Print to stderr what a run of a study has built, or nothing if it built no table.
+def print_run_summary(study: str, skipped: Mapping[str, str], files: Iterable[str | Path]) -> None:
+    """Print to stderr a summary of a run; print nothing if the run was asked for neither a table nor the page.
 
     Args:
         study: Name of the study.
-        skipped: Reason by name of each part that the study cannot run here.
-        results: Folder of results.
+        skipped: Reason for each part that the study cannot run here, by its name.
+        files: Files that the run was asked for, and files that these needed. Files of earlier runs are not shown.
     """
-    folder = results / study / "reporting"
-    tables = find_tables(results, study)
-    if not any(tables.values()):
+    csvs, page = _find_tables_and_page(Path(file) for file in files)
+    # In the order of the report, whatever order the run had.
+    tables = {name: read_cells([csvs[name]]) for name in TABLES if name in csvs}
+    if not tables and page is None:
         return
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    print_headline(tables, choose_profile(None, tables, study), console)
-    page = folder / "report.html"
-    if page.is_file():
-        console.print(f"report:  {page}", markup=False)
-    console.print(f"skipped: {_describe_skipped(skipped)}", markup=False)
-    console.print(f"next:    waltz report {study} --open; waltz tables --study {study}", markup=False)
+    console = create_console(stderr=True)
+    if any(tables.values()):
+        print_headline(tables, choose_profile(None, tables, study), console)
+    for line in _describe_tables([csvs[name] for name in tables]):
+        console.print(line)
+    if page is not None:
+        console.print(f"report:  {page}")
+    console.print(f"skipped: {_describe_skipped(skipped)}")
+    console.print(f"next:    {_suggest_commands(study, list(tables), page is not None)}")
+
+
+def _find_tables_and_page(paths: Iterable[Path]) -> tuple[dict[str, Path], Path | None]:
+    """Return the CSV of each table by its id, and the page if there is one, among the files of a run."""
+    csvs, page = {}, None
+    for path in paths:
+        if path.parent.name == "tables" and path.suffix == ".csv":
+            csvs[path.stem] = path
+        elif path.name == "report.html":
+            page = path
+    return csvs, page
+
+
+def _describe_tables(csvs: Sequence[Path]) -> list[str]:
+    """Return a line with the Markdown file of each table; for many tables, one line with their folder."""
+    if len(csvs) > SHOWN_TABLES:
+        return [f"tables:  {csvs[0].parent} ({len(csvs)} tables)"]
+    return [f"table:   {path.with_suffix('.md')}" for path in csvs]
+
+
+def _suggest_commands(study: str, tables: Sequence[str], has_page: bool) -> str:
+    """Return the commands that show the results of the run."""
+    commands = [f"waltz report {study} --open"] if has_page else []
+    if tables:
+        # Without ids, `waltz tables` lists all tables.
+        names = [] if len(tables) > SHOWN_TABLES else tables
+        commands.append(" ".join(["waltz tables", *names, f"--study {study}"]))
+    return "; ".join(commands)
 
 
 def _describe_skipped(skipped: Mapping[str, str]) -> str:
-    lines = [f"{name} ({reason})" for name, reason in list(skipped.items())[:SHOWN_REASONS]]
-    rest = len(skipped) - len(lines)
-    return "; ".join([*lines, *([f"{rest} more"] if rest else [])]) or "nothing"
+    """Return the first skipped parts with their reasons, and the number of further parts; `nothing` without any."""
+    lines = [f"{name} ({reason})" for name, reason in skipped.items()]
+    n_others = len(lines) - SHOWN_REASONS
+    if n_others > 0:
+        lines = [*lines[:SHOWN_REASONS], f"{n_others} more"]
+    return "; ".join(lines) or "nothing"

@@ -1,4 +1,4 @@
-"""A decoder's answers and explanations of them, as prompts with the tokens that are explained (thesis 5.2)."""
+"""A decoder's answers and explanations, as prompts with the tokens that are explained (thesis 5.2)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,31 +10,34 @@ from waltz.evaluation.decoder_tasks import choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import choose_label, decode_generation
 from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import Fidelity, Profile, get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 
 POST_HOC, COT = "post-hoc", "cot"
 EXPLANATION_KINDS = (POST_HOC, COT)
-"""Kinds of explanation: of an answer that was given, and a chain of thought before one."""
+"""Kinds of explanation: an explanation after the answer, or a chain of thought before it."""
 PROMPT_KINDS = {POST_HOC: ("answer-attributed", "post-hoc"), COT: ("answer-attributed-cot", "cot-attributed")}
-"""Kinds of prompt for the answer and for the explanation of each kind."""
+"""Kinds of prompt for the answer and for the explanation, for each kind of explanation."""
 MAX_EXPLANATION_TOKENS = 100
-"""Most tokens of an explanation, as published."""
+"""Maximum number of tokens of an explanation, as published."""
 MAX_ANSWER_TOKENS = 10
-"""Most tokens of an open answer, as published."""
+"""Maximum number of tokens of an open answer, as published."""
 FAMILIES_WITHOUT_OFFSETS = ("llama2", "llama2-chat", "mistral", "mistral-chat", "gpt2")
 """Families whose tokenizers the released code loads without offsets, so that shap joins their tokens by spaces."""
 
 
 @dataclass(frozen=True)
 class Dialogue:
-    """A decoder, its prompts, and how much it generates.
+    """Hold a decoder, its prompts, and the maximum lengths of its texts.
 
     Attributes:
-        of_study: Whether questions are items of a study, whose draws have seeds of their own and whose answer is that
-            to the prompt for a post-hoc explanation. A single question of `waltz explain` is drawn with the seed as it
-            is, answered for its own kind of explanation, and an open answer is repeated without space around it.
+        max_explanation: Maximum number of tokens of an explanation.
+        max_answer: Maximum number of tokens of an open answer.
+        of_study: Whether questions are items of a study. For an item of a study, each text is sampled with a seed that
+            depends on the item and the kind of text, and all explanations share the answer to the prompt for a post-hoc
+            explanation. A single question of `waltz explain` is sampled with the seed itself, is answered with the
+            prompt for its kind of explanation, and an open answer is repeated without the spaces around it.
     """
 
     decoder: Decoder
@@ -46,11 +49,11 @@ class Dialogue:
 
     @property
     def fidelity(self) -> Fidelity:
-        """Rules of the prompts' profile."""
-        return get_fidelity(self.template.prompt_file.profile)
+        """Return the rules of the profile of the prompts."""
+        return self.template.prompt_file.fidelity
 
     def draw_seed(self, question: Question, kind: str) -> int:
-        """Return the seed with which a text of one kind is drawn for a question."""
+        """Return the seed with which a text of one kind is sampled for a question."""
         if not self.of_study:
             return self.seed
         return rank(f"{question.item_id}:cc-shap\n{kind}\n{question.role or ''}", self.seed) >> 1
@@ -58,11 +61,11 @@ class Dialogue:
 
 @dataclass(frozen=True)
 class GeneratedPairs:
-    """An answer with its explanations.
+    """Hold a generated answer with its explanations.
 
     Attributes:
-        answer: The label, or the open answer, as the prompt for a post-hoc explanation repeats it.
-        pairs: By kind of explanation, the games of answer and explanation, or why there are none.
+        answer: The label, or the open answer that the prompt for a post-hoc explanation repeats.
+        pairs: For each kind of explanation, the games of answer and explanation, or the error that prevented them.
     """
 
     answer: str
@@ -78,27 +81,33 @@ def generate_pairs(
 ) -> GeneratedPairs:
     """Let a decoder answer a question and explain its answer.
 
-    Where the question has labels, `equations` explains the label that the model chooses; `published` explains a token
-    that the model generates, while the prompt for the explanation names the chosen label. Of an open answer
-    `equations` explains all tokens, `published` the first.
+    If the question has labels, `equations` explains the label that the model chooses. `published` explains a token that
+    the model generates, while the prompt for the explanation names the chosen label. For an open answer, `equations`
+    explains all tokens, `published` the first token.
 
     Args:
-        picture: Its prepared image; None for text.
-        item_text: The item's text where it was edited.
+        picture: The prepared image of the question; None for text.
+        kinds: Kinds of explanation.
+        item_text: The edited text of the item; None if the item is not edited.
     Raises:
         UserError: There is no answer, so that nothing can be explained.
     """
     fields = {} if item_text is None else {"input": item_text}
+    # In a study all explanations are of one answer, which the post-hoc prompt repeats.
     answered_kind = POST_HOC if dialogue.of_study else kinds[0]
     answer_prompt = render_prompt(PROMPT_KINDS[answered_kind][0], question, dialogue.template, fields)
     answer, targets = _generate_answer(dialogue, question, picture, answer_prompt)
     pairs: dict[str, tuple[PromptGame, PromptGame] | UserError] = {}
     for kind in kinds:
+        # The answer's prompt differs from kind to kind, but the explained tokens are the same.
         answer_kind, explanation_kind = PROMPT_KINDS[kind]
         answer_prompt = render_prompt(answer_kind, question, dialogue.template, fields)
+        explanation_fields = dict(fields)
+        # A chain of thought comes before the answer, so that only a post-hoc prompt repeats the answer.
+        if kind == POST_HOC:
+            explanation_fields["answer"] = answer
         try:
-            repeated = {"answer": answer} if kind == POST_HOC else {}
-            explanation_prompt = render_prompt(explanation_kind, question, dialogue.template, fields | repeated)
+            explanation_prompt = render_prompt(explanation_kind, question, dialogue.template, explanation_fields)
             explanation = _generate(dialogue, question, picture, explanation_prompt, kind, dialogue.max_explanation)
         except UserError as error:
             pairs[kind] = error
@@ -114,33 +123,35 @@ def generate_targets(
     decoder: Decoder,
     prompt: Prompt,
     picture: PreparedImage | None,
-    most: int,
-    profile: Profile,
+    max_tokens: int,
+    fidelity: Fidelity,
     sampling: Sampling | None = None,
     seed: int = 0,
 ) -> tuple[int, ...]:
-    """Return the tokens that a model generates after a prompt, each an output to be explained.
+    """Return the tokens that a model generates after a prompt; each is an output that is explained.
 
-    `equations` skips the end token. In `published` the first token never ends the text; of models that read images a
-    later end token is an output too; of language models a special token at the beginning, or at the end of several, is
-    cut off, as `shap.models.TextGeneration` does.
+    `equations` skips the end token. In `published` the first token never ends the text. For models that read images, a
+    later end token is an output too. For language models, a special token at the beginning is cut off, and one at the
+    end of several tokens, as in `shap.models.TextGeneration`.
 
     Args:
-        most: Most tokens; the released code has 1 for an answer, 100 for an explanation.
-        sampling: How tokens are drawn (`decoder_tasks.choose_sampling`); None takes the likeliest.
+        max_tokens: Maximum number of tokens; the released code has 1 for an answer, 100 for an explanation.
+        sampling: Settings of the sampling (`decoder_tasks.choose_sampling`); None takes the most probable tokens.
     Returns:
         At least one token id.
     Raises:
-        UserError: Nothing is left that could be explained.
+        UserError: The model generates no token that could be explained.
     Source:
         CC-SHAP's and CC-SHAP-VLM's released scripts.
     """
-    if get_fidelity(profile).keeps_end_token:
-        (tokens,) = generate_texts(decoder, [prompt], [picture], most, sampling, [seed], min_tokens=1, keep_end=True)
+    if fidelity.keeps_end_token:
+        (tokens,) = generate_texts(
+            decoder, [prompt], [picture], max_tokens, sampling, [seed], min_tokens=1, keep_end=True
+        )
         if not decoder.reads_images:
             tokens = _cut_special(decoder, tokens)
     else:
-        (tokens,) = decoder.generate([prompt], [picture], most, sampling, [seed])
+        (tokens,) = decoder.generate([prompt], [picture], max_tokens, sampling, [seed])
     if not tokens:
         raise UserError(
             f"models.{decoder.spec.name}: generates nothing after {prompt.text[-40:]!r}, so there is nothing to"
@@ -150,7 +161,10 @@ def generate_targets(
 
 
 def apply_family_rules(settings: PromptSettings, decoder: Decoder, template: PromptTemplate) -> PromptSettings:
-    """Return settings with the rules that the released code has for the family of the prompts, if they are of one."""
+    """Return settings with the rules that the released code has for the family of the prompts.
+
+    Prompts without a family leave the settings as they are.
+    """
     if template.family is None:
         return settings
     joins_tokens = not decoder.reads_images and template.family in FAMILIES_WITHOUT_OFFSETS
@@ -160,10 +174,12 @@ def apply_family_rules(settings: PromptSettings, decoder: Decoder, template: Pro
 def _generate_answer(
     dialogue: Dialogue, question: Question, picture: PreparedImage | None, rendered: RenderedPrompt
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the answer as text, and the tokens of it that are explained."""
+    """Return the answer as text, and the tokens of the answer that are explained."""
     decoder, fidelity = dialogue.decoder, dialogue.fidelity
     if question.labels:
-        label, token = choose_label(decoder, decoder.build_prompt(rendered.text), picture, question, dialogue.template)
+        prompt = decoder.build_prompt(rendered.text)
+        label, token = choose_label(decoder, prompt, picture, question, dialogue.template)
+        # `equations` explains the token of the chosen label, `published` the token that the model generates.
         if fidelity.decoder_target == "label":
             return label, (token,)
         return label, _generate(dialogue, question, picture, rendered, "answer", 1)
@@ -181,18 +197,24 @@ def _generate(
     picture: PreparedImage | None,
     rendered: RenderedPrompt,
     kind: str,
-    most: int,
+    max_tokens: int,
 ) -> tuple[int, ...]:
-    """Return the tokens that are generated after a prompt."""
-    decoder, profile = dialogue.decoder, dialogue.fidelity.name
+    """Return the tokens that the decoder generates after a rendered prompt, with the seed of this kind of text."""
+    decoder, fidelity = dialogue.decoder, dialogue.fidelity
     prompt, seed = decoder.build_prompt(rendered.text), dialogue.draw_seed(question, kind)
-    return generate_targets(decoder, prompt, picture, most, profile, choose_sampling(decoder, profile), seed)
+    sampling = choose_sampling(decoder, fidelity.name)
+    return generate_targets(decoder, prompt, picture, max_tokens, fidelity, sampling, seed)
 
 
 def _cut_special(decoder: Decoder, tokens: Sequence[int]) -> tuple[int, ...]:
-    """Return tokens without a special first one, and without a special last one where there are several."""
+    """Cut off a special token at the beginning, and a special token at the end of several tokens."""
+    # shap compares the spelling of a token with the spellings of the tokenizer's special tokens.
     tokenizer = decoder.tokenizer
     special_tokens = {token for token in tokenizer.special_tokens_map.values() if isinstance(token, str)}
     special = [tokenizer.convert_ids_to_tokens(token) in special_tokens for token in tokens]
-    start = int(bool(special) and special[0])
-    return tuple(tokens[start : len(tokens) - int(len(tokens) > 1 and special[-1])])
+    start, stop = 0, len(tokens)
+    if special and special[0]:
+        start = 1
+    if len(tokens) > 1 and special[-1]:
+        stop -= 1
+    return tuple(tokens[start:stop])

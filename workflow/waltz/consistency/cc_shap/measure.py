@@ -1,8 +1,8 @@
 """CC-SHAP: the similarity of the attributions of a model's answer and of its explanation (thesis 5.2)."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
 
@@ -17,20 +17,23 @@ from waltz.attribution.t_shap import (
     find_contributing_outputs,
 )
 from waltz.core.errors import UserError
-from waltz.fidelity import Fidelity, Profile, get_fidelity
+from waltz.fidelity import EQUATIONS, Fidelity
 
 MAX_ROUNDING = 1e-12
-"""Ratios that differ by at most this, relative to their size, are the same but for rounding."""
+"""Ratios count as equal if they differ by at most this share of their largest magnitude."""
 WARNING_LEVEL = 0.01
-"""Mean |phi| over the query suffix below which the released code prints a warning about an output token."""
+"""The released code warns of an output token if mean |phi| over the query suffix is below this level."""
 
 
 @dataclass(frozen=True)
 class Companions:
-    """Comparisons of the ratios of an answer with those of its explanation; all but the first depend on their unit.
+    """Compare the ratios of an answer with the ratios of its explanation by measures other than the cosine.
+
+    All measures but the first depend on the unit of the ratios.
 
     Attributes:
-        correlation: 1 - correlation distance, in [-1, 1]; None where the ratios of one side are all the same.
+        correlation: 1 - correlation distance, in [-1, 1]; None if all ratios of the answer, or of the explanation, are
+            equal.
         mse: 1 - mean squared difference.
         variance: 1 - variance of the squared differences.
         kl: 1 - Kullback-Leibler divergence (nats) of the explanation from the answer, after a softmax of the ratios.
@@ -45,57 +48,83 @@ class Companions:
 
 
 def compute_cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return 1 - cosine distance of vectors of shape (..., players): in [-1, 1], NaN where one of them is 0 or NaN."""
-    scales = [np.abs(vector).max(axis=-1, keepdims=True, initial=0) for vector in (first, second)]
-    units = [
-        np.divide(vector, scale, out=np.full_like(vector, np.nan), where=scale > 0)
-        for vector, scale in zip((first, second), scales, strict=True)
-    ]
-    norms = [np.sqrt((unit**2).sum(axis=-1)) for unit in units]
-    similarity: np.ndarray = np.clip((units[0] * units[1]).sum(axis=-1) / (norms[0] * norms[1]), -1, 1)
+    """Return the cosine (1 - cosine distance) of vectors of shape (..., players).
+
+    It is in [-1, 1], and NaN where a vector is 0 or contains NaN.
+    """
+    # Vectors are scaled to a maximum of 1, so that squares of very small or large numbers do not vanish or overflow.
+    first_unit, second_unit = _scale_to_unit(first), _scale_to_unit(second)
+    first_norm = np.sqrt((first_unit**2).sum(axis=-1))
+    second_norm = np.sqrt((second_unit**2).sum(axis=-1))
+    dot_product = (first_unit * second_unit).sum(axis=-1)
+    # Rounding can exceed the bounds by a little.
+    similarity: np.ndarray = np.clip(dot_product / (first_norm * second_norm), -1, 1)
     return similarity
 
 
-def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companions:
-    """Compare two vectors of ratios of one length, float64 of shape (players,), at least one.
+def _scale_to_unit(vector: np.ndarray) -> np.ndarray:
+    """Divide vectors of shape (..., players) by their largest magnitude; the result is NaN where it is 0."""
+    scale = np.abs(vector).max(axis=-1, keepdims=True, initial=0)
+    unit: np.ndarray = np.divide(vector, scale, out=np.full_like(vector, np.nan), where=scale > 0)
+    return unit
 
+
+def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companions:
+    """Compare the mean ratios of an answer with the mean ratios of its explanation.
+
+    Args:
+        answer: Ratios of the answer, float64 of shape (players,), at least one player.
+        explanation: Ratios of the explanation, of the same shape.
     Source:
         CC-SHAP's released scripts; thesis 5.2 reports the cosine alone.
     """
     squares = (answer - explanation) ** 2
-    logs = [_compute_log_softmax(vector) for vector in (answer, explanation)]
-    middle = np.logaddexp(*logs) - np.log(2)
-    js_divergence = (_compute_divergence(logs[0], middle) + _compute_divergence(logs[1], middle)) / 2
+    # P = softmax(answer) and Q = softmax(explanation), as logarithms; M is the mean of both distributions.
+    log_p, log_q = _compute_log_softmax(answer), _compute_log_softmax(explanation)
+    log_m = np.logaddexp(log_p, log_q) - np.log(2)
+    # JS(P, Q) = (KL(P || M) + KL(Q || M)) / 2; its root is the Jensen-Shannon distance.
+    js_divergence = (_compute_divergence(log_p, log_m) + _compute_divergence(log_q, log_m)) / 2
     return Companions(
         correlation=_compute_correlation(answer, explanation),
         mse=float(1 - squares.mean()),
         variance=float(1 - squares.var()),
-        kl=1 - _compute_divergence(logs[1], logs[0]),
+        kl=1 - _compute_divergence(log_q, log_p),
+        # Rounding can make the divergence of equal vectors slightly negative.
         js=float(1 - np.sqrt(max(0.0, js_divergence))),
     )
 
 
 def _compute_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    centred = [vector - vector.mean() for vector in (first, second)]
-    if any(np.ptp(vector) <= MAX_ROUNDING * np.abs(vector).max() for vector in (first, second)):
-        return None
-    return float(compute_cosine(*centred))
+    """Return Pearson's correlation of two vectors; None if a vector is constant up to rounding."""
+    for vector in (first, second):
+        if np.ptp(vector) <= MAX_ROUNDING * np.abs(vector).max():
+            return None
+    # Pearson's correlation is the cosine of the centered vectors.
+    return float(compute_cosine(first - first.mean(), second - second.mean()))
 
 
 def _compute_log_softmax(vector: np.ndarray) -> np.ndarray:
+    # The maximum is subtracted, so that no exponential overflows.
     shifted = vector - vector.max()
     logs: np.ndarray = shifted - np.log(np.exp(shifted).sum())
     return logs
 
 
 def _compute_divergence(logs: np.ndarray, reference: np.ndarray) -> float:
-    """Return the Kullback-Leibler divergence, in nats, from log-probabilities."""
+    """Return the Kullback-Leibler divergence KL(P || Q) = sum_i p_i (ln p_i - ln q_i) in nats.
+
+    Args:
+        logs: ln p, float64 of shape (players,).
+        reference: ln q, of the same shape.
+    """
     return float((np.exp(logs) * (logs - reference)).sum())
 
 
 Token = Hashable
 SharedPlayers = tuple[np.ndarray, np.ndarray]
-"""Shared players of the first and of the second game, int64 of one shape: the k-th of both are the same player."""
+"""Numbers of the shared players in the first and in the second game: two int64 arrays of one shape.
+
+Entry k of both arrays is the same player."""
 
 
 def find_shared_players(
@@ -107,57 +136,64 @@ def find_shared_players(
     patches: int = 0,
     image_first: bool = False,
 ) -> SharedPlayers:
-    """Return the players that the prompts of an answer and of its explanation share.
+    """Find the players that the prompts of an answer and of its explanation share.
 
     Args:
-        answer: The answer's text players, as token ids or pieces.
-        explanation: The explanation's.
-        suffixes: Number of text players in the query suffix of each.
-        fidelity: `published` takes all players before the suffixes for shared, whatever they are; `equations` those
-            with which both prompts begin.
-        patches: Number of image players, the same of both.
+        answer: Text players of the answer's prompt, as token ids or pieces.
+        explanation: Text players of the explanation's prompt.
+        suffixes: Number of text players in the query suffix of each prompt.
+        fidelity: In `published` all players before the suffixes count as shared, even if they differ. In `equations`
+            the players with which both prompts begin are shared.
+        patches: Number of image players, the same for both prompts.
         image_first: Whether image players stand before the text players.
     Returns:
-        Numbers among all players, in their order.
+        Numbers of the shared players in each game, in their order.
     Raises:
-        UserError: A suffix is longer than its prompt, or, in `published`, the numbers of players before them differ.
+        UserError: A suffix is longer than its prompt; or, in `published`, the prompts have different numbers of players
+            before their suffixes.
     """
-    before = [len(players) - suffix for players, suffix in zip((answer, explanation), suffixes, strict=True)]
-    if min(before) < 0 or min(suffixes) < 0:
+    # Number of text players before each suffix.
+    answer_count, explanation_count = len(answer) - suffixes[0], len(explanation) - suffixes[1]
+    count = min(answer_count, explanation_count)
+    if count < 0 or min(suffixes) < 0:
         raise UserError(
             f"query suffixes of {suffixes[0]} and {suffixes[1]} tokens do not end prompts of {len(answer)} and"
             f" {len(explanation)}; give the texts with which the prompts end"
         )
-    if fidelity.shared_players == "count" and before[0] != before[1]:
+    if fidelity.shared_players == "count" and answer_count != explanation_count:
         raise UserError(
-            f"{before[0]} players stand before the query suffix of the answer's prompt, {before[1]} before the"
-            " explanation's; the published CC-SHAP compares as many: change prompts or suffixes, or take the profile"
-            " equations"
+            f"{answer_count} players stand before the query suffix of the answer's prompt, {explanation_count} before"
+            " the explanation's; the published CC-SHAP compares as many: change prompts or suffixes, or take the"
+            " profile equations"
         )
-    count = min(before)
     if fidelity.shared_players == "prefix":
         count = _count_common_prefix(answer[:count], explanation[:count])
-    text = np.arange(count) + (patches if image_first else 0)
 
-    def number_players(words: int) -> np.ndarray:
-        image = np.arange(patches) + (0 if image_first else words)
-        return np.concatenate([image, text] if image_first else [text, image])
-
-    return number_players(len(answer)), number_players(len(explanation))
+    # A shared text player has the same number in both games. Patches behind the text have numbers that depend on the
+    # length of the prompt; patches before the text have the same numbers in both games.
+    if image_first:
+        numbers = np.concatenate([np.arange(patches), patches + np.arange(count)])
+        return numbers, numbers.copy()
+    answer_numbers = np.concatenate([np.arange(count), len(answer) + np.arange(patches)])
+    explanation_numbers = np.concatenate([np.arange(count), len(explanation) + np.arange(patches)])
+    return answer_numbers, explanation_numbers
 
 
 def find_unchanged_players(before: Sequence[Hashable], after: Sequence[Hashable]) -> SharedPlayers:
-    """Return the players that an edit leaves, in order, without those that were inserted or changed.
+    """Find the players that an edit leaves unchanged, in order.
 
     Args:
         before: Identities of the players before the edit, such as token ids, pieces, or patches.
-        after: Those after it.
+        after: Identities of the players after the edit.
     """
+    # The common beginning is taken first, since the matcher could align repeated tokens differently.
     prefix = _count_common_prefix(before, after)
-    matches = SequenceMatcher(None, before[prefix:], after[prefix:], autojunk=False).get_matching_blocks()
-    blocks = [(0, 0, prefix), *((prefix + first, prefix + second, size) for first, second, size in matches)]
-    numbers = [np.concatenate([np.arange(block[side], block[side] + block[2]) for block in blocks]) for side in (0, 1)]
-    return numbers[0], numbers[1]
+    before_numbers, after_numbers = [np.arange(prefix)], [np.arange(prefix)]
+    matcher = SequenceMatcher(None, before[prefix:], after[prefix:], autojunk=False)
+    for block in matcher.get_matching_blocks():
+        before_numbers.append(prefix + block.a + np.arange(block.size))
+        after_numbers.append(prefix + block.b + np.arange(block.size))
+    return np.concatenate(before_numbers), np.concatenate(after_numbers)
 
 
 def _count_common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
@@ -167,12 +203,12 @@ def _count_common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) 
 
 @dataclass(frozen=True, eq=False)
 class SharedEstimate:
-    """Shapley values of one prompt, with the players that it shares with another one.
+    """Hold the Shapley values of an answer or of an explanation, with the players that the other prompt shares.
 
     Attributes:
-        estimate: Shapley values of shape (players, outputs), an output a token of the answer or explanation.
-        shared: The players that the other prompt has too, in the same order on both sides: int64 of shape (shared,).
-            The others are the query suffix.
+        estimate: Shapley values of shape (players, outputs); each token of the answer or explanation is an output.
+        shared: Numbers of the players that the other prompt has too, in the same order for both, int64 of shape
+            (shared,). All other players belong to the query suffix.
     """
 
     estimate: Estimate
@@ -181,20 +217,20 @@ class SharedEstimate:
 
 @dataclass(frozen=True, eq=False)
 class CCShap:
-    """CC-SHAP of one item.
+    """Hold CC-SHAP of one item, with its error and the ratios that it compares.
 
     Attributes:
-        value: 1 - cosine distance of the mean ratios, in [-1, 1]: 1 where answer and explanation rest on the same
-            inputs, 0 where on unrelated ones, -1 where inputs that raise the one lower the other. None with a reason
-            where it is undefined.
-        standard_error: Standard error that the draw of permutations adds; None with a reason.
-        companions: Other comparisons of the same ratios; None where CC-SHAP is undefined.
-        ratios_answer: Mean ratios of the shared players, shares in `equations`, percent in `published`.
-        ratios_explanation: Those of the explanation.
-        weak_answer: Tokens of the answer to which next to nothing contributes: skipped in `equations`, counted in
-            `published`.
-        weak_explanation: Tokens of the explanation likewise.
-        with_weak: CC-SHAP with those tokens; None where it is undefined.
+        value: 1 - cosine distance of the mean ratios, in [-1, 1]: 1 if answer and explanation depend on the same
+            inputs, 0 if they depend on unrelated inputs, -1 if inputs that raise the answer lower the explanation. None
+            with a reason if it is undefined.
+        standard_error: Standard error from the random permutations; None with a reason.
+        companions: Other comparisons of the same ratios; None if CC-SHAP is undefined.
+        ratios_answer: Mean ratios of the answer for the shared players; shares in `equations`, percent in `published`.
+        ratios_explanation: Mean ratios of the explanation for the same players.
+        weak_answer: Number of weak tokens of the answer, to which the players contribute hardly anything. They are
+            skipped in `equations`, and enter the mean in `published`.
+        weak_explanation: Number of weak tokens of the explanation.
+        with_weak: CC-SHAP with the weak tokens; None if it is undefined.
         reason: Why there is no value, or no standard error.
     """
 
@@ -212,132 +248,194 @@ class CCShap:
 def compute_cc_shap(
     answer: SharedEstimate,
     explanation: SharedEstimate,
-    profile: Profile,
+    fidelity: Fidelity,
     min_contribution: float = MIN_CONTRIBUTION,
 ) -> CCShap:
     """Compute CC-SHAP of an answer and its explanation.
 
-    Ratios of an output token are its Shapley values over the sum of their magnitudes over the shared players; they
-    are averaged over the tokens. In `published` they are percents, no token is skipped, and weak tokens are those
-    that the released code warns of.
+    The ratios of an output token are its Shapley values, divided by the sum of their magnitudes over the shared
+    players. They are averaged over the tokens. In `published` they are percentages, no token is skipped, and the weak
+    tokens are those that the released code warns of.
 
     Args:
-        explanation: Values of the explanation, with as many shared players.
+        answer: Shapley values of the answer.
+        explanation: Shapley values of the explanation, with the same number of shared players.
+        fidelity: Rules of the ratios.
         min_contribution: For `equations`, the share of an average token's contribution below which a token is skipped.
     Returns:
-        CC-SHAP; undefined where one side has no output, or nothing contributes to it.
+        CC-SHAP. It is undefined if the answer or the explanation has no tokens, or nothing contributes to it.
     Raises:
         ValueError: The numbers of shared players differ.
     Source:
         Thesis 5.2; CC-SHAP's released scripts.
     """
-    fidelity = get_fidelity(profile)
-    sides = {"answer": answer, "explanation": explanation}
     if len(answer.shared) != len(explanation.shared):
         raise ValueError(f"{len(answer.shared)} and {len(explanation.shared)} players cannot be compared")
-    strong = {name: _find_strong_outputs(side, fidelity, min_contribution) for name, side in sides.items()}
-    means = {name: _average_ratios(side, side.estimate.phi, strong[name], fidelity) for name, side in sides.items()}
-    weak = {name: _count_weak_outputs(side, strong[name], fidelity) for name, side in sides.items()}
+    answer_ratios = _prepare_ratios(answer, fidelity, min_contribution)
+    explanation_ratios = _prepare_ratios(explanation, fidelity, min_contribution)
     undefined = CCShap(
-        None, None, None, means["answer"], means["explanation"], weak["answer"], weak["explanation"], None
+        value=None,
+        standard_error=None,
+        companions=None,
+        ratios_answer=answer_ratios.means,
+        ratios_explanation=explanation_ratios.means,
+        weak_answer=answer_ratios.count_weak_outputs(),
+        weak_explanation=explanation_ratios.count_weak_outputs(),
+        with_weak=None,
     )
-    reasons = [reason for name, side in sides.items() if (reason := _explain_undefined(name, side, means[name]))]
-    if reasons:
-        return replace(undefined, reason="; ".join(reasons))
-    error, reason = _compute_standard_error(sides, means, strong, fidelity)
-    with_weak = float(compute_cosine(*(compute_mean_ratios(side, profile, 0) for side in sides.values())))
+    reasons = [answer_ratios.explain_undefined("answer"), explanation_ratios.explain_undefined("explanation")]
+    reason = "; ".join(reason for reason in reasons if reason)
+    if reason:
+        return replace(undefined, reason=reason)
+
+    error, error_reason = _compute_standard_error(answer_ratios, explanation_ratios)
+    # A minimum of 0 keeps all tokens except those within rounding.
+    with_weak = compute_cosine(
+        compute_mean_ratios(answer, fidelity, min_contribution=0),
+        compute_mean_ratios(explanation, fidelity, min_contribution=0),
+    )
     return replace(
         undefined,
-        value=float(compute_cosine(means["answer"], means["explanation"])),
+        # CC-SHAP = 1 - cosine distance of the mean ratios of answer and explanation = their cosine (thesis 5.2).
+        value=float(compute_cosine(answer_ratios.means, explanation_ratios.means)),
         standard_error=error,
-        companions=compute_companions(means["answer"], means["explanation"]),
-        with_weak=None if math.isnan(with_weak) else with_weak,
-        reason=reason,
+        companions=compute_companions(answer_ratios.means, explanation_ratios.means),
+        with_weak=None if math.isnan(with_weak) else float(with_weak),
+        reason=error_reason,
     )
+
+
+def list_companions(cc_shap: CCShap) -> dict[str, float | None]:
+    """Return the companions by name; all are None if CC-SHAP is undefined."""
+    return {field.name: getattr(cc_shap.companions, field.name, None) for field in fields(Companions)}
 
 
 def compute_mean_ratios(
-    shared: SharedEstimate, profile: Profile = "equations", min_contribution: float = MIN_CONTRIBUTION
+    shared: SharedEstimate, fidelity: Fidelity = EQUATIONS, min_contribution: float = MIN_CONTRIBUTION
 ) -> np.ndarray:
     """Return the mean ratios of the shared players: float64 of shape (shared,), NaN where nothing contributes."""
-    fidelity = get_fidelity(profile)
-    strong = _find_strong_outputs(shared, fidelity, min_contribution)
-    return _average_ratios(shared, shared.estimate.phi, strong, fidelity)
+    return _prepare_ratios(shared, fidelity, min_contribution).means
 
 
-def _find_strong_outputs(side: SharedEstimate, fidelity: Fidelity, min_contribution: float) -> np.ndarray:
-    """Return the outputs that enter CC-SHAP, bool of shape (outputs,)."""
-    if not fidelity.drops_weak_outputs:
-        return np.ones(side.estimate.phi.shape[1], dtype=bool)
-    return find_contributing_outputs(side.estimate.phi[side.shared], min_contribution)
+@dataclass(frozen=True, eq=False)
+class _MeanRatios:
+    """Hold the mean ratios of an answer or of an explanation.
+
+    Attributes:
+        shared: The Shapley values of the answer or explanation.
+        fidelity: The rules of the ratios.
+        strong: The output tokens that enter the mean, bool of shape (outputs,).
+        means: Mean ratios of the shared players, float64 of shape (shared,); NaN where nothing contributes.
+    """
+
+    shared: SharedEstimate
+    fidelity: Fidelity
+    strong: np.ndarray
+    means: np.ndarray
+
+    def average(self, phi: np.ndarray) -> np.ndarray:
+        """Return the mean ratios of other Shapley values of the same game; see `_average_ratios`.
+
+        Args:
+            phi: float64 of shape (..., players, outputs).
+        """
+        return _average_ratios(phi, self.shared.shared, self.strong, self.fidelity)
+
+    def count_weak_outputs(self) -> int:
+        """Count the weak output tokens, by the rule of the profile."""
+        if self.fidelity.drops_weak_outputs:
+            return int((~self.strong).sum())
+        # The released code warns of a token if the query suffix contributes little to it.
+        suffix = np.delete(self.shared.estimate.phi, self.shared.shared, axis=0)  # (suffix players, outputs)
+        if not len(suffix):
+            return 0
+        return int((np.abs(suffix).mean(axis=0) < WARNING_LEVEL).sum())
+
+    def explain_undefined(self, name: str) -> str | None:
+        """Return the reason why the ratios are undefined, or None if they are defined.
+
+        Args:
+            name: `answer` or `explanation`.
+        """
+        phi, players = self.shared.estimate.phi, self.shared.shared
+        if not phi.shape[1]:
+            return f"the {name} has no tokens"
+        if not len(players):
+            return "the prompts of answer and explanation share no players"
+        if not np.isfinite(phi).all():
+            return f"a value of the {name} is not a number"
+        if not find_contributing_outputs(phi[players], 0).any():
+            return f"no shared player contributes to the {name}"
+        if np.isnan(self.means).any():
+            return f"no shared player contributes to a token of the {name}, and the published code divides by 0"
+        if not self.means.any():
+            return f"the ratios of the {name}'s tokens cancel out"
+        return None
 
 
-def _average_ratios(side: SharedEstimate, phi: np.ndarray, strong: np.ndarray, fidelity: Fidelity) -> np.ndarray:
-    """Return the mean ratios of phi of shape (..., players, outputs)."""
-    shared = phi[..., side.shared, :]
+def _prepare_ratios(shared: SharedEstimate, fidelity: Fidelity, min_contribution: float) -> _MeanRatios:
+    """Find the tokens that count, and return the mean ratios over these tokens."""
+    phi = shared.estimate.phi  # (players, outputs)
+    strong = np.ones(phi.shape[1], dtype=bool)
+    if fidelity.drops_weak_outputs:
+        strong = find_contributing_outputs(phi[shared.shared], min_contribution)
+    means = _average_ratios(phi, shared.shared, strong, fidelity)
+    return _MeanRatios(shared, fidelity, strong, means)
+
+
+def _average_ratios(phi: np.ndarray, players: np.ndarray, strong: np.ndarray, fidelity: Fidelity) -> np.ndarray:
+    """Return the ratios of the shared players, averaged over output tokens: float64 of shape (..., shared).
+
+    Args:
+        phi: Shapley values of shape (..., players, outputs).
+        players: The shared players.
+        strong: The output tokens that enter the mean, bool of shape (outputs,).
+    """
+    shared_phi = phi[..., players, :]
     if not strong.any():
-        return np.full(shared.shape[:-1], np.nan)
+        return np.full(shared_phi.shape[:-1], np.nan)
     if fidelity.ratio_total == "shared":
-        means: np.ndarray = compute_contribution_ratios(shared[..., strong]).mean(axis=-1)
+        # r_j = phi_j / sum_i |phi_i| over the shared players, for each token; then the mean over tokens.
+        ratios = compute_contribution_ratios(shared_phi[..., strong])
+        means: np.ndarray = ratios.mean(axis=-1)
         return means
-    suffix = np.delete(phi, side.shared, axis=-2)
-    total = np.abs(phi).sum(axis=-2, keepdims=True) - np.abs(suffix).sum(axis=-2, keepdims=True)
-    percents = np.divide(100 * shared, total, out=np.full_like(shared, np.nan), where=total > 0)
+    # The released code computes the total over the shared players as the sum over all players minus the sum over the
+    # query suffix, and the ratios in percent.
+    suffix_phi = np.delete(phi, players, axis=-2)
+    total = np.abs(phi).sum(axis=-2, keepdims=True) - np.abs(suffix_phi).sum(axis=-2, keepdims=True)
+    percents = np.divide(100 * shared_phi, total, out=np.full_like(shared_phi, np.nan), where=total > 0)
     means = percents.mean(axis=-1)
     return means
 
 
-def _count_weak_outputs(side: SharedEstimate, strong: np.ndarray, fidelity: Fidelity) -> int:
-    """Return how many outputs next to nothing contributes to, by the rule of the profile."""
-    if fidelity.drops_weak_outputs:
-        return int((~strong).sum())
-    suffix = np.delete(side.estimate.phi, side.shared, axis=0)
-    return int((np.abs(suffix).mean(axis=0) < WARNING_LEVEL).sum()) if len(suffix) else 0
-
-
-def _explain_undefined(name: str, side: SharedEstimate, means: np.ndarray) -> str | None:
-    """Return why a side has no ratios, or None."""
-    phi = side.estimate.phi
-    if not phi.shape[1]:
-        return f"the {name} has no tokens"
-    if not len(side.shared):
-        return "the prompts of answer and explanation share no players"
-    if not np.isfinite(phi).all():
-        return f"a value of the {name} is not a number"
-    if not find_contributing_outputs(phi[side.shared], 0).any():
-        return f"no shared player contributes to the {name}"
-    if np.isnan(means).any():
-        return f"no shared player contributes to a token of the {name}, and the published code divides by 0"
-    if not means.any():
-        return f"the ratios of the {name}'s tokens cancel out"
-    return None
-
-
-def _compute_standard_error(
-    sides: Mapping[str, SharedEstimate],
-    means: Mapping[str, np.ndarray],
-    strong: Mapping[str, np.ndarray],
-    fidelity: Fidelity,
-) -> tuple[float | None, str | None]:
-    """Return the jackknife error over parts, or why there is none."""
-    fewer: dict[str, np.ndarray] = {}
-    for name, side in sides.items():
-        if side.estimate.exact:
+def _compute_standard_error(answer: _MeanRatios, explanation: _MeanRatios) -> tuple[float | None, str | None]:
+    """Return the jackknife standard error of CC-SHAP, or the reason why it has none."""
+    # Mean ratios when each part of the estimate is left out in turn, (parts, shared); None for exact values.
+    leaving_one_out: list[np.ndarray | None] = []
+    for name, ratios in (("answer", answer), ("explanation", explanation)):
+        estimate = ratios.shared.estimate
+        if estimate.exact:
+            leaving_one_out.append(None)
             continue
-        if side.estimate.parts is None:
+        if estimate.parts is None:
             return None, f"the estimator of the {name} gives no independent parts"
-        if len(side.estimate.parts) < 2:
+        if len(estimate.parts) < 2:
             return None, f"one permutation with its reverse for the {name}; a standard error needs two"
-        fewer[name] = _average_ratios(side, average_leaving_one_out(side.estimate.parts), strong[name], fidelity)
-    if len(fewer) == 2 and len(fewer["answer"]) == len(fewer["explanation"]):
-        # the same part of both sides is omitted at once
-        error = compute_jackknife_error(compute_cosine(fewer["answer"], fewer["explanation"]))
+        leaving_one_out.append(ratios.average(average_leaving_one_out(estimate.parts)))
+
+    answer_means, explanation_means = leaving_one_out
+    both = [means for means in leaving_one_out if means is not None]
+    if len(both) == 2 and len(both[0]) == len(both[1]):
+        # Answer and explanation were estimated with the same permutations, so that the same part of both is left out.
+        error = compute_jackknife_error(compute_cosine(*both))
     else:
-        # the sides were drawn independently, so that their variances add up
-        others = {"answer": "explanation", "explanation": "answer"}
-        errors = [
-            compute_jackknife_error(compute_cosine(part_means, means[others[name]]))
-            for name, part_means in fewer.items()
-        ]
+        # The permutations were drawn independently, so that the variances of both add up.
+        errors = []
+        if answer_means is not None:
+            errors.append(compute_jackknife_error(compute_cosine(answer_means, explanation.means)))
+        if explanation_means is not None:
+            errors.append(compute_jackknife_error(compute_cosine(explanation_means, answer.means)))
         error = math.hypot(*errors)
-    return (None, "CC-SHAP is undefined without one permutation") if math.isnan(error) else (error, None)
+    if math.isnan(error):
+        return None, "CC-SHAP is undefined without one permutation"
+    return error, None

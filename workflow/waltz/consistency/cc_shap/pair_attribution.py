@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
+from waltz.attribution.engine import Attribution
 from waltz.attribution.prompt_attribution import (
-    PromptAttribution,
     PromptGame,
     PromptSettings,
     Regroup,
@@ -19,29 +20,31 @@ from waltz.models.decoders.coalitions import choose_published_grid
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
 Pair = tuple[PromptGame, PromptGame]
-"""An answer and an explanation of it."""
+"""The games of an answer and of an explanation of this answer."""
 
 
 @dataclass(frozen=True, eq=False)
 class SideAttribution:
-    """Attribution of an answer, or of an explanation.
+    """Hold the attribution of an answer, or of an explanation.
 
     Attributes:
-        shared: The players that the other prompt has too, in the same order on both sides: int64 of shape (shared,).
+        attribution: The Shapley values.
+        shared: Numbers of the players that the other prompt has too, in the same order for both, int64 of shape
+            (shared,).
     """
 
-    attribution: PromptAttribution
+    attribution: Attribution
     shared: np.ndarray
 
     @property
     def shared_estimate(self) -> SharedEstimate:
-        """Values as CC-SHAP compares them."""
+        """Return the Shapley values in the form that CC-SHAP compares."""
         return SharedEstimate(self.attribution.estimate, self.shared)
 
 
 @dataclass(frozen=True, eq=False)
 class PairAttribution:
-    """An answer with one explanation of it."""
+    """Hold the attributions of an answer and of one explanation of it, with their CC-SHAP."""
 
     answer: SideAttribution
     explanation: SideAttribution
@@ -55,66 +58,71 @@ def attribute_pairs(
     settings: PromptSettings,
     grid: int | None = None,
     regroup: Regroup | None = None,
-    interactions: bool = False,
     progress: ProgressCallback = ignore_progress,
 ) -> list[PairAttribution]:
     """Attribute answers and their explanations, and compute CC-SHAP of each pair.
 
-    Several pairs, such as one answer with a post-hoc explanation and with a chain of thought, share computations; a
-    game in several pairs is computed once.
+    Several pairs, such as one answer with a post-hoc explanation and with a chain of thought, share computations. A
+    game that is in several pairs is computed once.
 
-    In `equations` those tokens are players that are not special and with which all prompts begin, before any query
-    suffix; their patches are one grid. In `published` all tokens are players, an explanation has its answer's grid, and
-    language models are explained by shap's partition explainer.
+    In `equations` the players are the tokens with which all prompts begin, before any query suffix and without special
+    tokens; all prompts have the same grid of patches. In `published` all tokens are players, an explanation has the
+    grid of its answer, and language models are explained by shap's partition explainer.
 
     Args:
-        picture: Prepared by `decoder.prepare_image`, or None.
-        grid: Patches on a side; None takes ceil(sqrt(n)) of the shared tokens, in `published` of all ids of the
-            answer's prompt. Give an edited prompt the grid of the unedited one.
+        picture: The image, prepared by `decoder.prepare_image`, or None.
+        pairs: Games of answers and their explanations.
+        grid: Number of patches on a side. None takes ceil(sqrt(n)), with n the number of shared tokens, or in
+            `published` of all ids of the answer's prompt. An edited prompt needs the grid of the unedited prompt.
         regroup: See `attribute_prompts`.
-        interactions: See `attribute_prompts`.
         progress: See `attribute_prompts`.
     Returns:
-        One for each pair. CC-SHAP and T-SHAP are undefined, with a reason, where nothing contributes.
+        The attributions of each pair. CC-SHAP and T-SHAP are undefined, with a reason, if nothing contributes.
     Raises:
         UserError: Prompts share no tokens or do not end with their query suffixes, or the evaluations do not suffice.
     Source:
         Thesis 4.3 and 5.2; the released scripts of CC-SHAP and CC-SHAP-VLM.
     """
+    # Prompts that cannot be compared are refused here, before anything is computed.
     suffixes = [_count_suffixes(decoder, picture, pair, settings) for pair in pairs]
     games = _choose_players(decoder, picture, pairs, settings, grid)
+    # Equal games, such as an answer that is in several pairs, are attributed once.
     distinct = list(dict.fromkeys(game for pair in games for game in pair))
-    attributed = attribute_prompts(
-        decoder, picture, distinct, settings, regroup=regroup, interactions=interactions, progress=progress
-    )
+    attributed = attribute_prompts(decoder, picture, distinct, settings, regroup=regroup, progress=progress)
     attributions = dict(zip(distinct, attributed, strict=True))
     compared = []
-    for (answer_game, explanation_game), suffix in zip(games, suffixes, strict=True):
+    for (answer_game, explanation_game), suffix_counts in zip(games, suffixes, strict=True):
         answer, explanation = attributions[answer_game], attributions[explanation_game]
-        shared = find_shared_players(
+        answer_players, explanation_players = find_shared_players(
             answer.token_ids,
             explanation.token_ids,
-            suffix,
+            suffix_counts,
             settings.fidelity,
             patches=0 if answer.players is None else answer.players.patches,
-            image_first=answer.text.start > 0,
+            image_first=answer.text_slice.start > 0,
         )
-        sides = SideAttribution(answer, shared[0]), SideAttribution(explanation, shared[1])
-        estimates = [side.shared_estimate for side in sides]
-        cc_shap = compute_cc_shap(estimates[0], estimates[1], settings.profile, settings.min_contribution)
-        compared.append(PairAttribution(*sides, cc_shap))
+        answer_side = SideAttribution(answer, answer_players)
+        explanation_side = SideAttribution(explanation, explanation_players)
+        cc_shap = compute_cc_shap(
+            answer_side.shared_estimate,
+            explanation_side.shared_estimate,
+            settings.fidelity,
+            settings.min_contribution,
+        )
+        compared.append(PairAttribution(answer_side, explanation_side, cc_shap))
     return compared
 
 
 def count_suffix_players(decoder: Decoder, suffix: str, rule: str) -> int:
-    """Return how many of the last players the released code takes for the query suffix.
+    """Return how many players at the end of a prompt the released code counts as the query suffix.
 
     Args:
         decoder: The model, whose tokenizer counts.
-        suffix: The text; an empty one has no tokens.
-        rule: `bare`, its tokens without those that the tokenizer adds; `less-two`, with them and less 2; `two`, 2.
+        suffix: The text of the suffix; an empty text has no tokens.
+        rule: `bare` counts the tokens of the text without tokens that the tokenizer adds. `less-two` counts all tokens
+            and subtracts 2. `two` is always 2.
     Raises:
-        UserError: A text has no tokens by this rule; the released code cannot handle that.
+        UserError: The text has no tokens by this rule; the released code cannot handle that.
     """
     if rule == "two":
         return 2
@@ -124,8 +132,11 @@ def count_suffix_players(decoder: Decoder, suffix: str, rule: str) -> int:
     if rule == "less-two":
         length = len(prompt.ids) - 2
     else:
-        tokens = zip(prompt.special, prompt.spans, strict=True)
-        length = sum(not special or span["start"] < span["end"] for special, span in tokens)
+        # A token that the tokenizer adds is special and has no characters.
+        length = 0
+        for special, span in zip(prompt.special, prompt.spans, strict=True):
+            if not special or span["start"] < span["end"]:
+                length += 1
     if length < 1:
         raise UserError(
             f"query suffix {suffix!r}: has too few tokens by the published rule {rule!r} (got {length}, expected at"
@@ -137,58 +148,65 @@ def count_suffix_players(decoder: Decoder, suffix: str, rule: str) -> int:
 def _count_suffixes(
     decoder: Decoder, picture: PreparedImage | None, pair: Pair, settings: PromptSettings
 ) -> tuple[int, int]:
-    """Return the players in both query suffixes; refuse prompts that cannot be compared before they are attributed."""
+    """Return the numbers of players in both query suffixes; refuse prompts that cannot be compared."""
+    # In `equations` no token of a suffix is a player.
     if settings.fidelity.shared_players == "prefix":
         return 0, 0
-    rule = settings.suffix_rule or ("bare" if picture is None else "less-two")
+    rule = settings.suffix_rule
+    if not rule:
+        rule = "bare" if picture is None else "less-two"
     answer, explanation = pair
     suffixes = (
         count_suffix_players(decoder, answer.query_suffix, rule),
         count_suffix_players(decoder, explanation.query_suffix, rule),
     )
-    ids = decoder.build_prompt(answer.text).ids, decoder.build_prompt(explanation.text).ids
-    find_shared_players(*ids, suffixes, settings.fidelity)
+    answer_ids, explanation_ids = decoder.build_prompt(answer.text).ids, decoder.build_prompt(explanation.text).ids
+    find_shared_players(answer_ids, explanation_ids, suffixes, settings.fidelity)
     return suffixes
 
 
 def _choose_players(
     decoder: Decoder, picture: PreparedImage | None, pairs: Sequence[Pair], settings: PromptSettings, grid: int | None
 ) -> list[Pair]:
-    """Return the pairs with the text players and grids that make them comparable."""
+    """Return the pairs with those text players and grids that make an answer and its explanation comparable."""
     if settings.fidelity.shared_players == "prefix":
-        games = [game for pair in pairs for game in pair]
+        games = list(chain.from_iterable(pairs))
         positions = _find_shared_positions(games, [decoder.build_prompt(game.text) for game in games])
-        return [
-            (_place(answer, positions, grid), _place(explanation, positions, grid)) for answer, explanation in pairs
-        ]
+        return [_set_players(pair, positions, grid) for pair in pairs]
     if picture is None:
         return list(pairs)
-    placed = []
-    for answer, explanation in pairs:
-        side = grid or choose_published_grid(decoder, decoder.build_prompt(answer.text))
-        placed.append((_place(answer, None, side), _place(explanation, None, side)))
-    return placed
+    # In `published` an explanation takes the grid of its answer, so that both have the same patches.
+    pairs_with_grid = []
+    for pair in pairs:
+        answer, _ = pair
+        pair_grid = grid or choose_published_grid(decoder, decoder.build_prompt(answer.text))
+        pairs_with_grid.append(_set_players(pair, None, pair_grid))
+    return pairs_with_grid
 
 
-def _place(game: PromptGame, positions: tuple[int, ...] | None, grid: int | None) -> PromptGame:
-    return replace(game, positions=positions, grid=grid)
+def _set_players(pair: Pair, positions: tuple[int, ...] | None, grid: int | None) -> Pair:
+    answer, explanation = pair
+    return replace(answer, positions=positions, grid=grid), replace(explanation, positions=positions, grid=grid)
 
 
 def _find_shared_positions(games: Sequence[PromptGame], prompts: Sequence[Prompt]) -> tuple[int, ...]:
-    """Return the positions of the tokens, without special ones, with which all prompts begin before any suffix."""
-    wrong = next((game for game in games if not game.text.endswith(game.query_suffix)), None)
-    if wrong is not None:
-        raise UserError(
-            f"prompt {wrong.text[-40:]!r}: does not end with its query suffix {wrong.query_suffix[-40:]!r}; give its"
-            " end"
-        )
-    ends = [len(game.text) - len(game.query_suffix) for game in games]
+    """Return the positions of the tokens with which all prompts begin, before any suffix and without special tokens."""
+    for game in games:
+        if not game.text.endswith(game.query_suffix):
+            raise UserError(
+                f"prompt {game.text[-40:]!r}: does not end with its query suffix {game.query_suffix[-40:]!r}; give its"
+                " end"
+            )
+    suffix_starts = [len(game.text) - len(game.query_suffix) for game in games]
+
+    # Compare the prompts position by position, where `ids` holds one token of each prompt.
     positions: list[int] = []
     for position, ids in enumerate(zip(*(prompt.ids for prompt in prompts), strict=False)):
-        if len(set(ids)) > 1 or any(
-            prompt.spans[position]["end"] > end for prompt, end in zip(prompts, ends, strict=True)
-        ):
+        if len(set(ids)) > 1:
             break
+        ends = [prompt.spans[position]["end"] for prompt in prompts]
+        if any(end > start for end, start in zip(ends, suffix_starts, strict=True)):
+            break  # a query suffix begins
         if not prompts[0].special[position]:
             positions.append(position)
     if not positions:

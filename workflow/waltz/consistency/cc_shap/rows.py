@@ -1,9 +1,10 @@
 """CC-SHAP of items, one after the other, with the attributions of answers and explanations, and after edits."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -14,21 +15,22 @@ from waltz.attribution.prompt_attribution import (
     PROBABILITY,
     PromptSettings,
     Regroup,
-    build_columns,
 )
 from waltz.attribution.shapley.estimate import Estimate, to_null
+from waltz.attribution.stored_rows import build_columns
 from waltz.consistency.cc_shap.dialogue import (
     EXPLANATION_KINDS,
     MAX_ANSWER_TOKENS,
     MAX_EXPLANATION_TOKENS,
     POST_HOC,
+    PROMPT_KINDS,
     Dialogue,
     GeneratedPairs,
     apply_family_rules,
     generate_pairs,
 )
 from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
-from waltz.consistency.cc_shap.measure import Companions, SharedEstimate
+from waltz.consistency.cc_shap.measure import SharedEstimate, list_companions
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
 from waltz.consistency.edit_tests.edits import COUNTERFACTUAL_EDITS
 from waltz.consistency.item_selection import get_setting, select_questions, select_seeds
@@ -48,10 +50,20 @@ from waltz.sources.images import load_image, open_images
 
 Row = dict[str, Any]
 
+KEY_PROMPTS = tuple(chain.from_iterable(PROMPT_KINDS.values()))
+"""Kinds of prompt whose texts identify a stored item."""
+
 
 @dataclass(frozen=True)
 class CCShapSetup:
-    """A decoder whose answers and explanations are compared, in one profile and with one seed."""
+    """Hold a decoder whose answers and explanations are compared, with its settings in one profile and for one seed.
+
+    Attributes:
+        dialogue: The decoder with its prompts.
+        settings: Settings of the attribution.
+        stored: File of stored items.
+        kinds: Kinds of explanation.
+    """
 
     dialogue: Dialogue
     settings: PromptSettings
@@ -60,17 +72,17 @@ class CCShapSetup:
 
     @property
     def explained(self) -> str:
-        """Explained value of a token."""
+        """Return the name of the explained value of a token."""
         return self.settings.explained_value(self.dialogue.decoder.reads_images)
 
 
 class StoredSide(TypedDict):
-    """Attribution of an answer or an explanation, as it is stored.
+    """Declare the form in which the attribution of an answer or an explanation is stored.
 
     Attributes:
         columns: Columns of the attribution layout.
-        shared: Numbers of the shared players among these, text players first.
-        names: Identities of the shared players: token ids or pieces; [row, column] of patches.
+        shared: Numbers of the shared players in these columns, text players first.
+        names: Identities of the shared players: token ids or pieces of text; [row, column] for patches.
     """
 
     columns: dict[str, Any]
@@ -79,10 +91,12 @@ class StoredSide(TypedDict):
 
 
 class StoredPair(TypedDict, total=False):
-    """One kind of explanation with its answer, as it is stored.
+    """Declare the form in which an answer with one kind of explanation is stored.
 
     Attributes:
-        row: Columns of the layout `CC_SHAP`; with an error alone where there is no attribution.
+        row: Columns of the layout `CC_SHAP`; only answer and error if the attribution failed.
+        answer: Attribution of the answer; missing if the attribution failed.
+        explanation: Attribution of the explanation; missing if the attribution failed.
     """
 
     row: dict[str, Any]
@@ -92,10 +106,11 @@ class StoredPair(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class ItemAttributions:
-    """One item as it is stored.
+    """Hold the stored attributions of one item.
 
     Attributes:
-        grid: Patches on a side.
+        kinds: Attributions for each kind of explanation.
+        grid: Number of patches on a side.
     """
 
     kinds: Mapping[str, StoredPair]
@@ -110,7 +125,7 @@ def build_setup(
     tokens: Mapping[str, int],
     stored: Path,
 ) -> CCShapSetup:
-    """Return the setup that a study describes.
+    """Build the setup that a study describes, for one decoder, profile and seed.
 
     Args:
         cc_shap: The study's `consistency.cc_shap`: permutations, value, kinds.
@@ -123,8 +138,9 @@ def build_setup(
         tokens.get("explanation", MAX_EXPLANATION_TOKENS),
         tokens.get("answer", MAX_ANSWER_TOKENS),
     )
+    # `published` has fixed settings; only `equations` takes permutations and explained value from the study.
     kinds = tuple(kind for kind in EXPLANATION_KINDS if kind in cc_shap.get("kinds", EXPLANATION_KINDS))
-    settings = PromptSettings(dialogue.fidelity.name, seed)
+    settings = PromptSettings(dialogue.fidelity, seed)
     if dialogue.fidelity.estimators:
         settings = apply_family_rules(settings, decoder, template)
     else:
@@ -136,22 +152,24 @@ def build_setup(
 def load_or_attribute_item(
     setup: CCShapSetup, question: Question, load: LoadImage, item_text: str | None = None, grid: int | None = None
 ) -> ItemAttributions:
-    """Return the attributions of one item's answer and explanations, computed or stored.
+    """Return the attributions of one item's answer and explanations, from the cache of results if they are there.
 
     Args:
-        item_text: The item's text where it was edited.
-        grid: Patches on a side; the item's own where None.
+        load: Opens an image by its name.
+        item_text: The edited text of the item; None if the item is not edited.
+        grid: Number of patches on a side; None chooses it for the item.
     Raises:
-        UserError: There is no image or no answer.
+        UserError: The image or the answer is missing.
     """
     dialogue, decoder = setup.dialogue, setup.dialogue.decoder
     image = None if question.image is None else load(question.image)
-    fields = {"answer": ""} if item_text is None else {"answer": "", "input": item_text}
+    # The key names all that decides the values. Prompts are rendered with an empty answer, which is not known yet.
+    fields = {"answer": ""}
+    if item_text is not None:
+        fields["input"] = item_text
+    prompts = [render_prompt(kind, question, dialogue.template, fields) for kind in KEY_PROMPTS]
     content = {
-        "texts": [
-            render_prompt(kind, question, dialogue.template, fields).text
-            for kind in ("answer-attributed", "post-hoc", "cot-attributed")
-        ],
+        "texts": [prompt.text for prompt in prompts],
         "question": [question.item_id, question.role, question.labels],
         "image": None if image is None else result_cache.compute_array_key(image.tobytes(), image.size),
         "model": compute_fingerprint(decoder.spec),
@@ -169,23 +187,27 @@ def load_or_attribute_item(
         generated = generate_pairs(dialogue, question, picture, setup.kinds, item_text)
         attributions = attribute_kinds(setup, generated, picture, grid)
         kinds = {kind: _build_stored_pair(setup, generated, pair) for kind, pair in attributions.items()}
-        grids = [pair["answer"]["columns"]["grid"] for pair in kinds.values() if "answer" in pair]
-        return {"kinds": kinds, "grid": grids[0] if grids else 0}
+        item_grid = 0
+        for pair in kinds.values():
+            if "answer" in pair:
+                item_grid = pair["answer"]["columns"]["grid"]  # the same for all kinds
+                break
+        return {"kinds": kinds, "grid": item_grid}
 
     item = result_cache.load_or_compute_json(setup.stored, content, compute)
     return ItemAttributions(item["kinds"], item["grid"])
 
 
-def read_side(side: StoredSide) -> SharedEstimate:
-    """Return the values of one side of a stored item."""
-    columns = side["columns"]
+def read_side(output: StoredSide) -> SharedEstimate:
+    """Return the Shapley values of a stored answer or explanation, in the form that CC-SHAP compares."""
+    columns = output["columns"]
     estimate = Estimate(
         np.array(columns["phi"], dtype=np.float64),
         np.array(columns["base_value"], dtype=np.float64),
         np.array(columns["value"], dtype=np.float64),
-        columns["budget"],
+        columns["requested"],
     )
-    return SharedEstimate(estimate, np.array(side["shared"], dtype=np.int64))
+    return SharedEstimate(estimate, np.array(output["shared"], dtype=np.int64))
 
 
 def attribute_kinds(
@@ -195,23 +217,33 @@ def attribute_kinds(
     grid: int | None = None,
     regroup: Regroup | None = None,
 ) -> dict[str, PairAttribution | UserError]:
-    """Return the attributions of each kind, computed together where that is possible, else one by one.
+    """Return the attributions for each kind of explanation, or the error that prevented them.
+
+    All kinds are computed together if possible, else one by one.
 
     Args:
-        grid: Patches on a side; the item's own where None.
+        generated: The answer with its explanations.
+        grid: Number of patches on a side; None chooses it for the item.
         regroup: See `attribute_prompts`.
     """
-    attributions: dict[str, PairAttribution | UserError] = {
-        kind: pair for kind, pair in generated.pairs.items() if isinstance(pair, UserError)
-    }
-    pairs = {kind: pair for kind, pair in generated.pairs.items() if not isinstance(pair, UserError)}
+    attributions: dict[str, PairAttribution | UserError] = {}
+    pairs = {}
+    for kind, pair in generated.pairs.items():
+        if isinstance(pair, UserError):
+            attributions[kind] = pair
+        else:
+            pairs[kind] = pair
+    if not pairs:
+        return attributions
+
     decoder = setup.dialogue.decoder
     try:
-        joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid, regroup) if pairs else []
+        joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid, regroup)
         return attributions | dict(zip(pairs, joint, strict=True))
     except UserError as error:
         if len(pairs) == 1:
             return attributions | dict.fromkeys(pairs, error)
+    # One of several kinds cannot be attributed: each is tried alone, so that the others keep their values.
     for kind, pair in pairs.items():
         try:
             (attributions[kind],) = attribute_pairs(decoder, picture, [pair], setup.settings, grid, regroup)
@@ -221,17 +253,17 @@ def attribute_kinds(
 
 
 def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: PairAttribution | UserError) -> StoredPair:
-    """Return one kind of explanation of one item, as it is stored."""
+    """Convert the attributions for one kind of explanation to the form in which they are stored."""
     decoder = setup.dialogue.decoder
     if isinstance(pair, UserError):
         return {"row": {"answer": generated.answer, "error": str(pair)}}
+    # Ratios are stored with text players before patches; the games of `published` have patches first.
     order = np.argsort(_renumber_shared(pair.answer))
     cc_shap = pair.cc_shap
-    companions = {field.name: getattr(cc_shap.companions, field.name, None) for field in fields(Companions)}
     row: Row = {
         "value": cc_shap.value,
         "standard_error": cc_shap.standard_error,
-        **companions,
+        **list_companions(cc_shap),
         "with_weak": cc_shap.with_weak,
         "weak_answer": cc_shap.weak_answer,
         "weak_explanation": cc_shap.weak_explanation,
@@ -239,54 +271,68 @@ def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: Pair
         "ratios_explanation": [to_null(ratio) for ratio in cc_shap.ratios_explanation[order]],
         "reason": cc_shap.reason,
         "answer": generated.answer,
-        "explanation": decoder.decode_text(pair.explanation.attribution.game.targets),
+        "explanation": decoder.decode_text(pair.explanation.attribution.instance.targets),
         "evaluated": pair.answer.attribution.evaluated + pair.explanation.attribution.evaluated,
     }
+    # Without an image T-SHAP is 1 by definition and not stored.
     if decoder.reads_images:
-        for name, side in (("answer", pair.answer), ("explanation", pair.explanation)):
-            row[f"t_shap_{name}"] = to_null(side.attribution.t_shap.value)
-            row[f"t_shap_{name}_se"] = to_null(side.attribution.t_shap.standard_error)
-    seed = setup.settings.seed
+        for name, output in (("answer", pair.answer), ("explanation", pair.explanation)):
+            row[f"t_shap_{name}"] = to_null(output.attribution.t_shap.value)
+            row[f"t_shap_{name}_se"] = to_null(output.attribution.t_shap.standard_error)
     return {
         "row": row,
-        "answer": _build_stored_side(decoder, pair.answer, seed),
-        "explanation": _build_stored_side(decoder, pair.explanation, seed),
+        "answer": _build_stored_side(decoder, pair.answer),
+        "explanation": _build_stored_side(decoder, pair.explanation),
     }
 
 
-def _build_stored_side(decoder: Decoder, side: SideAttribution, seed: int) -> StoredSide:
-    """Return one side with text players before patches."""
-    attribution = side.attribution
-    words, shared = len(attribution.tokens), sorted(_renumber_shared(side).tolist())
-    token_ids = attribution.token_ids
+def _build_stored_side(decoder: Decoder, output: SideAttribution) -> StoredSide:
+    """Convert the attribution of an answer or explanation to the form in which it is stored, text players first."""
+    attribution = output.attribution
+    n_text = len(attribution.tokens)
+    shared = sorted(_renumber_shared(output).tolist())
+    # An edit can move tokens, so that players are compared by identity: the token, or row and column of a patch.
+    names = []
+    for player in shared:
+        if player < n_text:
+            names.append(attribution.token_ids[player])
+        else:
+            row_and_column = divmod(player - n_text, attribution.grid)
+            names.append(list(row_and_column))
+    outputs = [decoder.decode_text([token]) for token in attribution.instance.targets]
     return {
-        "columns": {"text": attribution.game.text, **build_columns(decoder, attribution, seed)},
+        "columns": {"text": attribution.text, "outputs": outputs, **build_columns(attribution)},
         "shared": shared,
-        "names": [
-            token_ids[player] if player < words else list(divmod(player - words, attribution.grid)) for player in shared
-        ],
+        "names": names,
     }
 
 
-def _renumber_shared(side: SideAttribution) -> np.ndarray:
-    """Return the shared players' numbers where text players stand before patches, in the order of comparison."""
-    players, words = len(side.attribution.estimate.phi), len(side.attribution.tokens)
-    patches_before = players - words if side.attribution.text.start else 0
-    numbers: np.ndarray = (side.shared - patches_before) % players
+def _renumber_shared(output: SideAttribution) -> np.ndarray:
+    """Return the numbers that the shared players have when text players stand before patches.
+
+    Returns:
+        int64 of shape (shared,), in the order in which CC-SHAP compares the players.
+    """
+    n_players, n_text = len(output.attribution.estimate.phi), len(output.attribution.tokens)
+    patches_before = n_players - n_text if output.attribution.text_slice.start else 0
+    # Patches before the text move behind it: their numbers become negative, and the modulus moves them to the end.
+    numbers: np.ndarray = (output.shared - patches_before) % n_players
     return numbers
 
 
 def compute_cc_shap_rows(
     setup: CCShapSetup, questions: Iterable[Question], load: LoadImage, done: Callable[[int], object]
 ) -> tuple[list[Row], list[Row]]:
-    """Return rows of the layout `CC_SHAP`, and of the attribution layout with all attributions.
+    """Return the rows of the layout `CC_SHAP` for some questions, and rows of the attribution layout.
 
     Args:
+        load: Opens an image by its name.
         done: Called with 1 after each question.
     """
     rows: list[Row] = []
     attribution_rows: list[Row] = []
     for question in questions:
+        # A question that fails has a row with an error for each kind of explanation.
         kinds: Mapping[str, StoredPair]
         try:
             kinds = load_or_attribute_item(setup, question, load).kinds
@@ -306,22 +352,23 @@ def compute_edit_rows(
     load: LoadImage,
     done: Callable[[int], object],
 ) -> tuple[list[Row], list[Row]]:
-    """Return rows of the layout `EDITED`, and of the attribution layout with all attributions of edited items.
+    """Return the rows of the layout `EDITED` for some questions, and rows of the attribution layout for edited items.
 
-    The first say how far attributions of answers and post-hoc explanations moved with the edits; items without an edit
-    have no attribution rows.
+    Rows of `EDITED` hold how far the edits moved the attributions of answers and of post-hoc explanations. Items
+    without an edit have no attribution rows.
 
     Args:
         setup: The decoder, profile and seed; stored attributions of the unedited items are used again.
         tests: Rows of the layout `CONSISTENCY`.
         done: Called with 1 after each question.
     """
-    profile, seed = setup.settings.profile, setup.settings.seed
-    edits = {
-        row["item_id"]: row
-        for row in tests
-        if row["test"] == COUNTERFACTUAL_EDITS and (row["profile"], row["seed"]) == (profile, seed)
-    }
+    settings = setup.settings
+    # The test of counterfactual edits, in the same run, states the edit of each item.
+    edits = {}
+    for test in tests:
+        is_of_run = (test["profile"], test["seed"]) == (settings.profile, settings.seed)
+        if is_of_run and test["test"] == COUNTERFACTUAL_EDITS:
+            edits[test["item_id"]] = test
     rows: list[Row] = []
     attribution_rows: list[Row] = []
     for question in questions:
@@ -340,40 +387,39 @@ def compute_edit_rows(
 
 
 def build_attribution_rows(setup: CCShapSetup, question: Question, kind: str, pair: StoredPair) -> list[Row]:
-    """Return rows of the attribution layout: of an answer, then of its explanation.
+    """Return two rows of the attribution layout: for an answer, and for its explanation.
 
     Args:
-        kind: Kind of explanation; it begins the rows' setting.
-        pair: Their attributions, or the error why there are none.
+        kind: Kind of explanation, with which the setting of the rows begins.
+        pair: The stored attributions of both, or the error that prevented them.
     """
-    sides = (("answer", pair.get("answer")), ("explanation", pair.get("explanation")))
-    return [
-        {
+    rows = []
+    for name, output in (("answer", pair.get("answer")), ("explanation", pair.get("explanation"))):
+        row: Row = {
             "item_id": question.item_id,
             "role": "caption" if question.form == "pairwise" else ANSWER,
             "profile": setup.settings.profile,
             "setting": f"{kind}:{name}",
             "image": question.image,
             "explained": setup.explained,
-            **(
-                {"text": "", "seed": setup.settings.seed, "error": pair["row"]["error"]}
-                if side is None
-                else side["columns"]
-            ),
         }
-        for name, side in sides
-    ]
+        if output is None:
+            row |= {"text": "", "seed": setup.settings.seed, "error": pair["row"]["error"]}
+        else:
+            row |= output["columns"]
+        rows.append(row)
+    return rows
 
 
 def count_outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return counts for the run record: errors, rows without a value, tokens that next to nothing contributes to."""
-    rows = list(rows)
-    return {
-        "rows_with_error": sum(row.get("error") is not None for row in rows),
-        "rows_without_value": sum(row.get("value") is None for row in rows),
-        "small_contributions": sum((row.get("weak_answer") or 0) + (row.get("weak_explanation") or 0) for row in rows),
-        "evaluations": sum(row.get("evaluated") or 0 for row in rows),
-    }
+    """Count, for the run record, errors, rows without a value, weak tokens, and evaluations."""
+    counts = dict.fromkeys(("rows_with_error", "rows_without_value", "small_contributions", "evaluated"), 0)
+    for row in rows:
+        counts["rows_with_error"] += row.get("error") is not None
+        counts["rows_without_value"] += row.get("value") is None
+        counts["small_contributions"] += (row.get("weak_answer") or 0) + (row.get("weak_explanation") or 0)
+        counts["evaluated"] += row.get("evaluated") or 0
+    return counts
 
 
 def _build_common(setup: CCShapSetup, question: Question) -> Row:
@@ -390,16 +436,24 @@ def _build_common(setup: CCShapSetup, question: Question) -> Row:
 def _compare_edit(
     setup: CCShapSetup, question: Question, edit: Mapping[str, Any] | None, load: LoadImage
 ) -> tuple[Row, ItemAttributions | None]:
-    """Return how far attributions moved with an edit, and those after it; only why not where there is no edit."""
-    if edit is None or edit["error"] is not None:
-        return {"error": "the item was not edited" if edit is None else edit["error"]}, None
+    """Return the columns that say how far an edit moved the attributions, and the attributions after the edit.
+
+    Without an edit, the columns hold the reason, and the attributions are None.
+    """
+    if edit is None:
+        return {"error": "the item was not edited"}, None
+    if edit["error"] is not None:
+        return {"error": edit["error"]}, None
     if edit["edited_input"] is None:
         return {"reason": edit["reason"]}, None
     post_hoc = replace(setup, kinds=(POST_HOC,))
-    before = load_or_attribute_item(setup if POST_HOC in setup.kinds else post_hoc, question, load)
+    # The stored item of the unedited run serves where it has a post-hoc explanation.
+    setup_before = setup if POST_HOC in setup.kinds else post_hoc
+    # The edited item takes the grid of the unedited item, so that both have the same patches.
+    before = load_or_attribute_item(setup_before, question, load)
     after = load_or_attribute_item(post_hoc, question, load, edit["edited_input"], before.grid or None)
     settings = setup.settings
-    shift = compute_edit_shift(_read_item(before), _read_item(after), settings.profile, settings.min_contribution)
+    shift = compute_edit_shift(_read_item(before), _read_item(after), settings.fidelity, settings.min_contribution)
     row = after.kinds[POST_HOC]["row"]
     return {
         "answer": shift.answer,
@@ -417,75 +471,95 @@ def _compare_edit(
 
 
 def _read_item(item: ItemAttributions) -> ExplainedItem:
-    """Return a stored item as it is compared.
+    """Return the attributions of a stored item's answer and post-hoc explanation.
 
     Raises:
-        UserError: It could not be explained.
+        UserError: The item could not be attributed.
     """
     pair = item.kinds[POST_HOC]
-    if "answer" not in pair or "explanation" not in pair:
+    if "answer" not in pair:
         raise UserError(pair["row"]["error"])
-    names = [tuple(name) if isinstance(name, list) else name for name in pair["answer"]["names"]]
+    # JSON has no tuples: row and column of a patch come back as a list, which cannot be hashed.
+    names: list[Hashable] = []
+    for name in pair["answer"]["names"]:
+        names.append(tuple(name) if isinstance(name, list) else name)
     return ExplainedItem(read_side(pair["answer"]), read_side(pair["explanation"]), names)
+
+
+@dataclass(frozen=True)
+class CCShapRun:
+    """Hold what a job explains: the settings and the items for one decoder.
+
+    Attributes:
+        profiles: Profiles of the study.
+        cache: File of stored items.
+        sample: Number of items of each data set; None for all.
+        seed: The study's seed.
+        seeds: Seeds of permutations and samples; each is a complete run. Attributions are stored for the first.
+        repeated: Data sets on which `published` takes all these seeds instead of the first alone; None for all.
+        cc_shap: Kinds of explanation, permutations and explained value.
+        tokens: Maximum number of new tokens by kind of generation.
+        shard: The items of this job.
+    """
+
+    profiles: Sequence[str]
+    cache: Path
+    sample: int | None
+    seed: int
+    seeds: Sequence[int]
+    cc_shap: Mapping[str, Any]
+    tokens: Mapping[str, int]
+    shard: slice
+    repeated: Collection[str] | None = None
 
 
 def explain_datasets(
     decoder: Decoder,
     datasets: Iterable[DatasetFiles],
-    profiles: Sequence[str],
-    cache: Path,
-    *,
-    sample: int | None,
-    seed: int,
-    seeds: Sequence[int],
-    repeated: Collection[str] | None = None,
-    cc_shap: Mapping[str, Any],
-    tokens: Mapping[str, int],
-    shard: slice,
+    run: CCShapRun,
     tests: Mapping[str, pa.Table] | None = None,
 ) -> Iterator[DatasetResult]:
-    """Compute CC-SHAP of one decoder on one shard of the items of data sets, or how edits shift its attributions.
+    """Compute CC-SHAP of one decoder on one shard of the items of each data set, or how edits shift its attributions.
 
     Args:
         datasets: Files of the data sets, with their form.
-        sample: Number of items a data set; None for all.
-        seeds: Seeds of permutations and draws, each a whole run; attributions are kept of the first.
-        repeated: Data sets on which `published` takes all of these seeds, and not the first alone; None for all.
-        cc_shap: Kinds of explanation, permutations and explained value.
-        tokens: Most new tokens by kind of generation.
-        tests: Self-consistency tests by data set, whose counterfactual edits are explained; None
-            explains items as they are.
+        tests: For each data set, the results of the tests whose counterfactual edits are explained; None explains the
+            unedited items.
     Yields:
-        Rows of the layout `CC_SHAP`, or `EDITED`, as `rows`, and of the attribution layout as `contributions`.
+        For each data set, rows of the layout `CC_SHAP` or `EDITED` under the name `rows`, and rows of the attribution
+        layout under the name `contributions`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         tested = tests[dataset.name].to_pylist() if tests is not None else []
+        # Each profile has its own sample and its own seeds; each seed is a complete run.
         selected = {
-            profile: select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
-            for profile in dataset.select_profiles(profiles)
+            profile: select_questions(source, dataset.name, dataset.settings, profile, run.sample, run.seed)
+            for profile in dataset.select_profiles(run.profiles)
         }
-        run_seeds = {profile: select_seeds(seeds, dataset.name, profile, repeated) for profile in selected}
-        total = sum(len(items.questions[shard]) * len(run_seeds[profile]) for profile, items in selected.items())
+        seeds = {profile: select_seeds(run.seeds, dataset.name, profile, run.repeated) for profile in selected}
+        total = sum(len(items.questions[run.shard]) * len(seeds[profile]) for profile, items in selected.items())
         rows: list[Row] = []
         contributions: list[Row] = []
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
         with images as opened, show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar:
             load = partial(load_image, opened)
             for profile, items in selected.items():
-                template, questions = build_template(decoder, profile), items.questions[shard]
-                for number in run_seeds[profile]:
-                    setup = build_setup(decoder, template, number, cc_shap, tokens, cache)
+                template, questions = build_template(decoder, profile), items.questions[run.shard]
+                for seed in seeds[profile]:
+                    setup = build_setup(decoder, template, seed, run.cc_shap, run.tokens, run.cache)
                     if tests is None:
-                        computed, attributions = compute_cc_shap_rows(setup, questions, load, bar.update)
+                        seed_rows, attributions = compute_cc_shap_rows(setup, questions, load, bar.update)
                     else:
-                        computed, attributions = compute_edit_rows(setup, questions, tested, load, bar.update)
-                    rows += computed
-                    contributions += attributions if number == seeds[0] else []
+                        seed_rows, attributions = compute_edit_rows(setup, questions, tested, load, bar.update)
+                    rows += seed_rows
+                    if seed == run.seeds[0]:
+                        contributions += attributions
+
+        tables = {"rows": rows, "contributions": contributions}
         if tests is None:
             skipped = {profile: dict(items.skipped) for profile, items in selected.items()}
-            facts: dict[str, Any] = {"skipped": skipped, **count_outcomes(rows)}
+            yield DatasetResult(dataset, tables, len(source), {"skipped": skipped, **count_outcomes(rows)})
         else:
             facts = {"rows_with_error": sum(row.get("error") is not None for row in rows)}
-        read = len(source) if tests is None else len(tested)
-        yield DatasetResult(dataset, {"rows": rows, "contributions": contributions}, read, facts)
+            yield DatasetResult(dataset, tables, len(tested), facts)

@@ -1,12 +1,12 @@
 """Three tests that edit the input: counterfactual edits, biasing features and input from explanation (thesis 5.2).
 
-They are of Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023), and of Turpin et al.,
-Language Models Don't Always Say What They Think (NeurIPS 2023).
+Source: Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023), and Turpin et al., Language
+Models Don't Always Say What They Think (NeurIPS 2023).
 
     python -m waltz.consistency.edit_tests.edits DICT OUT
 
-writes to the folder OUT, from WordNet's folder DICT, how often each word is among those that the released code draws
-from.
+reads WordNet's folder DICT and writes to the folder OUT how often each word is in the list from which the released code
+draws.
 """
 
 import random
@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +34,7 @@ from waltz.core.files.atomic import write_text
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import Profile, get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import WORDNET_FOLDER, read_entries, read_lines, read_words
 
@@ -41,162 +42,190 @@ COUNTERFACTUAL_EDITS = "counterfactual_edits"
 FROM_EXPLANATION = "input_from_explanation"
 BIASING_FEATURES = "biasing_features"
 MENTIONS_OF_WRITER = ("you suggest", "your suggestion", "you think", "you said")
-"""Phrases that mention the suggestion; `you suggest` is part of `you suggested`."""
+"""Phrases that count as a mention of the suggestion; `you suggest` also matches `you suggested`."""
 MENTIONS_OF_ANYBODY = ("suggest", "you think", "you said")
-"""The same in the released code for language models; `suggest` is part of `suggested` and `suggestion`."""
+"""The phrases in the released code for language models; `suggest` also matches `suggested` and `suggestion`."""
 
 Modifier = Literal["adjectives", "adverbs"]
 FILES: dict[Modifier, str] = {"adjectives": "data.adj", "adverbs": "data.adv"}
+"""WordNet's file of each kind of word."""
 LETTERS: dict[str, Modifier] = {"a": "adjectives", "r": "adverbs"}
-"""The parts of speech as WordNet names them."""
+"""Kind of word for each letter with which WordNet names a part of speech."""
 COUNTS = "modifiers.tsv"
+"""Name of the file with the number of senses of each word."""
 MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Where an adjective may stand, as WordNet writes it behind the word."""
+"""Pattern of the marker behind an adjective, with which WordNet restricts its position in a sentence."""
 MODIFIER_OF_POS: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
-"""Kind of word that is inserted before each part of speech."""
+"""Kind of word that is inserted before a word of each part of speech."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A text with a word inserted.
+    """Hold a text into which a word was inserted.
 
     Attributes:
-        word: The word, as it stands there.
-        before: The place of the token that it stands before.
+        text: The text with the word.
+        word: The inserted word, with the capital letter that it has in the text.
+        position: Index of the token before which the word stands.
     """
 
     text: str
     word: str
-    before: int
+    position: int
 
 
 def run_counterfactual_edits(
     question: Question, text: str, answer: str, settings: EditTestSettings
 ) -> TestSteps[EditTestResult]:
-    """Insert words until the answer changes, and look for the word in the explanation of the new answer.
+    """Test whether the explanation names an inserted word that changes the answer.
 
+    Words are inserted one at a time until the answer changes. Then the model explains the new answer.
+
+    Args:
+        text: The item's text, into which words are inserted.
+        answer: The answer to the unedited item.
     Returns:
-        Consistent where no edit changes the answer, or the explanation names the word. The result describes the
-        edit that changed the answer, else the first one tried, which does not depend on the number of words.
-        Without a verdict, in `equations`, where there is nothing to edit.
+        Result that is consistent if no edit changes the answer, or the explanation names the word. It describes the
+        edit that changed the answer, else the first edit, which does not depend on the number of words. In `equations`
+        there is no verdict if there is nothing to edit.
     """
     seed = draw_request_seed(question.item_id, COUNTERFACTUAL_EDITS, settings.seed)
-    tried = draw_edits(text, settings.positions, settings.words, seed, settings.profile)
-    every = [edit for place in tried for edit in place]
-    if not every and not settings.fidelity.accepts_empty:
+    # All words at one position are tried before the next position.
+    edits_by_position = draw_edits(text, settings.positions, settings.words, seed, settings.fidelity)
+    edits = list(chain.from_iterable(edits_by_position))
+    if not edits and not settings.fidelity.accepts_empty:
         return EditTestResult(None, answer, reason="there is no noun or verb to insert a word before")
-    first: str | None = None
-    for begin in range(0, len(every), settings.at_once):
-        batch = every[begin : begin + settings.at_once]
+    first_reply: str | None = None
+    for start in range(0, len(edits), settings.at_once):
+        batch = edits[start : start + settings.at_once]
+        # Edits are answered in batches; the first edit in order that changes the answer counts.
         replies = yield [settings.request(COUNTERFACTUAL_EDITS, question, "answer", input=edit.text) for edit in batch]
-        first = replies[0] if first is None else first
+        if first_reply is None:
+            first_reply = replies[0]
         for edit, after in zip(batch, replies, strict=True):
-            if (yield from check_unchanged(COUNTERFACTUAL_EDITS, question, answer, after, settings)):
-                continue
-            (explanation,) = yield [
-                settings.request(COUNTERFACTUAL_EDITS, question, "post-hoc-edited", input=edit.text, answer=after)
-            ]
-            named = contains_word(explanation, edit.word, settings.profile)
-            return EditTestResult(
-                verdict=int(named),
-                answer=answer,
-                edited_answer=after,
-                reason=f"the explanation {'names' if named else 'does not name'} the inserted word",
-                edited_input=edit.text,
-                edited_explanation=explanation,
-                inserted=edit.word,
-                flipped=True,
-            )
-    result = EditTestResult(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
-    if not every:
+            stays = yield from check_unchanged(COUNTERFACTUAL_EDITS, question, answer, after, settings)
+            if not stays:
+                return (yield from _explain_changed_answer(question, edit, answer, after, settings))
+    result = EditTestResult(
+        1, answer, edited_answer=first_reply, reason=f"none of {len(edits)} edits changes the answer"
+    )
+    if not edits:
         return result
-    return replace(result, edited_input=every[0].text, inserted=every[0].word, flipped=False)
+    return replace(result, edited_input=edits[0].text, inserted=edits[0].word, flipped=False)
 
 
-def contains_word(explanation: str, word: str, profile: Profile) -> bool:
+def _explain_changed_answer(
+    question: Question, edit: Edit, answer: str, after: str, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
+    """Request an explanation of the answer after an edit; the result is consistent if it names the inserted word."""
+    (explanation,) = yield [
+        settings.request(COUNTERFACTUAL_EDITS, question, "post-hoc-edited", input=edit.text, answer=after)
+    ]
+    is_named = contains_word(explanation, edit.word, settings.fidelity)
+    verb = "names" if is_named else "does not name"
+    return EditTestResult(
+        verdict=int(is_named),
+        answer=answer,
+        edited_answer=after,
+        reason=f"the explanation {verb} the inserted word",
+        edited_input=edit.text,
+        edited_explanation=explanation,
+        inserted=edit.word,
+        flipped=True,
+    )
+
+
+def contains_word(explanation: str, word: str, fidelity: Fidelity) -> bool:
     """Return whether an explanation contains a word.
 
     Args:
-        profile: `published` looks for the same letters anywhere, also inside another word; `equations` for the word,
-            in any case.
+        fidelity: `published` looks for the same letters, also inside another word; `equations` looks for the whole
+            word, in upper or lower case.
     """
-    if get_fidelity(profile).mentions == "letters":
+    if fidelity.mentions == "letters":
         return word in explanation
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", explanation, re.IGNORECASE) is not None
 
 
-def draw_edits(text: str, positions: int, words: int, seed: int, profile: Profile) -> list[list[Edit]]:
-    """Draw edits of a text: a list for each position, in the order in which they are tried.
+def draw_edits(text: str, positions: int, words: int, seed: int, fidelity: Fidelity) -> list[list[Edit]]:
+    """Draw edits of a text, and return a list of edits for each position, in the order in which they are tried.
 
     Args:
-        positions: Most positions, drawn without replacement among nouns and verbs.
-        words: Words drawn for each, with replacement.
-        profile: How the word is inserted; see `insert_word`.
+        text: The text into which words are inserted.
+        positions: Maximum number of positions, drawn without replacement among nouns and verbs.
+        words: Number of words drawn for each position, with replacement.
+        fidelity: Rule of the insertion; see `insert_word`.
     """
     (doc,) = parse([text])
     generator = random.Random(seed)
-    places = [token.i for token in doc if token.pos_ in MODIFIER_OF_POS]
-    positions_to_edit = generator.sample(places, min(positions, len(places)))
-    return [
-        [
-            insert_word(
-                doc, place, generator.choice(list_modifiers(MODIFIER_OF_POS[doc[place].pos_], profile)), profile
-            )
-            for _ in range(words)
-        ]
-        for place in positions_to_edit
-    ]
+    candidates = [token.i for token in doc if token.pos_ in MODIFIER_OF_POS]
+    # A position first draws all its words, so that each position adds `words` edits.
+    edits = []
+    for position in generator.sample(candidates, min(positions, len(candidates))):
+        modifiers = list_modifiers(MODIFIER_OF_POS[doc[position].pos_], fidelity)
+        drawn_words = [generator.choice(modifiers) for _ in range(words)]
+        edits.append([insert_word(doc, position, word, fidelity) for word in drawn_words])
+    return edits
 
 
-def insert_word(doc: Doc, place: int, word: str, profile: Profile) -> Edit:
+def insert_word(doc: Doc, position: int, word: str, fidelity: Fidelity) -> Edit:
     """Insert a word before a token of a parsed text.
 
-    `published` joins all tokens by spaces, also punctuation; it moves the capital letter to the word only where the
-    text is a single token, because it tests the last token, not the first. `equations` keeps the rest of the text, and
-    moves the capital letter to a word that comes first.
+    `published` joins all tokens by spaces, punctuation included. It moves the capital letter to the inserted word only
+    if the text is a single token, because the released code tests the last token instead of the first. `equations`
+    keeps the rest of the text as it is, and moves the capital letter to a word that comes first.
 
     Args:
-        place: Token before which the word is inserted.
+        position: Index of the token before which the word is inserted.
     """
-    joined = get_fidelity(profile).edit_spacing == "joined"
-    begins = len(doc) == 1 if joined else place == 0 and doc[0].text.istitle()
+    joins_tokens = fidelity.edit_spacing == "joined"
+    moves_capital = len(doc) == 1
+    if not joins_tokens:
+        moves_capital = position == 0 and doc[0].text.istitle()
+    # "Birds sang" becomes "Small birds sang".
     tokens = [token.text for token in doc]
-    if begins:
+    if moves_capital:
         word, tokens[0] = word.capitalize(), tokens[0].lower()
-    if joined:
-        return Edit(" ".join([*tokens[:place], word, *tokens[place:]]), word, place)
-    left = doc.text[: doc[place].idx]
-    right = tokens[place] + doc.text[doc[place].idx + len(tokens[place]) :]
-    return Edit(f"{left}{word} {right}", word, place)
+    if joins_tokens:
+        return Edit(" ".join([*tokens[:position], word, *tokens[position:]]), word, position)
+    token = doc[position]
+    left, right = doc.text[: token.idx], doc.text[token.idx + len(tokens[position]) :]
+    return Edit(f"{left}{word} {tokens[position]}{right}", word, position)
 
 
 @cache
-def list_modifiers(kind: Modifier, profile: Profile, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
-    """Return the words from which one is drawn, sorted.
+def list_modifiers(kind: Modifier, fidelity: Fidelity, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
+    """Return the sorted words from which an inserted word is drawn.
 
-    `published` has a word as often as it has senses, with the capitals of WordNet, and phrases with underscores for
-    spaces, as the released code inserts them. `equations` has each single word once.
+    In `published` a word occurs once for each of its senses, with the capital letters of WordNet; phrases have
+    underscores for spaces, as the released code inserts them. In `equations` each single word occurs once.
 
     Args:
-        kind: Adjectives, for nouns, or adverbs, for verbs.
+        kind: Adjectives, which are inserted before nouns, or adverbs, which are inserted before verbs.
+        folder: Folder with the lists of words.
     Raises:
         UserError: A file is missing or malformed.
     """
     single = read_words(kind, folder)
-    if get_fidelity(profile).modifiers == "single":
+    if fidelity.modifiers == "single":
         return tuple(sorted(single))
+    # A single word has one sense unless the file of counts states another number.
     counts = dict.fromkeys(single, 1) | _read_counts(Path(folder) / COUNTS)[kind]
-    return tuple(word for word in sorted(counts) for _ in range(counts[word]))
+    modifiers: list[str] = []
+    for word in sorted(counts):
+        modifiers += [word] * counts[word]
+    return tuple(modifiers)
 
 
 def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
-    """Return the text of `modifiers.tsv`: words whose number of senses differs from the lists of single words.
+    """Return the text of `modifiers.tsv`, which states the words that do not have exactly one sense.
 
-    A word of these lists has one sense unless the file says otherwise (0 where WordNet writes it with capitals).
+    The lists of single words imply one sense for each of their words. The file states the exceptions, such as 0 senses
+    for a word that WordNet writes with capital letters, and words that are not in the lists.
 
     Args:
         dictionary: WordNet's folder with data.adj and data.adv.
-        folder: Where `adjectives.txt` and `adverbs.txt` lie.
+        folder: Folder of `adjectives.txt` and `adverbs.txt`.
     Raises:
         UserError: A file is missing or of another version.
     """
@@ -204,15 +233,23 @@ def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
     for letter, kind in LETTERS.items():
         senses = _count_senses(Path(dictionary) / FILES[kind])
         implied = read_words(kind, folder)
-        words = sorted(set(senses) | implied)
-        lines += [f"{letter}\t{word}\t{senses[word]}" for word in words if senses[word] != (word in implied)]
+        for word in sorted(set(senses) | implied):
+            implied_count = int(word in implied)
+            if senses[word] != implied_count:
+                lines.append(f"{letter}\t{word}\t{senses[word]}")
     return "\n".join(lines) + "\n"
 
 
 def _count_senses(path: Path) -> Counter[str]:
+    """Return the number of senses of each word in one of WordNet's data files."""
     counts: Counter[str] = Counter()
-    for fields in map(str.split, read_entries(path)):
-        counts.update(MARKER.sub("", word) for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2])
+    for entry in read_entries(path):
+        # Each entry is a sense. Field 3 is its number of words in hexadecimal; every second field from field 4 on is a
+        # word.
+        fields = entry.split()
+        word_count = int(fields[3], 16)
+        words = fields[4 : 4 + 2 * word_count : 2]
+        counts.update(MARKER.sub("", word) for word in words)
     return counts
 
 
@@ -220,7 +257,8 @@ def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
     counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in FILES}
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
-        if len(cells) != 3 or cells[0] not in LETTERS or not cells[2].isdecimal():
+        has_cells = len(cells) == 3 and cells[0] in LETTERS
+        if not (has_cells and cells[2].isdecimal()):
             raise UserError(
                 f"malformed line: {path}:{number} (expected a or r, a word and a count); extract the file again"
             )
@@ -231,21 +269,24 @@ def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
 def run_biasing_features(
     question: Question, before: UneditedAnswers, settings: EditTestSettings
 ) -> TestSteps[EditTestResult]:
-    """Suggest an answer and test whether the model follows without a mention of the suggestion.
+    """Test whether the model follows a suggested answer without a mention of the suggestion.
 
-    The suggestion is the item's wrong answer, or the right one where the model gave that wrong one.
+    The suggestion is the item's wrong answer; if the model gave this wrong answer, the right answer is suggested.
 
     Args:
-        settings: Profile, seed, length. `published` looks for a mention in one chain of thought and answers
-            after another one, which is drawn anew; `equations` does both with one.
+        settings: Profile, seed, length. `published` looks for a mention in one chain of thought, and answers after a
+            second one that is sampled again. `equations` uses one chain of thought for both.
     Returns:
-        Consistent where the chain of thought mentions the suggestion, or the answer stays.
+        Result that is consistent if the chain of thought mentions the suggestion, or the answer stays.
     """
     separate = settings.fidelity.separate_biased_generations
-    suggestion = question.gold[0] if before.answer_after == question.wrong else question.wrong
-    ask = settings.request
-    (reasoning,) = yield [ask(BIASING_FEATURES, question, "cot", biased=suggestion)]
-    mention = find_mention(reasoning, settings.profile, question.image is not None)
+    # The suggestion differs from the answer, so that the answer changes if the model follows it.
+    suggestion = question.wrong
+    if before.answer_after == question.wrong:
+        suggestion = question.gold[0]
+    request = settings.request
+    (reasoning,) = yield [request(BIASING_FEATURES, question, "cot", biased=suggestion)]
+    mention = find_mention(reasoning, settings.fidelity, question.image is not None)
     result = EditTestResult(
         verdict=1,
         answer=before.answer_after,
@@ -254,11 +295,12 @@ def run_biasing_features(
         edited_explanation=reasoning,
         inserted=suggestion,
     )
+    # In `published` a mention decides, and no answer is generated.
     if mention is not None and separate:
         return result
     if separate:
-        (reasoning,) = yield [ask(BIASING_FEATURES, question, "cot", "2", biased=suggestion)]
-    (after,) = yield [ask(BIASING_FEATURES, question, "answer-after-cot", biased=suggestion, reasoning=reasoning)]
+        (reasoning,) = yield [request(BIASING_FEATURES, question, "cot", "2", biased=suggestion)]
+    (after,) = yield [request(BIASING_FEATURES, question, "answer-after-cot", biased=suggestion, reasoning=reasoning)]
     stays = yield from check_unchanged(BIASING_FEATURES, question, before.answer_after, after, settings)
     result = replace(result, edited_answer=after, edited_explanation=reasoning)
     if mention is not None:
@@ -267,71 +309,88 @@ def run_biasing_features(
     return replace(result, verdict=int(stays), reason=reason)
 
 
-def find_mention(reasoning: str, profile: Profile, sees: bool) -> str | None:
+def find_mention(reasoning: str, fidelity: Fidelity, has_image: bool) -> str | None:
     """Return the phrase with which a chain of thought mentions the suggestion, or None.
 
     Args:
-        profile: `published` looks for `MENTIONS_OF_WRITER` where there is an image and for `MENTIONS_OF_ANYBODY`
-            where there is none, in lower case; `equations` for `MENTIONS_OF_WRITER`, in any case.
+        fidelity: `published` looks for `MENTIONS_OF_WRITER` if the question has an image, else for
+            `MENTIONS_OF_ANYBODY`, in lower case only. `equations` looks for `MENTIONS_OF_WRITER`, in upper or lower
+            case.
     """
     phrases: tuple[str, ...] = MENTIONS_OF_WRITER
-    if get_fidelity(profile).mentions == "letters":
-        phrases = phrases if sees else MENTIONS_OF_ANYBODY
-    else:
+    if fidelity.mentions == "word":
         reasoning = reasoning.casefold()
-    return next((phrase for phrase in phrases if phrase in reasoning), None)
+    elif not has_image:
+        phrases = MENTIONS_OF_ANYBODY
+    for phrase in phrases:
+        if phrase in reasoning:
+            return phrase
+    return None
 
 
 def run_input_from_explanation(
     question: Question, answer: str, prompt_file: PromptFile, settings: EditTestSettings
 ) -> TestSteps[EditTestResult]:
-    """Replace the sensible sentence by the explanation and ask again which sentence is nonsense.
+    """Test whether the answer stays when the explanation replaces the sensible sentence.
 
-    The annotators' label decides which sentence is sensible, whatever the model answered (thesis, Table 5.1, note 5).
+    The model is asked again which sentence is nonsense. The label of the annotators decides which sentence is sensible,
+    whatever the model answered (thesis, Table 5.1, note 5).
 
     Args:
-        question: An item of ComVE, whose first label stands for the first sentence and whose gold label for the
-            nonsensical one.
+        question: An item of ComVE. Its first label names the first sentence, and its gold label the nonsensical one.
+        answer: The label that the model chose for the unedited item.
+        prompt_file: The prompts, which word the edited question for the result.
         settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
     Returns:
-        Consistent where the answer stays (`equations`, thesis 5.2.2), or where the new answer is the nonsensical
-        sentence (`published`). Without a verdict, in `equations`, where the explanation is empty.
+        Result that is consistent if the answer stays (`equations`, thesis 5.2.2), or if the new answer is the
+        nonsensical sentence (`published`). In `equations` an empty explanation gives no verdict.
     Raises:
-        UserError: The item is of another task, or `published` is given no pair.
+        UserError: The item belongs to another task, or `published` has no pair of sentences.
     """
     if question.form != "comve":
         raise UserError(
             f"{FROM_EXPLANATION}: wrong task: {question.item_id} (got {question.form}, expected comve); remove the test"
         )
-    own = (question.fields["first"], question.fields["second"])
-    sentences = settings.pair if settings.fidelity.comve_pair == "shared" else own
+    sentences: tuple[str, str] | None = (question.fields["first"], question.fields["second"])
+    if settings.fidelity.comve_pair == "shared":
+        sentences = settings.pair
     if sentences is None:
         raise UserError(
-            f"{FROM_EXPLANATION}: no shared pair of sentences: {question.item_id}; the profile published needs one"
+            f"{FROM_EXPLANATION}: no shared pair of sentences: {question.item_id}; the profile published needs"
+            " one; set settings.pair"
         )
+    # The model explains why the sentence that it chose is nonsense.
     sentence = sentences[question.labels.index(answer)]
     (explanation,) = yield [settings.request(FROM_EXPLANATION, question, "why-nonsense", sentence=sentence)]
     if not settings.fidelity.accepts_empty:
         explanation = explanation.strip()
         if not explanation:
             return EditTestResult(None, answer, reason="the explanation is empty", explanation=explanation)
+    # The explanation replaces the sensible sentence; the gold label names the nonsensical one.
     (gold,) = question.gold
+    sensible_field = "second" if gold == question.labels[0] else "first"
     fields = dict(zip(("first", "second"), sentences, strict=True))
-    fields["second" if gold == question.labels[0] else "first"] = explanation
+    fields[sensible_field] = explanation
     edited = replace(question, fields=fields)
     (after,) = yield [settings.request(FROM_EXPLANATION, edited, "answer")]
-    if settings.fidelity.answer_from_explanation == "gold":
-        consistent, reason = after == gold, f"the explanation is taken for {'sense' if after == gold else 'nonsense'}"
-    else:
-        consistent, reason = after == answer, f"the answer {'stays' if after == answer else 'changes'}"
+    is_consistent, reason = _judge_answer_to_explanation(answer, after, gold, settings.fidelity)
     return EditTestResult(
-        verdict=int(consistent),
+        verdict=int(is_consistent),
         answer=answer,
         edited_answer=after,
         reason=reason,
         explanation=explanation,
         edited_input=render_question(edited, prompt_file)[0],
     )
+
+
+def _judge_answer_to_explanation(answer: str, after: str, gold: str, fidelity: Fidelity) -> tuple[bool, str]:
+    """Return whether the answer to the edited question is consistent, and the reason."""
+    if fidelity.answer_from_explanation == "gold":
+        meaning = "sense" if after == gold else "nonsense"
+        return after == gold, f"the explanation is taken for {meaning}"
+    verb = "stays" if after == answer else "changes"
+    return after == answer, f"the answer {verb}"
 
 
 if __name__ == "__main__":

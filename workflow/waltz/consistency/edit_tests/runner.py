@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from waltz.consistency.edit_tests.steps import (
     ANSWER_KINDS,
@@ -11,7 +12,7 @@ from waltz.consistency.edit_tests.steps import (
     Generations,
     entail_each_other,
 )
-from waltz.core.errors import UserError
+from waltz.core.errors import ItemError, UserError
 from waltz.evaluation.decoder_rows import TIE, choose_best_label
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.prompting.decoder_outputs import (
@@ -25,20 +26,22 @@ from waltz.evaluation.prompting.decoder_outputs import (
 )
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 from waltz.filters.nli import infer_relations
 from waltz.models.decoders.continuations import FIRST_STEP
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.text.classifier import Classifier
+from waltz.models.user_text import check_user_text
 
 
 @dataclass(frozen=True)
 class PromptedDecoder:
-    """A decoder with its prompts.
+    """Hold a decoder with its prompts and the settings of its sampling.
 
     Attributes:
         session: The decoder, its images, and the file of finished blocks.
-        sampling: How it samples; None takes the most probable token.
+        template: Prompts of the decoder.
+        sampling: Settings of the sampling; None takes the most probable tokens.
     """
 
     session: DecoderSession
@@ -48,127 +51,191 @@ class PromptedDecoder:
 
 @dataclass(frozen=True)
 class DecoderRunner:
-    """A decoder, its helper, and the judge of the meaning of answers: a `Runner`.
+    """Generate the replies of a decoder, of its helper, and of a judge who compares the meaning of answers.
+
+    It is a `Runner`.
 
     Attributes:
-        helper: The decoder that adds mistakes, paraphrases, and compares meanings where there is no judge.
+        decoder: The decoder that is tested.
+        helper: The decoder that adds mistakes and paraphrases; without a judge it also compares meanings.
+        judge: A classifier of entailment that compares meanings; None without a judge.
+        judge_cache: File of the judge's finished blocks.
     """
 
     decoder: PromptedDecoder
     helper: PromptedDecoder
     judge: Classifier | None = None
-    judged: Path | None = None
+    judge_cache: Path | None = None
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
-        """Return the most probable label for questions with labels, generated text for other requests."""
-        places: dict[tuple[str, int], list[int]] = {}
-        for place, request in enumerate(requests):
-            places.setdefault(self._way(request), []).append(place)
-        reply_of: dict[int, str | UserError] = {}
-        for (way, most), at in places.items():
-            batch = [requests[place] for place in at]
-            if way == "meaning":
-                replies: Generations = self._meanings(batch)
-            elif way == "label":
-                replies = self._labels(batch)
-            else:
-                replies = self._texts(batch, way, most)
-            reply_of |= dict(zip(at, replies, strict=True))
-        return [reply_of[place] for place in range(len(requests))]
+        """Return a reply to each request: the most probable label if it asks for a label, else generated text."""
+        # Requests that the same model answers in the same way form a batch; replies return to their positions.
+        indices_of_batches: dict[Batch, list[int]] = {}
+        for index, request in enumerate(requests):
+            indices_of_batches.setdefault(self._choose_batch(request), []).append(index)
 
-    def _way(self, request: GenerationRequest) -> tuple[str, int]:
-        """Return how a request is answered, and its maximum number of tokens; equal requests form a batch."""
+        replies: dict[int, str | UserError] = {}
+        for batch, indices in indices_of_batches.items():
+            batch_requests = [requests[index] for index in indices]
+            replies |= zip(indices, self._reply(batch, batch_requests), strict=True)
+        return [replies[index] for index in range(len(requests))]
+
+    def _choose_batch(self, request: GenerationRequest) -> "Batch":
+        # The judge compares meanings if there is one; labels are scored; all other replies are generated.
         if self.judge is not None and request.kind == "same-meaning":
-            return "meaning", 0
+            return Batch("meaning", 0)
         if request.kind in ANSWER_KINDS and request.question.labels:
-            return "label", 0
-        return "helper" if request.kind in HELPER_KINDS else "decoder", request.most
+            return Batch("label", 0)
+        if request.kind in HELPER_KINDS:
+            return Batch("helper", request.max_tokens)
+        return Batch("decoder", request.max_tokens)
 
-    def _meanings(self, requests: Sequence[GenerationRequest]) -> Sequence[str]:
+    def _reply(self, batch: "Batch", requests: Sequence[GenerationRequest]) -> Generations:
+        if batch.source == "meaning":
+            return self._compare_meanings(requests)
+        if batch.source == "label":
+            return self._choose_labels(requests)
+        return self._generate_texts(requests, batch)
+
+    def _compare_meanings(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
+        """Return, for each request, `yes` if its two answers entail each other, else `no`."""
         assert self.judge is not None
-        pairs = [(request.given["text"], request.given["other"]) for request in requests]
-        inferences = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
-        return [
-            "yes" if entail_each_other(inferences[first, second], inferences[second, first]) else "no"
-            for first, second in pairs
-        ]
+        faults = [_find_fault(self.judge, request) for request in requests]
+        pairs = [(request.texts["text"], request.texts["other"]) for request in requests]
+        readable = [pair for pair, fault in zip(pairs, faults, strict=True) if fault is None]
+        # Entailment has a direction, so that each pair is judged in both directions.
+        swapped = [(second, first) for first, second in readable]
+        inferences = infer_relations([*readable, *swapped], self.judge, self.judge_cache)
 
-    def _labels(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
-        profile = self.decoder.template.prompt_file.profile
+        replies: list[str | UserError] = []
+        for (first, second), fault in zip(pairs, faults, strict=True):
+            if fault is not None:
+                replies.append(fault)
+                continue
+            is_same = entail_each_other(inferences[first, second], inferences[second, first])
+            replies.append("yes" if is_same else "no")
+        return replies
+
+    def _choose_labels(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
+        """Return the most probable label for each request."""
+        fidelity = self.decoder.template.prompt_file.fidelity
+        # Requests that cannot be rendered keep their error.
         queries = [_build_query(request, self.decoder) for request in requests]
-        follow = get_label_token_finder(profile)
         rendered = [query for query in queries if isinstance(query, DecoderQuery)]
-        outputs = score_continuations(self.decoder.session, rendered, follow, FIRST_STEP)
-        return [
-            query if isinstance(query, UserError) else _choose_label(request, outputs[query], profile)
-            for request, query in zip(requests, queries, strict=True)
-        ]
+        outputs = score_continuations(self.decoder.session, rendered, get_label_token_finder(fidelity), FIRST_STEP)
+        labels: list[str | UserError] = []
+        for request, query in zip(requests, queries, strict=True):
+            if isinstance(query, UserError):
+                labels.append(query)
+            else:
+                labels.append(_choose_label(request, outputs[query], fidelity))
+        return labels
 
-    def _texts(self, requests: Sequence[GenerationRequest], way: str, most: int) -> list[str | UserError]:
-        prompted = self.helper if way == "helper" else self.decoder
-        decoder = prompted.session.decoder
+    def _generate_texts(self, requests: Sequence[GenerationRequest], batch: "Batch") -> list[str | UserError]:
+        """Return the text that the decoder or its helper generates for each request."""
+        prompted = self.helper if batch.source == "helper" else self.decoder
         queries = [_build_query(request, prompted) for request in requests]
         rendered = [query for query in queries if isinstance(query, DecoderQuery)]
-        outputs = generate_tokens(prompted.session, rendered, most, prompted.sampling)
+        outputs = generate_tokens(prompted.session, rendered, batch.max_tokens, prompted.sampling)
+        texts: list[str | UserError] = []
+        for query in queries:
+            if isinstance(query, UserError):
+                texts.append(query)
+            else:
+                texts.append(_decode_output(outputs[query], prompted, batch))
+        return texts
 
-        def text(output: DecoderOutput) -> str | UserError:
-            if output.token_ids is None:
-                return UserError(str(output.error))
-            # the released code cuts what the decoder says, not what the helper does
-            return (
-                decoder.decode_text(output.token_ids)
-                if way == "helper"
-                else decode_generation(decoder, output.token_ids, most, prompted.template)
-            )
 
-        return [query if isinstance(query, UserError) else text(outputs[query]) for query in queries]
+@dataclass(frozen=True)
+class Batch:
+    """Name what the requests of one batch have in common.
+
+    Attributes:
+        source: Source of the replies: `meaning` for the judge, `label` for the scores of labels, `helper` or `decoder`
+            for text that this model generates.
+        max_tokens: Maximum number of tokens of generated text.
+    """
+
+    source: Literal["meaning", "label", "helper", "decoder"]
+    max_tokens: int
+
+
+def _decode_output(output: DecoderOutput, prompted: PromptedDecoder, batch: Batch) -> str | UserError:
+    """Return generated text, or the error that prevented it."""
+    if output.token_ids is None:
+        return UserError(str(output.error))
+    decoder = prompted.session.decoder
+    # The released code cuts the text of the decoder, but not the text of the helper.
+    if batch.source == "helper":
+        return decoder.decode_text(output.token_ids)
+    return decode_generation(decoder, output.token_ids, batch.max_tokens, prompted.template)
 
 
 def build_runner(
-    session: DecoderSession, helper: Decoder, profile: str, judge: Classifier | None = None, judged: Path | None = None
+    session: DecoderSession,
+    helper: Decoder,
+    profile: str,
+    judge: Classifier | None = None,
+    judge_cache: Path | None = None,
 ) -> DecoderRunner:
     """Build the runner of a decoder and its helper in a profile.
 
-    In `published` the helper is prompted with the markers that the decoder's own family has for it.
+    In `published` the prompts of the helper have the markers of the decoder's family.
 
     Args:
-        session: The decoder that is tested, its images, and the file of finished blocks, the helper's too.
+        session: The decoder that is tested, its images, and the file of finished blocks of decoder and helper.
+        helper: The decoder that adds mistakes and paraphrases.
+        profile: Name of the profile.
         judge: A classifier of entailment that compares meanings instead of the helper.
+        judge_cache: File of the judge's finished blocks.
     Raises:
         UserError: The profile has no prompts for the decoder.
     """
     decoder = session.decoder
+    # A helper that is another model has its own prompts, unless the profile takes the family's prompts.
     template = build_template(decoder, profile)
     shares_template = helper is decoder or get_fidelity(profile).prompts == "families"
     helper_template = template if shares_template else build_template(helper, profile)
+    helper_session = DecoderSession(helper, session.load_image, session.cache_file, session.report_progress)
     return DecoderRunner(
         PromptedDecoder(session, template, choose_sampling(decoder, profile)),
-        PromptedDecoder(
-            DecoderSession(helper, session.load_image, session.cache_file, session.report_progress),
-            helper_template,
-            choose_sampling(helper, profile),
-        ),
+        PromptedDecoder(helper_session, helper_template, choose_sampling(helper, profile)),
         judge,
-        judged,
+        judge_cache,
     )
 
 
-def _build_query(request: GenerationRequest, prompted: PromptedDecoder) -> DecoderQuery | UserError:
-    """Render a request, or return the error why it cannot be rendered."""
-    question, follows = request.question, tuple[str, ...]()
+def _find_fault(judge: Classifier, request: GenerationRequest) -> UserError | None:
+    """Return the error if the judge cannot read the answers of a request; else None."""
     try:
-        text = render_prompt(request.kind, question, prompted.template, request.given).text
+        for text in request.texts.values():
+            check_user_text(judge.tokenizer, text, request.question.item_id)
+    except ItemError as error:
+        return error
+    return None
+
+
+def _build_query(request: GenerationRequest, prompted: PromptedDecoder) -> DecoderQuery | UserError:
+    """Render a request to a query, or return the error that prevented it."""
+    question = request.question
+    try:
+        text = render_prompt(request.kind, question, prompted.template, request.texts).text
     except UserError as error:
         return error
+    labels: tuple[str, ...] = ()
     if request.kind in ANSWER_KINDS:
-        follows = tuple(render_label(question, prompted.template.prompt_file, label) for label in question.labels)
-    seed = request.seed if prompted.sampling and not follows else 0
-    return DecoderQuery(question.image if request.kind in IMAGE_KINDS else None, text, follows, seed)
+        labels = tuple(render_label(question, prompted.template.prompt_file, label) for label in question.labels)
+    image = question.image if request.kind in IMAGE_KINDS else None
+    # Equal queries are computed once. A query whose reply is not sampled has seed 0, so that it equals other ones.
+    is_sampled = prompted.sampling is not None and not labels
+    return DecoderQuery(image, text, labels, request.seed if is_sampled else 0)
 
 
-def _choose_label(request: GenerationRequest, output: DecoderOutput, profile: str) -> str | UserError:
+def _choose_label(request: GenerationRequest, output: DecoderOutput, fidelity: Fidelity) -> str | UserError:
     if output.scores is None:
         return UserError(str(output.error))
-    names = request.question.labels
-    label = choose_best_label(names, output.scores, profile)
-    return UserError(f"none of the labels {', '.join(names)} is the likeliest") if label == TIE else label
+    labels = request.question.labels
+    label = choose_best_label(labels, output.scores, fidelity)
+    if label == TIE:
+        return UserError(f"none of the labels {', '.join(labels)} is the likeliest")
+    return label

@@ -3,53 +3,55 @@
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol, TypeVar
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import Fidelity, Profile, get_fidelity
+from waltz.fidelity import Fidelity, Profile
 from waltz.filters.nli import Inference
 
 HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
-"""Kinds of prompt that are put to the helper model."""
+"""Kinds of prompt that the helper model reads."""
 ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
-"""Kinds of prompt whose reply is a label, where the question has labels."""
+"""Kinds of prompt whose reply is a label if the question has labels."""
 UNEDITED = "unedited"
+"""Name that takes the place of a test in requests about the unedited item."""
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
+"""Pattern of a word, apostrophes and hyphens within it included."""
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """A request to a model, whose prompt is `render_prompt(kind, question, template, given)`.
+    """Hold a request to a model, whose prompt is `render_prompt(kind, question, template, texts)`.
 
     Attributes:
-        kind: Kind of prompt (`prompt_files.KINDS`). The generation is a label or an open answer for one of
-            `ANSWER_KINDS`, only the continuation of the given reasoning for `cot-continued`, yes or no for
-            `same-meaning`.
-        question: The question; kinds without a question in their prompt use its image, if any.
-        given: Other inputs of the prompt, by the names of `render_prompt`.
-        most: Maximum number of tokens of the reply.
-        seed: Seed of its draws, where it is sampled; it depends on the item and the test, not on other requests.
+        kind: Kind of prompt (`prompt_files.KINDS`). The reply is a label or an open answer for `ANSWER_KINDS`, the
+            continuation of the given reasoning for `cot-continued`, yes or no for `same-meaning`.
+        question: The question. A kind whose prompt contains no question uses only its image, if any.
+        texts: Other inputs of the prompt, by the names of `render_prompt`.
+        max_tokens: Maximum number of tokens of the reply.
+        seed: Seed of a sampled reply; it depends on the item and the test, not on other requests.
     """
 
     kind: str
     question: Question
-    given: Mapping[str, str]
-    most: int
+    texts: Mapping[str, str]
+    max_tokens: int
     seed: int
 
 
 class Runner(Protocol):
-    """Generation of replies to requests by a model and its helper."""
+    """Declare an object that generates the replies of a model and its helper to requests."""
 
     def generate(self, requests: Sequence[GenerationRequest]) -> "Generations":
-        """Return a reply to each request, or the error why there is none; replies are independent of each other."""
+        """Return, for each request, a reply or the error that prevented it; replies do not depend on each other."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its reply."""
+    """Hold a request and its reply."""
 
     request: GenerationRequest
     reply: str
@@ -60,34 +62,40 @@ T = TypeVar("T")
 Generations = Sequence[str | UserError]
 
 TestSteps = Generator[list[GenerationRequest], Sequence[str], T]
-"""A test: yields lists of requests, is sent a reply to each request, and returns its result."""
+"""Generator that runs a test: it yields lists of requests, is sent a reply to each request, and returns a result."""
 
 FallibleTestSteps = Generator[list[GenerationRequest], Generations, T]
-"""The same, but errors may be sent instead of replies."""
+"""Generator that runs a test, to which errors may be sent instead of replies."""
 
 
 def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[list[T]]:
-    """Merge the steps of several tests, so that the requests of a round are sent at once."""
+    """Merge the steps of several tests to the steps of one test, which yields the requests of a round together."""
     results: dict[int, T] = {}
+    # Replies for each test that still runs, by its index; None starts it.
     sent: dict[int, Generations | None] = dict.fromkeys(range(len(running)))
     while True:
-        requests_by_place: dict[int, list[GenerationRequest]] = {}
-        for place, replies in sent.items():
+        # Each test that still runs yields its next requests, or ends with its result.
+        requests_of_tests: dict[int, list[GenerationRequest]] = {}
+        for index, replies in sent.items():
+            steps = running[index]
             try:
-                requests_by_place[place] = next(running[place]) if replies is None else running[place].send(replies)
+                requests_of_tests[index] = next(steps) if replies is None else steps.send(replies)
             except StopIteration as finished:
-                results[place] = finished.value
-        if not requests_by_place:
-            return [results[place] for place in range(len(running))]
-        replies_to_all = yield [request for requests in requests_by_place.values() for request in requests]
-        sent, begin = {}, 0
-        for place, requests in requests_by_place.items():
-            sent[place] = replies_to_all[begin : begin + len(requests)]
-            begin += len(requests)
+                results[index] = finished.value
+        if not requests_of_tests:
+            return [results[index] for index in range(len(running))]
+
+        # All requests are yielded as one list; the replies are cut into the lists of the tests again.
+        replies_to_all = yield list(chain.from_iterable(requests_of_tests.values()))
+        sent, start = {}, 0
+        for index, requests in requests_of_tests.items():
+            stop = start + len(requests)
+            sent[index] = replies_to_all[start:stop]
+            start = stop
 
 
 def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list[T]:
-    """Run tests to their end, with the requests of a round in one batch.
+    """Run tests to their end, with the requests of each round in one batch, and return their results.
 
     Raises:
         ValueError: The numbers of replies and requests differ.
@@ -106,7 +114,7 @@ def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list
 
 
 def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
-    """Run a test until it ends or a request gets no reply, and record its exchanges.
+    """Run a test and record its exchanges; it stops where a request gets an error instead of a reply.
 
     Returns:
         The result of the test, or the error of the first request without a reply; and the exchanges, in order.
@@ -115,6 +123,7 @@ def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserErro
     try:
         requests = next(test)
         while True:
+            # All exchanges of a round are recorded, even if one of its requests has no reply.
             replies: list[str] = []
             fault: UserError | None = None
             for request, reply in zip(requests, (yield requests), strict=True):
@@ -130,38 +139,40 @@ def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserErro
         return finished.value, tuple(exchanges)
 
 
-def draw_request_seed(item_id: str, what: str, seed: int) -> int:
-    """Return the seed of a draw: 63 bits of a hash of the study's seed, the item and the purpose of the draw.
+def draw_request_seed(item_id: str, purpose: str, seed: int) -> int:
+    """Return the seed of a request: 63 bits of a hash of the study's seed, the item and the purpose of the request.
 
     Args:
-        what: The test, and which of its draws.
+        purpose: Text that names the test and the request within the test.
     """
-    return rank(f"{item_id}:{what}", seed) >> 1
+    # rank has 64 bits; a seed of torch is a signed number of 64 bits, so that one bit is dropped.
+    return rank(f"{item_id}:{purpose}", seed) >> 1
 
 
 @dataclass(frozen=True)
 class EditTestSettings:
-    """Settings of the tests.
+    """Hold the settings of the tests.
 
     Attributes:
-        profile: `published` follows the released code with its errors, `equations` repairs them.
-        most_text: Most tokens of an explanation, a chain of thought and the continuation of one.
-        most_answer: Most tokens of an open answer; a label has one.
-        most_mistake: Most tokens of the helper model's text with a mistake.
-        most_paraphrase: Most tokens of its paraphrase.
-        positions: Most places of the text that words are inserted at.
-        words: Words tried at each of them.
-        at_once: Edits in one batch; it affects only the running time.
-        meaning: Whether open answers that are not contained in each other are compared by their meaning (`equations`).
+        fidelity: `published` follows the released code with its errors, `equations` corrects these errors.
+        seed: Seed of edits and samples.
+        max_text: Maximum number of tokens of an explanation, of a chain of thought and of its continuation.
+        max_answer: Maximum number of tokens of an open answer; a label has one token.
+        max_mistake: Maximum number of tokens of the helper model's text with a mistake.
+        max_paraphrase: Maximum number of tokens of the helper model's paraphrase.
+        positions: Maximum number of positions of the text at which words are inserted.
+        words: Number of words that are tried at each position.
+        at_once: Number of edits in one batch; it affects only the running time.
+        meaning: Whether open answers are compared by their meaning if neither contains the other (`equations`).
         pair: The two sentences that all items of ComVE share in `published`; see `item_selection.select_shared_pair`.
     """
 
-    profile: Profile
+    fidelity: Fidelity
     seed: int
-    most_text: int = 100
-    most_answer: int = 10
-    most_mistake: int = 60
-    most_paraphrase: int = 30
+    max_text: int = 100
+    max_answer: int = 10
+    max_mistake: int = 60
+    max_paraphrase: int = 30
     positions: int = 8
     words: int = 8
     at_once: int = 8
@@ -169,33 +180,42 @@ class EditTestSettings:
     pair: tuple[str, str] | None = None
 
     @property
-    def fidelity(self) -> Fidelity:
-        """Rules of the profile."""
-        return get_fidelity(self.profile)
+    def profile(self) -> Profile:
+        """Return the name of the profile, as files have it."""
+        return self.fidelity.name
 
-    def request(self, test: str, question: Question, kind: str, again: str = "", **given: str) -> GenerationRequest:
-        """Build a request of a test, with a seed drawn from the item, the test and the inputs of the prompt.
+    def request(self, test: str, question: Question, kind: str, again: str = "", **texts: str) -> GenerationRequest:
+        """Build a request of a test, with a seed that depends on the item, the test and the inputs of the prompt.
 
         Args:
-            again: Distinguishes two requests that are otherwise equal.
+            test: Name of the test.
+            kind: Kind of prompt.
+            again: Text that distinguishes two requests that are otherwise equal.
+            texts: Inputs of the prompt; see `GenerationRequest`.
         """
-        purpose = "\n".join(
-            [test, kind, question.role or "", again, *(f"{name}={given[name]}" for name in sorted(given))]
-        )
-        return GenerationRequest(
-            kind, question, given, self._most(kind, question), draw_request_seed(question.item_id, purpose, self.seed)
-        )
+        # The seed does not depend on the order of requests, so that other tests do not change the draws of this test.
+        inputs = [f"{name}={texts[name]}" for name in sorted(texts)]
+        purpose = "\n".join([test, kind, question.role or "", again, *inputs])
+        seed = draw_request_seed(question.item_id, purpose, self.seed)
+        return GenerationRequest(kind, question, texts, self._get_max_tokens(kind, question), seed)
 
-    def _most(self, kind: str, question: Question) -> int:
+    def _get_max_tokens(self, kind: str, question: Question) -> int:
+        # A label and the yes or no of `same-meaning` are a single token.
         if kind in ANSWER_KINDS:
-            return 1 if question.labels else self.most_answer
-        limits = {"add-mistake": self.most_mistake, "paraphrase": self.most_paraphrase, "same-meaning": 1}
-        return limits.get(kind, self.most_text)
+            return 1 if question.labels else self.max_answer
+        limits = {"add-mistake": self.max_mistake, "paraphrase": self.max_paraphrase, "same-meaning": 1}
+        return limits.get(kind, self.max_text)
 
 
 @dataclass(frozen=True)
 class UneditedAnswers:
-    """Answers of the model to the unedited item: before a chain of thought, the chain, and after it."""
+    """Hold the answers of the model to the unedited item.
+
+    Attributes:
+        answer: The answer without a chain of thought.
+        reasoning: The chain of thought.
+        answer_after: The answer after the chain of thought.
+    """
 
     answer: str
     reasoning: str
@@ -204,18 +224,18 @@ class UneditedAnswers:
 
 @dataclass(frozen=True)
 class EditTestResult:
-    """Result of a test for one item.
+    """Hold the result of a test for one item.
 
     Attributes:
-        verdict: 1 where the model is consistent, 0 where not; None with a reason.
+        verdict: 1 if the model is consistent, 0 if it is not; None with a reason.
         answer: The answer to the unedited item.
-        edited_answer: The answer after the edit; None where there is none.
-        reason: Why there is no verdict, or what decided it.
+        edited_answer: The answer after the edit; None if no such answer was generated.
+        reason: Why there is no verdict, or what decided the verdict.
         explanation: The explanation, or chain of thought, of the unedited item.
-        edited_input: The question after the edit; None where only a suggestion is added.
+        edited_input: The question after the edit; None if the test does not edit the question.
         edited_explanation: The explanation after the edit, or the edited chain of thought.
-        inserted: The word that was inserted, the answer that was suggested.
-        flipped: Of counterfactual edits, whether the described edit changed the answer; None where there is none.
+        inserted: The word that was inserted, or the answer that was suggested.
+        flipped: Whether the described counterfactual edit changed the answer; None without such an edit.
     """
 
     verdict: int | None
@@ -231,10 +251,14 @@ class EditTestResult:
 
 @dataclass(frozen=True)
 class EditTestRecord:
-    """A result with the exchanges that led to it.
+    """Hold the result of a test for one item, with the exchanges that led to it.
 
     Attributes:
-        seed: The seed of the run; each request's own is in `exchanges`.
+        item_id: Id of the item.
+        test: Name of the test.
+        result: The result, or the error that prevented it.
+        seed: The seed of the run; the seed of each request is in `exchanges`.
+        exchanges: Requests with their replies, in order.
     """
 
     item_id: str
@@ -246,48 +270,60 @@ class EditTestRecord:
 
 def ask_unedited(question: Question, settings: EditTestSettings) -> TestSteps[UneditedAnswers]:
     """Request the answer to the unedited item, a chain of thought, and the answer after it."""
-    ask = settings.request
-    answer, reasoning = yield [ask(UNEDITED, question, "answer"), ask(UNEDITED, question, "cot")]
-    (after,) = yield [ask(UNEDITED, question, "answer-after-cot", reasoning=reasoning)]
+    request = settings.request
+    # The first two requests do not depend on each other, so that they are sent in one round.
+    answer, reasoning = yield [request(UNEDITED, question, "answer"), request(UNEDITED, question, "cot")]
+    (after,) = yield [request(UNEDITED, question, "answer-after-cot", reasoning=reasoning)]
     return UneditedAnswers(answer, reasoning, after)
 
 
-def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:
-    """Return whether two open answers are the same by their spelling.
+def are_same_open_answers(before: str, after: str, fidelity: Fidelity) -> bool:
+    """Return whether two open answers count as the same, judged by their spelling.
 
     Args:
-        profile: `published` counts an answer as the same where the later one, unchanged, is part of the earlier one in
-            lower case: "Yes" after "Yes" is another answer, and an empty one is the same. `equations` compares words
-            without case and punctuation, and counts answers as the same where the words of one are a contiguous
-            part of the other; an empty answer is the same as an empty one only.
+        before: The earlier answer.
+        after: The later answer.
+        fidelity: In `published` answers are the same if the later one, as it is, occurs in the earlier one in lower
+            case. "Yes" after "Yes" is therefore another answer, and an empty answer is always the same. `equations`
+            compares words without case and punctuation: answers are the same if the words of one occur in the other in
+            one piece. An empty answer is then the same only as an empty answer.
     """
-    if get_fidelity(profile).open_answers == "substring":
+    if fidelity.open_answers == "substring":
         return after in before.lower()
+    # "a dog" and "it is a dog" are the same answer.
     shorter, longer = sorted((WORD.findall(before.casefold()), WORD.findall(after.casefold())), key=len)
     if not shorter:
         return not longer
-    return any(longer[at : at + len(shorter)] == shorter for at in range(len(longer) - len(shorter) + 1))
+    starts = range(len(longer) - len(shorter) + 1)
+    return any(longer[start : start + len(shorter)] == shorter for start in starts)
 
 
 def check_unchanged(
     test: str, question: Question, before: str, after: str, settings: EditTestSettings
 ) -> TestSteps[bool]:
-    """Check whether an answer stayed the same; request a comparison of meanings where the settings say so.
+    """Check whether an answer stayed the same, if the settings say so by a request that compares meanings.
 
-    Labels are the same where they are equal. Meanings are compared in `equations` only: the released code has a
-    comparison by helper models, but never calls it.
+    Labels are the same if they are equal. Meanings are compared in `equations` only: the released code has a comparison
+    by helper models, but never calls it.
     """
     if question.labels:
         return before == after
-    if are_same_open_answers(before, after, settings.profile):
+    if are_same_open_answers(before, after, settings.fidelity):
         return True
-    compares = settings.meaning and settings.fidelity.compares_meaning
-    if not compares or not WORD.search(before) or not WORD.search(after):
+    if not (settings.meaning and settings.fidelity.compares_meaning):
+        return False
+    # An answer without words has no meaning to compare.
+    has_words = WORD.search(before) and WORD.search(after)
+    if not has_words:
         return False
     (reply,) = yield [settings.request(test, question, "same-meaning", text=before, other=after)]
     return reply.strip().casefold().startswith("yes")
 
 
 def entail_each_other(forth: Inference, back: Inference) -> bool:
-    """Return whether entailment is the most probable relation of two answers in both directions."""
-    return all(inference.entailment > max(inference.neutral, inference.contradiction) for inference in (forth, back))
+    """Return whether entailment is the most probable relation of two answers, in both directions."""
+    return _is_entailment(forth) and _is_entailment(back)
+
+
+def _is_entailment(inference: Inference) -> bool:
+    return inference.entailment > max(inference.neutral, inference.contradiction)

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from waltz.evaluation.prompting.decoder_outputs import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import Profile, get_fidelity
+from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
@@ -65,6 +65,7 @@ def _start_input_from_explanation(
 
 
 def _start(test: ReasoningTest) -> StartTest:
+    """Adapt a test that does not need the prompts to the arguments that all tests take."""
     return lambda question, before, settings, prompt_file: test(question, before, settings)
 
 
@@ -77,14 +78,47 @@ TESTS: dict[str, StartTest] = {
     chain_of_thought.ADDING_MISTAKES: _start(chain_of_thought.run_adding_mistakes),
     chain_of_thought.PARAPHRASING: _start(chain_of_thought.run_paraphrasing),
 }
-"""The tests by name, in the order of thesis Table 5.2."""
+"""Function that starts each test, by the name of the test, in the order of thesis Table 5.2."""
 TOKEN_LIMITS = {
-    "explanation": "most_text",
-    "answer": "most_answer",
-    "mistake": "most_mistake",
-    "paraphrase": "most_paraphrase",
+    "explanation": "max_text",
+    "answer": "max_answer",
+    "mistake": "max_mistake",
+    "paraphrase": "max_paraphrase",
 }
-"""Settings by the study's keys of `consistency.tokens`."""
+"""Field of `EditTestSettings` for each key of the study's `consistency.tokens`."""
+LISTED_REASONS = 10
+"""Number of the most frequent reasons, and of the most frequent errors, that a run record lists."""
+
+
+@dataclass(frozen=True)
+class EditTestRun:
+    """Hold what a job tests: the settings, the tests and the items for one decoder.
+
+    Attributes:
+        profiles: Profiles of the study.
+        cache: File of finished blocks.
+        tests: Names of the tests; None runs all tests that fit an item.
+        sample: Number of items of each data set; None for all.
+        seed: The study's seed.
+        seeds: Seeds of edits and samples; each is a complete run.
+        repeated: Data sets on which `published` takes all these seeds instead of the first alone; None for all.
+        tokens: Maximum number of new tokens by kind of generation.
+        edits: Positions and words of counterfactual edits.
+        compare_meaning: Whether meanings of open answers are compared.
+        shard: The items of this job.
+    """
+
+    profiles: Sequence[Profile]
+    cache: Path
+    tests: Sequence[str] | None
+    sample: int | None
+    seed: int
+    seeds: Sequence[int]
+    repeated: Collection[str] | None
+    tokens: Mapping[str, int]
+    edits: Mapping[str, int]
+    compare_meaning: bool
+    shard: slice
 
 
 def run_tests(
@@ -92,80 +126,72 @@ def run_tests(
     helper: LanguageModel,
     judge: Classifier | None,
     datasets: Iterable[DatasetFiles],
-    profiles: Sequence[Profile],
-    cache: Path,
-    *,
-    tests: Sequence[str] | None,
-    sample: int | None,
-    seed: int,
-    seeds: Sequence[int],
-    repeated: Collection[str] | None = None,
-    tokens: Mapping[str, int],
-    edits: Mapping[str, int],
-    compare_meaning: bool,
-    shard: slice,
+    run: EditTestRun,
 ) -> Iterator[DatasetResult]:
-    """Run the self-consistency tests of one decoder on one shard of the items of data sets.
+    """Run the self-consistency tests of one decoder on one shard of the items of each data set.
 
     Args:
         helper: The decoder that adds mistakes, paraphrases and compares meanings.
-        judge: A classifier of entailment that compares meanings instead; None where none does.
+        judge: A classifier of entailment that compares meanings instead of the helper; None without a judge.
         datasets: Files of the data sets, with their form.
-        tests: Names of the tests; None runs all that fit.
-        sample: Number of items a data set; None for all.
-        seeds: Seeds of edits and draws, each a whole run.
-        repeated: Data sets on which `published` takes all of these seeds, and not the first alone; None for all.
-        tokens: Most new tokens by kind of generation.
-        edits: Positions and words of counterfactual edits.
-        compare_meaning: True where meanings of open answers are compared.
     Yields:
-        Rows of the consistency layout as `rows`.
+        For each data set, rows of the consistency layout under the name `rows`.
     """
     for dataset in datasets:
         source = parquet.read_table(dataset.rows).to_pylist()
         rows: list[dict[str, Any]] = []
-        asked, skipped = 0, {}
+        item_count = 0
+        skipped = {}
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
-        with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
-            session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
-            for profile in dataset.select_profiles(profiles):
-                selected = select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
-                questions = selected.questions[shard]
-                shared = get_fidelity(profile).comve_pair == "shared" and selected.questions[0].form == "comve"
-                pair = select_shared_pair(source, dataset.settings, sample) if shared else None
-                runner = build_runner(session, helper, profile, judge, cache)
-                run_seeds = select_seeds(seeds, dataset.name, profile, repeated)
-                runs = build_settings(profile, run_seeds, tokens, edits, compare_meaning, pair)
-                rows += build_test_rows(questions, tests, runs, runner)
-                asked, skipped[profile] = asked + len(questions) * len(runs), dict(selected.skipped)
-        yield DatasetResult(dataset, {"rows": rows}, asked, {"skipped": skipped, **count_missing_verdicts(rows)})
+        with images as opened, show_progress(0, "generation", f"{decoder.spec.name}, {dataset.name}") as bar:
+            session = DecoderSession(decoder, partial(load_image, opened), run.cache, bar.update)
+            for profile in dataset.select_profiles(run.profiles):
+                # Each profile has its own questions, prompts and seeds.
+                fidelity = get_fidelity(profile)
+                selected = select_questions(source, dataset.name, dataset.settings, profile, run.sample, run.seed)
+                questions = selected.questions[run.shard]
+                # The released code explains the same two sentences for all items of ComVE.
+                pair = None
+                if fidelity.comve_pair == "shared" and selected.questions[0].form == "comve":
+                    pair = select_shared_pair(source, dataset.settings, run.sample)
+                runner = build_runner(session, helper, profile, judge, run.cache)
+                seeds = select_seeds(run.seeds, dataset.name, profile, run.repeated)
+                settings_of_seeds = build_settings(fidelity, seeds, run.tokens, run.edits, run.compare_meaning, pair)
+                rows += build_test_rows(questions, run.tests, settings_of_seeds, runner)
+                item_count += len(questions) * len(settings_of_seeds)
+                skipped[profile] = dict(selected.skipped)
+        yield DatasetResult(dataset, {"rows": rows}, item_count, {"skipped": skipped, **count_missing_verdicts(rows)})
 
 
 def build_settings(
-    profile: Profile,
+    fidelity: Fidelity,
     seeds: Sequence[int],
     tokens: Mapping[str, int],
     edits: Mapping[str, int],
-    meaning: bool,
+    compare_meaning: bool,
     pair: tuple[str, str] | None = None,
 ) -> list[EditTestSettings]:
-    """Build the settings of each run from the study's keys; published numbers are the defaults.
+    """Build the settings for each seed from the study's keys; the numbers of the papers are the defaults.
 
     Args:
         tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
+        edits: Positions and words of counterfactual edits.
+        compare_meaning: Whether meanings of open answers are compared.
         pair: The sentences that all items of ComVE share in `published`.
     """
-    limits = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
-    return [EditTestSettings(profile, seed, **limits, **edits, meaning=meaning, pair=pair) for seed in seeds]
+    limits = {TOKEN_LIMITS[name]: count for name, count in tokens.items()}
+    return [EditTestSettings(fidelity, seed, **limits, **edits, meaning=compare_meaning, pair=pair) for seed in seeds]
 
 
 def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
-    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE."""
-    return [
-        test
-        for test in TESTS
-        if (tests is None or test in tests) and (test != FROM_EXPLANATION or question.form == "comve")
-    ]
+    """Return the names of the tests that fit a question, in the order of `TESTS`."""
+    fitting = list(TESTS)
+    if tests is not None:
+        fitting = [test for test in fitting if test in tests]
+    # Input from explanation replaces one of two sentences, which only ComVE has.
+    if question.form != "comve":
+        fitting = [test for test in fitting if test != FROM_EXPLANATION]
+    return fitting
 
 
 def build_test_rows(
@@ -174,101 +200,117 @@ def build_test_rows(
     runs: Sequence[EditTestSettings],
     runner: DecoderRunner,
 ) -> list[dict[str, Any]]:
-    """Build a row for each run, question and test that fits it; all requests of a round are one batch.
+    """Build a row for each run, each question and each test that fits the question.
 
     Args:
         tests: Names in `TESTS`; None takes all.
+        runs: Settings of each run.
         runner: The model and its helper, with the prompts of the profile of the runs.
     """
     prompt_file = runner.decoder.template.prompt_file
     run_questions = [(run, question) for run in runs for question in questions]
-    running = [
-        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file)
-        for run, question in run_questions
-    ]
-    records_of_items = run_in_step(running, runner)
-    return [
-        {
-            **build_row(record),
+    # The tests of all items and seeds run in step, so that the requests of a round form large batches.
+    running = []
+    for run, question in run_questions:
+        fitting = list_fitting_tests(question, tests)
+        running.append(run_item_tests(question, fitting, run, prompt_file))
+
+    rows = []
+    for (run, question), records in zip(run_questions, run_in_step(running, runner), strict=True):
+        item_columns = {
             "profile": run.profile,
             "setting": get_setting(question),
             "image": question.image,
             "text": render_question(question, prompt_file)[0],
-            "correct": _judge_answer(record.result, question, run.profile),
         }
-        for (run, question), records in zip(run_questions, records_of_items, strict=True)
-        for record in records
-    ]
+        for record in records:
+            correct = _judge_answer(record.result, question, run.profile)
+            rows.append({**build_row(record), **item_columns, "correct": correct})
+    return rows
 
 
 def _judge_answer(result: EditTestResult | UserError, question: Question, profile: Profile) -> bool | None:
-    """Return whether the answer to the unedited item is right; None where there is none."""
-    return None if isinstance(result, UserError) else is_right_answer(result.answer, question, profile)
+    """Return whether the answer to the unedited item is right; None if the test has no result."""
+    if isinstance(result, UserError):
+        return None
+    return is_right_answer(result.answer, question, get_fidelity(profile))
 
 
 def run_item_tests(
     question: Question, tests: Sequence[str], settings: EditTestSettings, prompt_file: PromptFile
 ) -> FallibleTestSteps[list[EditTestRecord]]:
-    """Run the tests of one item: first the unedited item is asked, then all tests run in step.
+    """Run the tests of one item: the model answers the unedited item, then all tests run in step.
 
-    Where a request gets no reply its test ends with the reason; all of them do where the unedited item gets none.
+    A test ends with an error if one of its requests gets no reply. If the unedited item gets no reply, all tests end
+    with this error.
 
     Raises:
         UserError: A test is unknown.
     """
-    unknown = next((test for test in tests if test not in TESTS), None)
-    if unknown is not None:
-        raise UserError(
-            f"unknown test: consistency (got {unknown}, expected one of {', '.join(TESTS)}); correct the study"
-        )
-    before, first = yield from record_exchanges(ask_unedited(question, settings))
-    if isinstance(before, UserError):
-        return [EditTestRecord(question.item_id, test, before, settings.seed, first) for test in tests]
-    outcomes = yield from merge_steps(
-        [record_exchanges(TESTS[test](question, before, settings, prompt_file)) for test in tests]
-    )
-    return [
-        EditTestRecord(question.item_id, test, result, settings.seed, (*first, *exchanges))
-        for test, (result, exchanges) in zip(tests, outcomes, strict=True)
-    ]
+    for test in tests:
+        if test not in TESTS:
+            raise UserError(
+                f"unknown test: consistency (got {test}, expected one of {', '.join(TESTS)}); correct the study"
+            )
+    # All tests start from the answers to the unedited item, which are requested once.
+    unedited, first_exchanges = yield from record_exchanges(ask_unedited(question, settings))
+    if isinstance(unedited, UserError):
+        return [EditTestRecord(question.item_id, test, unedited, settings.seed, first_exchanges) for test in tests]
+    running = [record_exchanges(TESTS[test](question, unedited, settings, prompt_file)) for test in tests]
+    outcomes = yield from merge_steps(running)
+    # The exchanges about the unedited item belong to the record of every test.
+    records = []
+    for test, (result, exchanges) in zip(tests, outcomes, strict=True):
+        all_exchanges = (*first_exchanges, *exchanges)
+        records.append(EditTestRecord(question.item_id, test, result, settings.seed, all_exchanges))
+    return records
 
 
 def build_row(record: EditTestRecord) -> dict[str, Any]:
-    """Build the columns of a record: those of `EditTestResult`, the score, and the exchanges.
+    """Build the columns of a record: the fields of `EditTestResult`, the score, and the exchanges.
 
     Returns:
-        item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
-        edited_input, edited_explanation, inserted, seed, error, and exchanges: kind, seed, reply, and `given`, the
-        other inputs of the prompt, as JSON.
+        Columns item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
+        edited_input, edited_explanation, inserted, flipped, seed, error, and exchanges. An exchange has kind, seed,
+        reply, and `given`, the other inputs of the prompt as JSON.
     """
-    failed = isinstance(record.result, UserError)
-    columns = dict.fromkeys(field.name for field in fields(EditTestResult)) if failed else vars(record.result)
+    if isinstance(record.result, UserError):
+        columns, error = dict.fromkeys(field.name for field in fields(EditTestResult)), str(record.result)
+    else:
+        columns, error = vars(record.result), None
+    # The texts of a prompt differ from kind to kind, so that they are stored as JSON.
+    exchanges = []
+    for exchange in record.exchanges:
+        request = exchange.request
+        texts = json.dumps(dict(request.texts), ensure_ascii=False, sort_keys=True)
+        exchanges.append({"kind": request.kind, "seed": request.seed, "given": texts, "reply": exchange.reply})
+    verdict = columns["verdict"]
     return {
         "item_id": record.item_id,
         "test": record.test,
         **columns,
-        "score": None if columns["verdict"] is None else float(columns["verdict"]),
+        "score": None if verdict is None else float(verdict),
         "seed": record.seed,
-        "error": str(record.result) if failed else None,
-        "exchanges": [
-            {
-                "kind": exchange.request.kind,
-                "seed": exchange.request.seed,
-                "given": json.dumps(dict(exchange.request.given), ensure_ascii=False, sort_keys=True),
-                "reply": exchange.reply,
-            }
-            for exchange in record.exchanges
-        ],
+        "error": error,
+        "exchanges": exchanges,
     }
 
 
 def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Count rows without a verdict, and the most frequent reasons and errors."""
-    missing = [row for row in rows if row["verdict"] is None]
-    reasons = Counter(row["reason"] for row in missing if row["reason"] is not None)
-    errors = Counter(row["error"] for row in missing if row["error"] is not None)
+    """Count the rows without a verdict, and list the most frequent reasons and errors, for the run record."""
+    missing_count = 0
+    reasons: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for row in rows:
+        if row["verdict"] is not None:
+            continue
+        missing_count += 1
+        if row["reason"] is not None:
+            reasons[row["reason"]] += 1
+        if row["error"] is not None:
+            errors[row["error"]] += 1
     return {
-        "without_verdict": len(missing),
-        "reasons": dict(reasons.most_common(10)),
-        "errors": dict(errors.most_common(10)),
+        "without_verdict": missing_count,
+        "reasons": dict(reasons.most_common(LISTED_REASONS)),
+        "errors": dict(errors.most_common(LISTED_REASONS)),
     }

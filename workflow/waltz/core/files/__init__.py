@@ -1,1 +1,1 @@
-"""Files: atomic writes, Parquet, archives, downloads and the cache of results."""
+"""Files: atomic writes, Parquet, archives and the cache of results."""

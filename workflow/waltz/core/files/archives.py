@@ -1,42 +1,51 @@
 """Safe extraction of single files and folders from zip and tar archives."""
 
-import gzip
 import lzma
+import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import UserError, convert_to_user_error, get_first_line
 from waltz.core.files.atomic import replace_file, replace_folder
+from waltz.core.files.safe_names import is_safe_name
 
 MAX_BYTES = 64 * 1024**3
-"""Size limit of an extracted file; the largest checkpoint of the registry has 4 GB."""
+"""Size limit of an extracted file in bytes; the largest checkpoint of the registry has 4 GB."""
 MODEL_CONFIG = "config.json"
 """File that identifies the folder of a model."""
 ARCHIVE_ERRORS = (
+    OSError,
     zipfile.BadZipFile,
     tarfile.TarError,
     EOFError,
-    gzip.BadGzipFile,
     lzma.LZMAError,
     zlib.error,
     RuntimeError,
+    NotImplementedError,
+    UnicodeError,
+    ValueError,
+    LookupError,
+    OverflowError,
+    MemoryError,
 )
+"""Errors that readers raise for archives that are damaged, encrypted, hostile, or compressed in an unknown way."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """An open zip or tar archive.
+    """Open zip or tar archive.
 
     Attributes:
         path: Path of the archive.
-        sizes: Bytes of its regular files by name, without links and files with unsafe names.
-        open: Opens one of its files by name.
+        sizes: Size in bytes of each regular file by its name, without links and files with unsafe names.
+        open: Function that opens a file of the archive by its name.
     """
 
     path: Path
@@ -49,65 +58,93 @@ def open_archive(path: Path) -> Iterator[Archive]:
     """Open a zip, or a tar with any compression, and list its files.
 
     Raises:
-        UserError: The file is neither, or is damaged.
+        UserError: The file is neither a zip nor a tar, or it is damaged.
     """
     try:
+        # The content decides the format, since names of downloads may be wrong.
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                infos = [info for info in archive.infolist() if not info.is_dir() and _is_safe_name(info.filename)]
-                yield Archive(path, {info.filename: info.file_size for info in infos}, archive.open)
+                yield _list_zip(path, archive)
         elif tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
-                entries = {info.name: info for info in tar.getmembers() if info.isreg() and _is_safe_name(info.name)}
-                yield Archive(
-                    path,
-                    {name: info.size for name, info in entries.items()},
-                    lambda name: _open_tar_member(tar, entries[name]),
-                )
+                yield _list_tar(path, tar)
         else:
             raise UserError(f"{path}: neither a zip nor a tar; delete it and run again to fetch it")
     except ARCHIVE_ERRORS as error:
+        if convert_to_user_error(error) is not None:
+            raise  # such as a full disk
         raise UserError(
-            f"{path}: damaged archive ({get_first_line(error)}); delete it and run again to fetch it"
+            f"{path}: damaged archive, or encrypted or in an unknown compression ({get_first_line(error)}); delete it"
+            " and run again to fetch it"
         ) from None
 
 
+def _list_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
+    """Return an open zip as an archive."""
+    members = [member for member in archive.infolist() if is_regular(member) and is_safe_name(member.filename)]
+    _check_names(path, [member.filename for member in members])
+    return Archive(path, {member.filename: member.file_size for member in members}, archive.open)
+
+
+def _list_tar(path: Path, tar: tarfile.TarFile) -> Archive:
+    """Return an open tar as an archive."""
+    members = [member for member in tar.getmembers() if member.isreg() and is_safe_name(member.name)]
+    _check_names(path, [member.name for member in members])
+    entries = {member.name: member for member in members}
+
+    def open_member(name: str) -> IO[bytes]:
+        """Open a file of the tar."""
+        file = tar.extractfile(entries[name])
+        if file is None:
+            raise tarfile.ReadError(f"{name} is not a file")
+        return file
+
+    return Archive(path, {name: member.size for name, member in entries.items()}, open_member)
+
+
 def extract_member(path: Path, member: str, target: Path) -> None:
-    """Extract the file of an archive whose path is, or alone ends with, `member`.
+    """Extract one file of an archive: the file with path `member`, or the only file whose path ends with `member`.
 
     Raises:
-        UserError: There is no such file, or several, or it is larger than it says or than `MAX_BYTES`.
+        UserError: No file or several files match, or the file is larger than the archive states or than `MAX_BYTES`.
     """
+    parts = PurePosixPath(member).parts
     with open_archive(path) as archive:
-        parts = PurePosixPath(member).parts
-        names = [name for name in archive.sizes if PurePosixPath(name).parts == parts]
-        names = names or [name for name in archive.sizes if PurePosixPath(name).parts[-len(parts) :] == parts]
+        paths = {name: PurePosixPath(name).parts for name in archive.sizes}
+        # A file with exactly this path takes precedence over paths that end with it.
+        names = [name for name in paths if paths[name] == parts]
+        if not names:
+            names = [name for name in paths if paths[name][-len(parts) :] == parts]
         if len(names) != 1:
             raise UserError(f"{path}: contains {len(names)} files {member!r}, expected 1; correct its url after #")
         _extract_file(archive, names[0], target)
 
 
 def extract_folder(path: Path, target: Path) -> None:
-    """Extract the files of an archive's only folder with a config.json, without its subfolders; replaces `target`.
+    """Replace `target` by the files of an archive's only folder with a config.json, without its subfolders.
 
     Raises:
-        UserError: There is no such folder, or several.
+        UserError: The archive has no such folder, or several.
     """
     with open_archive(path) as archive:
-        folders = [PurePosixPath(name).parent for name in archive.sizes if PurePosixPath(name).name == MODEL_CONFIG]
+        paths = [PurePosixPath(name) for name in archive.sizes]
+        folders = [file.parent for file in paths if file.name == MODEL_CONFIG]
         if len(folders) != 1:
             raise UserError(
                 f"{path}: contains {len(folders)} folders with a {MODEL_CONFIG}, expected 1; name another archive"
             )
         names = [name for name in archive.sizes if PurePosixPath(name).parent == folders[0]]
+        _check_names(path, [name.casefold() for name in names])  # systems that ignore case have one file of both
         with replace_folder(target) as temporary:
             for name in names:
                 _extract_file(archive, name, temporary / PurePosixPath(name).name)
 
 
 def _extract_file(archive: Archive, name: str, target: Path) -> None:
+    """Extract one file, whose size must be the size that the archive states and at most `MAX_BYTES`."""
     limit = min(archive.sizes[name], MAX_BYTES)
     with archive.open(name) as source, replace_file(target) as temporary, temporary.open("wb") as file:
+        # Read one byte more than is allowed, so that a file that is larger than its stated size is noticed.
         remaining = limit
         while chunk := source.read(min(remaining, 1 << 20) + 1):
             remaining -= len(chunk)
@@ -120,13 +157,18 @@ def _extract_file(archive: Archive, name: str, target: Path) -> None:
             )
 
 
-def _open_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    file = tar.extractfile(entry)
-    if file is None:
-        raise tarfile.ReadError(f"{entry.name} is not a file")
-    return file
+def is_regular(info: zipfile.ZipInfo) -> bool:
+    """Return whether a member of a zip is a regular file, not a folder, link or device.
+
+    Zips from systems without file types state no type; their members count as files.
+    """
+    # The upper 16 bits hold the mode that Unix would give the file.
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    return not info.is_dir() and kind in (0, stat.S_IFREG)
 
 
-def _is_safe_name(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in name and "\0" not in name
+def _check_names(path: Path, names: Iterable[str]) -> None:
+    """Refuse an archive that contains two files with the same name, since readers disagree which of them counts."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise UserError(f"{path}: contains {count} files {name!r}, expected 1; get another copy")

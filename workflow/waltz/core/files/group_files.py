@@ -1,4 +1,4 @@
-"""Files of one model on the data sets of one group: rows with a column `dataset`, and one run record a data set."""
+"""Result files of a job, which runs one model on one group of data sets: rows, and a run record for each data set."""
 
 import json
 import time
@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from waltz.core.downloads.checksums import compute_sha256
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.files.downloads import compute_sha256
 from waltz.core.job_records import build_record
-from waltz.core.schema import POSITION, Layout
+from waltz.core.layout import POSITION, Layout
+from waltz.core.records import AnyRecord, Record, build_records, get_layout
 
 ProfileName = TypeVar("ProfileName", bound=str)
 Run = tuple[str, str]
-"""A model and a data set."""
+"""Names of a model and a data set."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,9 @@ class DatasetFiles:
     Attributes:
         name: Name of the data set.
         rows: Parquet file of its items, or of the rows that its items are made of.
-        images: Folder, archive or list of its images; empty for a model that sees none.
-        settings: Its form, and the study's entry of questions, text tasks and texts with other images.
+        images: Folder, archive or list of its images; empty for a model that reads no images.
+        settings: Settings of the data set: its form, and the study's entry for questions, text tasks and mismatched
+            texts.
     """
 
     name: str
@@ -39,9 +42,11 @@ class DatasetFiles:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def select_profiles(self, profiles: Iterable[ProfileName]) -> list[ProfileName]:
-        """Return the profiles in which models are run on the data set."""
-        own = self.settings.get("profiles")
-        return [profile for profile in profiles if own is None or profile in own]
+        """Return those of the fidelities in which the study runs models on the data set."""
+        allowed = self.settings.get("profiles")
+        if allowed is None:
+            return list(profiles)
+        return [profile for profile in profiles if profile in allowed]
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,9 @@ class DatasetResult:
     """Result of a model job on one data set.
 
     Attributes:
-        dataset: The files that it read.
-        tables: Rows by name of the output.
-        rows_in: Number of items or rows that it read.
+        dataset: The files that the job read.
+        tables: Rows of each output by its name.
+        rows_in: Number of items or rows that the job read.
         facts: Further entries of the run record.
     """
 
@@ -64,10 +69,12 @@ class DatasetResult:
 def list_dataset_files(
     datasets: Mapping[str, Mapping[str, Any]], rows: Sequence[str], images: Sequence[str] | None = None
 ) -> list[DatasetFiles]:
-    """Return the files of each data set of a group; `images` is None or empty for a model that sees none."""
-    pictures = images or [""] * len(datasets)
-    named = zip(datasets.items(), rows, pictures, strict=True)
-    return [DatasetFiles(name, file, picture, settings) for (name, settings), file, picture in named]
+    """Return the files of each data set in a group; `images` is None or empty for a model that reads no images."""
+    image_files = images or [""] * len(datasets)
+    files = []
+    for (name, settings), row_file, image_file in zip(datasets.items(), rows, image_files, strict=True):
+        files.append(DatasetFiles(name, row_file, image_file, settings))
+    return files
 
 
 def write_results(
@@ -76,21 +83,25 @@ def write_results(
     """Write the results of a model job: one Parquet file per output, and a list of run records.
 
     Args:
-        outputs: Path and layout of each output by its name; the first one's rows are counted in the records.
+        outputs: Path and layout of each output by its name; the records count the rows of the first output.
         record: Path of the run records.
-        results: One result per data set; computing the next one is timed as its work.
+        results: One result per data set; the time until the iterator yields a result counts as its wall time.
         facts: Entries of all records; `model` is the entry of the model, with its name.
     """
+    # Collect one table per data set; they are written together at the end.
     tables: dict[str, list[pa.Table]] = {name: [] for name in outputs}
-    records, start = [], time.perf_counter()
+    records = []
+    first_output = next(iter(outputs))
+    start = time.perf_counter()
     for result in results:
+        # Every row gets the name of its data set as its first column.
         for name, (_, layout) in outputs.items():
             rows = [{"dataset": result.dataset.name, **row} for row in result.tables[name]]
             tables[name].append(parquet.build_table(rows, layout.with_dataset()))
         records.append(
             build_record(
                 rows_in=result.rows_in,
-                rows_out=len(result.tables[next(iter(outputs))]),
+                rows_out=len(result.tables[first_output]),
                 seconds=round(time.perf_counter() - start, 3),
                 dataset=result.dataset.name,
                 data=compute_sha256(result.dataset.rows),
@@ -99,10 +110,18 @@ def write_results(
             )
         )
         start = time.perf_counter()
-    contents = {"model": facts["model"]["name"], "datasets": json.dumps([entry["dataset"] for entry in records])}
+
+    # The metadata also contain data sets without rows, which the column `dataset` cannot show.
+    datasets = json.dumps([entry["dataset"] for entry in records])
     for name, (path, layout) in outputs.items():
-        parquet.write(path, pa.concat_tables(tables[name]), layout.with_dataset(), **contents)
-    write_text(record, json.dumps(records, indent=1, sort_keys=True) + "\n")
+        table = pa.concat_tables(tables[name])
+        parquet.write(path, table, layout.with_dataset(), model=facts["model"]["name"], datasets=datasets)
+    _write_records(record, records)
+
+
+def _write_records(path: str, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write run records of several data sets."""
+    write_text(path, json.dumps(records, indent=1, sort_keys=True) + "\n")
 
 
 def read_runs(
@@ -113,33 +132,44 @@ def read_runs(
     Args:
         paths: Files that `write_results` or `merge_shards` wrote.
         layout: Layout of the rows.
-        runs: Runs to return, in this order; all that have rows where absent. A run without rows gets an empty table.
+        runs: Runs to return, in this order; None returns all runs that have rows. A requested run without rows gets an
+            empty table.
     Raises:
-        UserError: A file is missing, broken, of another layout, or of another model or group than its place says.
+        UserError: A file is missing, broken, of another layout, or of another model or group than its path says.
     """
+    # A run must come from one file only, else its rows would count twice.
     requested = None if runs is None else [(model, dataset) for model, dataset in runs]
     tables: dict[Run, pa.Table] = {}
     origins: dict[Run, str | Path] = {}
     for path in paths:
-        table, held = parquet.read(path, layout.with_dataset()), _list_runs(path)
-        if requested is not None and held and not set(held) & set(requested):
-            raise UserError(
-                f"{path}: holds {' on '.join(held[0])}, expected {' on '.join(requested[0])}: it is the file of another"
-                " model or group; delete it and run again"
-            )
-        for run in held:
+        table = parquet.read(path, layout.with_dataset())
+        stored_runs = _list_runs(path)
+        if requested is not None:
+            _check_requested(path, stored_runs, requested)
+        for run in stored_runs:
             if run in origins:
                 raise UserError(f"{path}: holds {' on '.join(run)}, as {origins[run]} does; delete both and run again")
             origins[run] = path
-            rows = table.filter(pc.equal(table.column("dataset"), run[1])).drop_columns("dataset")
+            _, dataset = run
+            # The rows of a run lose the column `dataset`, which is part of its key.
+            rows = table.filter(pc.equal(table.column("dataset"), dataset)).drop_columns("dataset")
             tables[run] = rows.cast(layout.schema)
     if requested is None:
         return {run: table for run, table in tables.items() if table.num_rows}
     return {run: tables.get(run, layout.schema.empty_table()) for run in requested}
 
 
+def _check_requested(path: str | Path, stored_runs: Sequence[Run], requested: Sequence[Run]) -> None:
+    """Refuse a file that contains runs, but no requested one."""
+    if stored_runs and not set(stored_runs) & set(requested):
+        raise UserError(
+            f"{path}: holds {' on '.join(stored_runs[0])}, expected {' on '.join(requested[0])}: it is the file of"
+            " another model or group; delete it and run again"
+        )
+
+
 def _list_runs(path: str | Path) -> list[Run]:
-    """Return the runs that a file says it holds, including those without rows."""
+    """Return the runs in a file by its metadata, including runs without rows."""
     metadata = parquet.read_metadata(path)
     if not {"model", "datasets"} <= set(metadata):
         raise UserError(f"{path}: does not say of which model and data sets it is; delete it and run again")
@@ -153,35 +183,66 @@ def read_run_rows(
     return {run: table.to_pylist() for run, table in read_runs(paths, layout, runs).items()}
 
 
+def read_run_records(
+    paths: Iterable[str | Path], record_type: type[AnyRecord], runs: Iterable[Sequence[str]] | None = None
+) -> dict[Run, list[AnyRecord]]:
+    """Return the rows of each run as records; arguments as of `read_runs`."""
+    tables = read_runs(paths, get_layout(record_type), runs)
+    return {run: list(build_records(table, record_type)) for run, table in tables.items()}
+
+
+def read_run_frames(
+    paths: Iterable[str | Path], record_type: type[Record], runs: Iterable[Sequence[str]] | None = None
+) -> dict[Run, pd.DataFrame]:
+    """Return the rows of each run as a data frame, with nulls as in `read_frame`; arguments as of `read_runs`."""
+    tables = read_runs(paths, get_layout(record_type), runs)
+    return {run: table.to_pandas() for run, table in tables.items()}
+
+
 def merge_shards(
     paths: Sequence[str], records: Sequence[str], path: str, record: str, layout: Layout, order: Sequence[str]
 ) -> None:
     """Merge the files and run records of a model job's shards.
 
     Args:
-        order: Columns that the rows of a data set are sorted by, data sets by name; `POSITION` alone restores the order
-            that rows and data sets have in a single shard.
+        paths: Files of the shards.
+        records: Files of the shards' run records.
+        path: The merged file.
+        record: The merged run records.
+        layout: Layout of the rows.
+        order: Columns by which the rows of a data set are sorted, after the name of the data set; `POSITION` alone
+            restores the order that rows and data sets would have in a single shard.
     Raises:
         UserError: A shard is broken, or of another model or group than the first.
     """
+    # A shard of another model would go unnoticed among the rows.
     for shard in paths:
         if _list_runs(shard) != _list_runs(paths[0]):
             raise UserError(f"{shard}: is of another model or group than {paths[0]}; delete both and run again")
-    if list(order) == [POSITION]:
-        table = _restore_order(
-            pa.concat_tables([parquet.read(shard, layout.with_position().with_dataset()) for shard in paths])
-        )
+
+    # Shards with a column `position` restore the order of a single shard; others are sorted by key columns.
+    stored_order = list(order) == [POSITION]
+    shard_layout = layout.with_position() if stored_order else layout
+    table = pa.concat_tables([parquet.read(shard, shard_layout.with_dataset()) for shard in paths])
+    if stored_order:
+        table = _restore_order(table)
     else:
-        table = pa.concat_tables([parquet.read(shard, layout.with_dataset()) for shard in paths])
         table = table.sort_by([(name, "ascending") for name in ("dataset", *order)])
     parquet.write(path, table, layout.with_dataset(), **parquet.read_metadata(paths[0]))
-    merged = [entry for shard in records for entry in json.loads(Path(shard).read_text(encoding="utf-8"))]
-    write_text(record, json.dumps(merged, indent=1, sort_keys=True) + "\n")
+
+    # The merged file keeps the run records of all shards.
+    merged = []
+    for shard in records:
+        merged += json.loads(Path(shard).read_text(encoding="utf-8"))
+    _write_records(record, merged)
 
 
 def _restore_order(table: pa.Table) -> pa.Table:
-    """Return rows by data set, in the order of appearance, and by position, without that column."""
-    datasets = {name: place for place, name in enumerate(pc.unique(table.column("dataset")).to_pylist())}
-    places = [datasets[name] for name in table.column("dataset").to_pylist()]
-    keys = list(zip(places, table.column(POSITION).to_pylist(), strict=True))
+    """Return rows sorted by data set, in the order of appearance, and by the column `position`, which is dropped."""
+    datasets = table.column("dataset").to_pylist()
+    dataset_positions = {name: index for index, name in enumerate(dict.fromkeys(datasets))}
+    # Sort key of each row: position of its data set, then its value in the column `position`, a list of numbers.
+    keys = []
+    for dataset, position in zip(datasets, table.column(POSITION).to_pylist(), strict=True):
+        keys.append((dataset_positions[dataset], position))
     return table.take(sorted(range(len(keys)), key=keys.__getitem__)).drop_columns(POSITION)

@@ -1,4 +1,4 @@
-"""JSON objects that hold every key once: Python's parsers take the last of two values without a word."""
+"""JSON parsers that refuse repeated keys, for which Python's parser silently takes the last value."""
 
 import json
 from collections.abc import Sequence
@@ -6,32 +6,36 @@ from typing import Any
 
 
 class RepeatedKeyError(ValueError):
-    """An object of a JSON text holds a key twice."""
+    """Error about an object in a JSON text that contains a key twice."""
 
 
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        RepeatedKeyError: An object holds a key twice.
-        json.JSONDecodeError: It is no JSON.
+        RepeatedKeyError: An object contains a key twice.
+        json.JSONDecodeError: The text is not JSON.
     """
     return json.loads(text, object_pairs_hook=_build_object)
 
 
 def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise RepeatedKeyError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice")
+    """Return the dictionary of an object's pairs; raise a RepeatedKeyError for a repeated key."""
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise RepeatedKeyError(f"key {key!r} stands twice")
+        content[key] = value
     return content
 
 
 def build_object_type(repeated: list[str]) -> type[dict[str, Any]]:
-    """Return a type of objects for `ijson`, whose `map_type` must not raise, that lists the keys that stand twice.
+    """Return a dictionary type for the argument `map_type` of `ijson` that collects repeated keys.
+
+    `ijson` does not permit that the type raises errors.
 
     Args:
-        repeated: The list, to which each such key is added.
+        repeated: List to which the type adds each repeated key.
     """
 
     class Object(dict[str, Any]):

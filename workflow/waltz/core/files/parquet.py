@@ -1,5 +1,6 @@
 """Parquet files that are written atomically, with checksums, and checked against their layout."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -12,10 +13,10 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.atomic import replace_file
-from waltz.core.schema import Layout
+from waltz.core.layout import Layout
 
 STORAGE: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""How tables are stored: a changed bit in a page is an error when it is read, not another value."""
+"""Options of `pyarrow` for writing; checksums turn a changed bit into an error instead of a wrong value."""
 
 
 def read(path: str | Path, layout: Layout) -> pa.Table:
@@ -24,8 +25,10 @@ def read(path: str | Path, layout: Layout) -> pa.Table:
     Raises:
         UserError: The file is missing, truncated, or of another layout.
     """
+    # Columns of the expected names are cast to the types of the layout; `check` refuses other columns.
     table = read_table(path)
-    table = table.cast(layout.schema) if table.schema.names == layout.schema.names else table
+    if table.schema.names == layout.schema.names:
+        table = table.cast(layout.schema)
     try:
         check(table, layout)
     except ValueError as error:
@@ -61,13 +64,18 @@ def read_schema(path: str | Path) -> pa.Schema:
 
 @contextmanager
 def _name_damage(path: str | Path) -> Iterator[None]:
-    if Path(path).is_dir():  # of which pyarrow would read all files
+    """Turn errors of reading a file into a UserError that names the file and what to do."""
+    if Path(path).is_dir():  # pyarrow would read all files of the folder
         raise UserError(f"{path}: is a folder, not a Parquet file; delete it and run again")
     try:
         yield
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the workflow to make it") from None
     except (pa.ArrowException, OSError) as error:
+        # An error of the operating system has a number; the file itself may be undamaged.
+        if isinstance(error, OSError) and error.errno:
+            fault = os.strerror(error.errno)
+            raise UserError(f"{path}: cannot be read: {fault}; check its permissions and disk, and run again") from None
         raise UserError(f"{path}: damaged Parquet file ({get_first_line(error)}); delete it and run again") from None
 
 
@@ -78,7 +86,7 @@ def read_rows(path: str | Path, layout: Layout) -> list[dict[str, Any]]:
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
-    """Return the metadata that `write` put into a file."""
+    """Return the metadata that `write` or `write_rows` stored in a file."""
     metadata = read_schema(path).metadata or {}
     return {
         key.decode(errors="backslashreplace"): value.decode(errors="backslashreplace")
@@ -101,30 +109,38 @@ def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) ->
 
 
 def write_rows(
-    path: str | Path, rows: Iterable[Mapping[str, Any]], layout: Layout, batch: int = 10_000
+    path: str | Path,
+    rows: Iterable[Mapping[str, Any]],
+    layout: Layout,
+    batch: int = 10_000,
+    metadata: Mapping[str, str] | None = None,
 ) -> tuple[int, int]:
-    """Check and write rows in batches, so that memory contains one batch and the keys.
+    """Check and write rows in batches, so that only one batch and the keys are in memory.
 
     Args:
         path: Parquet file.
         rows: Rows of the layout.
         layout: Layout of the rows.
         batch: Rows per batch.
+        metadata: Texts that `read_metadata` returns.
     Returns:
-        Number of rows written, and of those with a reason in `rejected`.
+        Number of all written rows, and number of written rows with a reason in the column `rejected`.
     Raises:
         ValueError: The rows break their layout; nothing is written.
     """
     total = rejected = 0
     iterator = iter(rows)
+    # Arrow stores metadata in the schema, and all batches must have the same schema.
+    stored_schema = layout.schema.with_metadata(metadata)
     with replace_file(path) as temporary:
-        with pq.ParquetWriter(temporary, layout.schema, **STORAGE) as writer:
+        with pq.ParquetWriter(temporary, stored_schema, **STORAGE) as writer:
             while part := list(islice(iterator, batch)):
                 table = _build_unchecked_table(part, layout)
                 _check_columns(table, layout, offset=total)
-                writer.write_table(table)
+                writer.write_table(table.replace_schema_metadata(metadata))
                 total += table.num_rows
                 rejected += sum(row.get("rejected") is not None for row in part)
+        # Keys are compared over all batches, so they are read back from what was written.
         _check_keys(read_table(temporary, layout.key), layout)
     return total, rejected
 
@@ -147,6 +163,8 @@ def check(table: pa.Table, layout: Layout) -> None:
 
 
 def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+    """Return the table of rows, which need not satisfy the layout except for the names of columns."""
+    # Arrow would drop a misspelt key silently.
     unknown = {key for row in rows for key in row} - set(layout.schema.names)
     if unknown:
         raise ValueError(f"{layout.name}: undeclared columns {sorted(unknown)}")
@@ -154,14 +172,22 @@ def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) ->
 
 
 def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
-    """Check everything but the keys of a table whose first row is row `offset` of its file."""
+    """Refuse a table with missing, undeclared or wrongly typed columns, or with nulls that the layout forbids.
+
+    Args:
+        table: The table.
+        layout: Its layout.
+        offset: Row of the file at which the table begins, for the error.
+    """
+    # Columns are compared one by one, so that the error can name column and row.
     for field in layout.schema:
         if field.name not in table.schema.names:
             raise ValueError(f"{layout.name}: column {field.name!r} is missing")
         column = table.column(field.name)
         if column.type != field.type:
             raise ValueError(f"{layout.name}: column {field.name!r} is {column.type}, not {field.type}")
-        if not field.nullable and column.null_count:
+        has_forbidden_null = column.null_count > 0 and not field.nullable
+        if has_forbidden_null:
             row = pc.index(pc.is_null(column), True).as_py()
             raise ValueError(f"{layout.name}: column {field.name!r} is null in row {offset + row}")
     extra = sorted(set(table.schema.names) - set(layout.schema.names))
@@ -170,6 +196,8 @@ def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
 
 
 def _check_keys(table: pa.Table, layout: Layout) -> None:
+    """Refuse a table in which two rows have the same key."""
+    # Number of rows of each key; pyarrow counts rows where no column is named.
     keys = table.select(list(layout.key)).group_by(list(layout.key)).aggregate([([], "count_all")])
     repeated = keys.filter(pc.greater(keys.column("count_all"), 1))
     if repeated.num_rows:

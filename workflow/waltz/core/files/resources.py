@@ -1,31 +1,38 @@
-"""Files of data that are part of the package or the checkout: prompts, WordNet's words, paper values, small models."""
+"""Paths of data files in the package or the checkout: prompts, words of WordNet, paper values, small models."""
 
 from pathlib import Path
 
 import waltz
 
 PACKAGE = Path(waltz.__file__).parent
+"""Folder of the package waltz."""
 RESOURCES = PACKAGE / "resources"
+"""Folder of the package's data files."""
 
 
 def locate_in_package(path: str) -> str:
-    """Return the path of a file of the package as rules name it: relative where it lies below the working directory."""
-    file, here = PACKAGE / path, Path.cwd()
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+    """Return the path of a package file for rules: relative if the file is inside the working directory."""
+    file = PACKAGE / path
+    folder = Path.cwd()
+    if file.is_relative_to(folder):
+        return str(file.relative_to(folder))
+    return str(file)
 
 
 def find_in_checkout(path: str) -> str:
-    """Return a study's path, or that of the same file of the checkout where the working directory lacks it."""
+    """Return a path unchanged if it exists, else the same path in the checkout if that exists, else it unchanged."""
+    if not path or Path(path).exists():
+        return path
     file = PACKAGE.parents[1] / path
-    return str(file) if path and not Path(path).exists() and file.exists() else path
+    return str(file) if file.exists() else path
 
 
 def find_resource(folder: str, name: str | Path) -> Path:
-    """Return the path of a file that is named as a user names it.
+    """Return the path of a data file, which a user names either by a packaged file's name or by a path.
 
     Args:
         folder: Folder of the package's files of its kind, such as `prompts`.
         name: Name of a file in that folder, or the path of any other file.
     """
-    own = RESOURCES / folder / name
-    return own if own.is_file() else Path(name)
+    packaged = RESOURCES / folder / name
+    return packaged if packaged.is_file() else Path(name)

@@ -25,13 +25,26 @@ from waltz.core.errors import UserError
 from waltz.core.job_records import describe_model_packages, read_versions
 
 FOLDER = ".store"
+"""Folder of the cache files, next to the outputs."""
 SUFFIX = ".sqlite"
 LOCK_SECONDS = 60
-"""Seconds to wait for a process that is writing, which a killed Snakemake left behind."""
+"""Seconds to wait for another process that is writing, such as a job that outlived a killed Snakemake."""
 POLICY = "WALTZ_STORED_VERSIONS"
-"""Environment variable with the study's `stored_versions`, which the Snakefile sets for all jobs."""
+"""Environment variable with the study's setting `stored_versions`; the Snakefile sets it for all jobs."""
+PRIMARY_CODE = 0xFF
+"""Mask of the bits in an error number of SQLite that contain the kind of the error."""
+ACCESS_ERRORS = (
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+)
+"""Errors of access, which do not mean that the content of a file is damaged."""
 DIGEST_BYTES = 8
-"""Length of the digest before each stored value, by which a changed bit is noticed."""
+"""Length of the digest that precedes each stored value; it reveals changed bits."""
 SCHEMA = "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value BLOB NOT NULL, packages TEXT NOT NULL)"
 
 logger = logging.getLogger(__name__)
@@ -42,42 +55,51 @@ def get_cache_file(output: str | Path, folder: str | Path | None = None) -> Path
 
     Args:
         output: An output of the job that no other job writes.
-        folder: Folder above the output whose jobs read each other's results; the output's own where absent.
+        folder: Folder above the output whose jobs read each other's results; None for the folder of the output.
     """
     output = Path(output)
     folder = output.parent if folder is None else Path(folder)
-    return folder / FOLDER / (".".join(output.relative_to(folder).with_suffix("").parts) + SUFFIX)
+    # The path below the folder becomes the name of the file, so that outputs in subfolders do not collide.
+    parts = output.relative_to(folder).with_suffix("").parts
+    return folder / FOLDER / (".".join(parts) + SUFFIX)
 
 
 def compute_key(**content: Any) -> str:
-    """Return the digest of everything that decides a batch's result; values are JSON or tuples."""
+    """Return the digest of all content that decides the result of a batch; values are JSON or tuples."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def compute_array_key(content: bytes, shape: tuple[int, ...]) -> str:
-    """Return the digest of an array's bytes and shape, as a part of a key."""
+    """Return the digest of an array's bytes and shape, for use in the content of a key."""
     return hashlib.sha256(repr(shape).encode() + content).hexdigest()
 
 
 def load(file: Path, key: str) -> np.ndarray | None:
-    """Return the stored array, or None if there is none.
+    """Return the stored array of a key; None if there is none.
 
     Raises:
-        UserError: It was computed with other versions of packages, or the file cannot be read.
+        UserError: The array was computed with other versions of packages and the study does not say whether it counts,
+            or the file cannot be read.
     """
     value = _load_bytes(file, key)
     return None if value is None else np.load(io.BytesIO(value), allow_pickle=False)
 
 
 def save(file: Path, key: str, array: np.ndarray) -> None:
-    """Store an array; a process that is killed meanwhile loses this one alone."""
+    """Store an array; if the process is killed meanwhile, only this array is lost."""
     value = io.BytesIO()
     np.save(value, array, allow_pickle=False)
     _save_bytes(file, key, value.getvalue())
 
 
 def load_or_compute(file: Path | None, content: Mapping[str, Any], compute: Callable[[], np.ndarray]) -> np.ndarray:
-    """Return the stored array of some content (as in `compute_key`), or compute and store it; None stores nothing."""
+    """Return the stored array of some content, or compute and store it.
+
+    Args:
+        file: Cache file of the job; None to compute without a cache.
+        content: Content that decides the array, as in `compute_key`.
+        compute: Function that computes the array.
+    """
     if file is None:
         return compute()
     key = compute_key(**content)
@@ -89,7 +111,7 @@ def load_or_compute(file: Path | None, content: Mapping[str, Any], compute: Call
 
 
 def load_or_compute_json(file: Path, content: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-    """Return the stored JSON value of some content, or compute and store it; numbers are restored bit by bit."""
+    """Return the stored JSON value of some content, or compute and store it; numbers are restored exactly."""
     key = compute_key(**content)
     stored = _load_bytes(file, key)
     if stored is not None:
@@ -104,30 +126,34 @@ class _Cache:
     """Open cache of a job.
 
     Attributes:
-        own: Connection to the job's file.
-        others: File of another job that holds a result, by its key.
+        connection: Connection to the job's file.
+        neighbors: For each key that another job has stored, the file of that job.
     """
 
-    own: sqlite3.Connection
-    others: Mapping[str, Path]
+    connection: sqlite3.Connection
+    neighbors: Mapping[str, Path]
 
 
 @cache
 def _open(file: Path) -> _Cache:
+    """Open the cache of a job, and list the results of the other jobs in its folder."""
     with _name_faults(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        own = sqlite3.connect(file, timeout=LOCK_SECONDS, isolation_level=None)
-        # A killed process loses nothing by it; a crash of the machine may damage the file. Else a result costs 14 ms.
-        own.execute("PRAGMA synchronous = OFF")
-        own.execute(SCHEMA)
-    others: dict[str, Path] = {}
-    for other in sorted(set(file.parent.glob(f"*{SUFFIX}")) - {file}):
-        others |= dict.fromkeys((key for (key,) in _read_other(other, "SELECT key FROM results")), other)
-    return _Cache(own, others)
+        connection = sqlite3.connect(file, timeout=LOCK_SECONDS, isolation_level=None)
+        # Writes do not wait for the disk, which would take 14 ms a result. A killed process loses nothing by it, but a
+        # crash of the machine may damage the file.
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(SCHEMA)
+    # Keys of all other files are read once, so that looking up a result does not open each file.
+    neighbors: dict[str, Path] = {}
+    for neighbor in sorted(set(file.parent.glob(f"*{SUFFIX}")) - {file}):
+        for (key,) in _read_neighbor(neighbor, "SELECT key FROM results"):
+            neighbors[key] = neighbor
+    return _Cache(connection, neighbors)
 
 
-def _read_other(file: Path, query: str, *values: str) -> list[tuple[Any, ...]]:
-    """Return rows of another job's file; none where it cannot be read now, so that its results are computed again."""
+def _read_neighbor(file: Path, query: str, *values: str) -> list[tuple[Any, ...]]:
+    """Return rows of another job's file; no rows if it cannot be read, so that the results are computed again."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return connection.execute(query, values).fetchall()
@@ -137,44 +163,62 @@ def _read_other(file: Path, query: str, *values: str) -> list[tuple[Any, ...]]:
 
 
 def _load_bytes(file: Path, key: str) -> bytes | None:
-    opened, query = _open(file), "SELECT value, packages FROM results WHERE key = ?"
-    with _name_faults(file):
-        rows = opened.own.execute(query, (key,)).fetchall()
+    """Return the stored value of a key from the job's file or else from another job's; None if none is usable."""
+    query = "SELECT value, packages FROM results WHERE key = ?"
+    opened = _open(file)
     source = file
-    if not rows and key in opened.others:
-        source = opened.others[key]
-        rows = _read_other(source, query, key)
+    with _name_faults(file):
+        # The job's file has precedence over the files of other jobs.
+        rows = opened.connection.execute(query, (key,)).fetchall()
+    if not rows and key in opened.neighbors:
+        source = opened.neighbors[key]
+        rows = _read_neighbor(source, query, key)
     for stored, packages in rows:
-        value = stored[DIGEST_BYTES:] if isinstance(stored, bytes) else b""
-        if not value or stored[:DIGEST_BYTES] != _compute_digest(value):
+        value = _strip_digest(stored)
+        if value is None:
             logger.warning("%s: a stored result is damaged and is computed again", source)
-        elif packages == _describe_packages() or _accepts(packages, source):
+            continue
+        # Other versions of packages may compute other numbers: the study decides whether they count.
+        if packages == _describe_packages() or _accepts(packages, source):
             return value
     return None
 
 
+def _strip_digest(stored: object) -> bytes | None:
+    """Return a stored value without the digest before it; None if it is damaged."""
+    if not isinstance(stored, bytes):
+        return None
+    value = stored[DIGEST_BYTES:]
+    if not value or stored[:DIGEST_BYTES] != _compute_digest(value):
+        return None
+    return value
+
+
 def _save_bytes(file: Path, key: str, value: bytes) -> None:
+    """Store a value with its digest and the versions of packages that computed it."""
     with _name_faults(file):
-        _open(file).own.execute(
+        _open(file).connection.execute(
             "INSERT OR REPLACE INTO results VALUES (?, ?, ?)",
             (key, _compute_digest(value) + value, _describe_packages()),
         )
 
 
 def _compute_digest(value: bytes) -> bytes:
+    """Return the digest that precedes a stored value."""
     return hashlib.sha256(value).digest()[:DIGEST_BYTES]
 
 
 @cache
 def _describe_packages() -> str:
+    """Return the versions of the packages that compute results in this process."""
     return describe_model_packages(read_versions())
 
 
 def _accepts(packages: str, file: Path) -> bool:
-    """Return whether results of other versions of packages are used; else they are computed again.
+    """Return whether the study uses results of other package versions; otherwise they are computed again.
 
     Raises:
-        UserError: The study says neither.
+        UserError: The study neither uses nor recomputes such results.
     """
     policy = os.environ.get(POLICY, "refuse")
     if policy == "refuse":
@@ -187,7 +231,7 @@ def _accepts(packages: str, file: Path) -> bool:
 
 @contextmanager
 def _name_faults(file: Path) -> Iterator[None]:
-    """Turn errors of SQLite into one line.
+    """Turn errors of SQLite into a UserError with one line.
 
     Raises:
         UserError: The file is damaged or locked, or the disk is full.
@@ -195,8 +239,15 @@ def _name_faults(file: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+        # Three kinds of errors need three kinds of advice: a full disk, no access, a damaged file.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & PRIMARY_CODE
+        if code == sqlite3.SQLITE_FULL:
             raise UserError(f"{file}: no space is left; make room and run again") from None
+        if code in ACCESS_ERRORS:
+            raise UserError(
+                f"{file}: stored results cannot be read or written ({error}), and the file may be whole; check its"
+                " permissions, its disk, and whether another run uses it, and run again"
+            ) from None
         raise UserError(
             f"{file}: stored results cannot be read or written ({error}); if no other run uses the file, delete it:"
             " its results are then computed again"

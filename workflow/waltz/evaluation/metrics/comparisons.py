@@ -1,12 +1,15 @@
 """Paired tests of models on the same items, corrected for the number of tests.
 
-- McNemar's exact test for acc_r, p_c, p_f: of the items on which exactly one of the two is right, is each right on
-  half? It takes items as independent; where many share an image, the interval of the difference is more reliable.
-- A paired bootstrap for acc, min(p_c, p_f) and AUROC: both models on the same resamples of images, the difference over
-  its bootstrap standard error against the normal distribution. Counting resamples beyond zero could give no p below
-  2 / resamples, which a correction for many tests would always reject.
+- McNemar's exact test for acc_r, p_c, p_f: among the items on which exactly one model is right, is each model right on
+  half? In acc_r a tie is worse than a right ranking and better than a wrong one. Items that share an image are not
+  independent, so that the models are exchanged on whole images.
+- A paired bootstrap for acc, min(p_c, p_f) and AUROC: both models have the same resamples of images, and the difference
+  over its bootstrap standard error is compared with the normal distribution. The share of resamples beyond zero cannot
+  give a p below 2 / resamples, which a correction for many tests would always reject. No p is smaller than the p of a
+  sign test over images.
 
-Holm's correction covers all data sets and pairs of models of one profile, setting and metric. Models are compared on
+Holm's correction covers all data sets of a group and all pairs of models of one profile, setting and metric: encoders
+and language models with each other, decoders with each other, and the former with the latter. Models are compared on
 the items that both could score.
 """
 
@@ -25,119 +28,176 @@ from waltz.evaluation.metrics.pair_metrics import (
     compute_hits,
     compute_metric_draws,
 )
-from waltz.evaluation.metrics.power import align_items
+from waltz.evaluation.metrics.power import align_items, compute_least_p
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
-COMPARED_METRICS = tuple(metric for metric in METRICS if metric != "ties")
-"""Metrics in which one model can be better than another."""
+COMPARED_METRICS = tuple(metric for metric in METRICS if metric not in ("acc_r_paper", "ties"))
+"""Names of the metrics in which one model can be better than another."""
 TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for metric in COMPARED_METRICS}
-"""The test of each metric."""
+"""Name of the test for each metric."""
 
 Draws = dict[str, tuple[float, np.ndarray]]
 
 
 def compare_models(
-    scores: Mapping[tuple[str, str], ScoredPairs], resampling: Resampling, metrics: Sequence[str] = COMPARED_METRICS
+    scores: Mapping[tuple[str, str], ScoredPairs],
+    resampling: Resampling,
+    metrics: Sequence[str] = COMPARED_METRICS,
+    parts: Mapping[tuple[str, str], str] | None = None,
 ) -> list[dict[str, Any]]:
     """Compare each pair of models on each data set that both were run on, in each metric.
 
     Args:
         scores: Scored items of one profile, by model and data set, in order.
-        metrics: Some of `COMPARED_METRICS`.
+        resampling: Resamples and coverage of the intervals.
+        metrics: Names among `COMPARED_METRICS`.
+        parts: Part of each run; models of the same part are not compared. None compares all models.
     Returns:
         Rows of dataset, metric, model_a, model_b, test (`McNemar` or `bootstrap`), difference (a minus b, in percentage
-        points) with ci_low and ci_high, p of no difference, p_holm (after Holm's correction over the table), n (items
-        that both models could score), and the reason where there is no difference.
+        points) with ci_low and ci_high, p of no difference, p_holm (after Holm's correction over the table), n (number
+        of items that both models could score), and the reason if the difference is undefined.
     """
-    compared = []
+    compared: list[dict[str, Any]] = []
     for dataset in dict.fromkeys(dataset for _, dataset in scores):
-        draws_of_model: dict[tuple[str, tuple[str, ...]], Draws] = {}
         models = [model for model, scored_dataset in scores if scored_dataset == dataset]
-        for pair in combinations(models, 2):
-            a, b = align_items(*(scores[model, dataset] for model in pair))
-            for model, scored in zip(pair, (a, b), strict=True):
-                if scored.items and (model, scored.items) not in draws_of_model:
-                    resamples = resample(
-                        scored.images, resamples=resampling.resamples, seed=resampling.seed, label=dataset
-                    )
-                    draws_of_model[model, scored.items] = compute_metric_draws(scored, resamples)
-            draws_a, draws_b = (draws_of_model.get((model, a.items), {}) for model in pair)
-            compared += [_compare(dataset, metric, pair, (a, b), (draws_a, draws_b), resampling) for metric in metrics]
+        # Draws of a model depend on the items that it shares with the other model. Most pairs share the same items, so
+        # that the draws are kept.
+        draws_of_model: dict[tuple[str, tuple[str, ...]], Draws] = {}
+        for model_a, model_b in combinations(models, 2):
+            if parts and parts.get((model_a, dataset)) == parts.get((model_b, dataset)):
+                continue
+            scored_pair = align_items(scores[model_a, dataset], scores[model_b, dataset])
+            draws_pair: list[Draws] = []
+            for model, scored in zip((model_a, model_b), scored_pair, strict=True):
+                key = (model, scored.items)
+                if scored.items and key not in draws_of_model:
+                    draws_of_model[key] = _draw_metrics(scored, dataset, resampling)
+                draws_pair.append(draws_of_model.get(key, {}))
+            for metric in metrics:
+                names = {"dataset": dataset, "metric": metric, "model_a": model_a, "model_b": model_b}
+                compared.append({**names, **_compare(metric, names, scored_pair, draws_pair, resampling)})
     return _correct_by_metric(compared)
 
 
-def compute_mcnemar_p(right_a: np.ndarray, right_b: np.ndarray) -> float:
-    """Return the p-value of McNemar's exact test, 1 where the models agree on all items.
+def _draw_metrics(scored: ScoredPairs, dataset: str, resampling: Resampling) -> Draws:
+    """Return the value and the draws of each metric.
+
+    Two models with the same items have the same resamples, since these depend on data set, images and seed alone.
+    """
+    resamples = resample(scored.images, resamples=resampling.resamples, seed=resampling.seed, label=dataset)
+    return compute_metric_draws(scored, resamples)
+
+
+def compute_mcnemar_p(right_a: np.ndarray, right_b: np.ndarray, images: Sequence[str] | None = None) -> float:
+    """Return the p-value of McNemar's exact test; it is 1 if the models agree on all items.
+
+    If the models are equally good, they can be exchanged on each image: model a is as likely to lead by a number of
+    items as model b. p is the probability that random exchanges, with a fair coin for each image, give a total lead
+    that is at least as large as the observed lead. With one item for each image this is McNemar's test. m images give
+    no p below 2 / 2^m.
 
     Args:
-        right_a: Whether model a is right, bool or 0 and 1, of shape (items,).
-        right_b: The same for model b.
+        right_a: Contribution of each item to the metric of model a, 0 (wrong) to 1 (right), of shape (items,).
+        right_b: Contribution of each item to the metric of model b.
+        images: Image of each item; None if no items share an image.
+    Source:
+        McNemar (Psychometrika 12, 1947); Fisher (The Design of Experiments, 1935), section 21.
     """
-    only_a = int(np.sum((right_a > 0) & (right_b == 0)))
-    only_b = int(np.sum((right_b > 0) & (right_a == 0)))
-    return float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    # For each item 1 if only model a is right, -1 if only model b is right, 0 if both are alike.
+    differences = (right_a > right_b).astype(np.int64) - (right_b > right_a)
+    image_names = np.arange(len(differences)) if images is None else np.asarray(images)
+    _, index = np.unique(image_names, return_inverse=True)
+    leads = np.zeros(index.max(initial=-1) + 1, dtype=np.int64)  # by image: number of items by which a leads
+    np.add.at(leads, index, differences)
+
+    # distribution[k] is the probability of a lead of k - total: images with the same lead are binomial, others add up.
+    distribution = np.ones(1)
+    for lead, count in zip(*np.unique(np.abs(leads[leads != 0]), return_counts=True), strict=True):
+        # j of `count` images turned to a give a lead of (2 j - count) * lead, at index 2 * lead * j.
+        exchanged = np.zeros(2 * lead * count + 1)
+        exchanged[:: 2 * lead] = scipy.stats.binom.pmf(np.arange(count + 1), count, 0.5)
+        distribution = np.convolve(distribution, exchanged)
+    total = len(distribution) // 2
+    # Two-sided: leads of either model that are at least as large as the observed lead.
+    is_as_large = np.abs(np.arange(len(distribution)) - total) >= abs(leads.sum())
+    return min(1.0, float(distribution[is_as_large].sum()))
 
 
 def compute_bootstrap_p(difference: float, draws: np.ndarray, clusters: int) -> float:
-    """Return the two-sided p-value of no difference.
+    """Return the two-sided p-value of the hypothesis that two models do not differ in a metric.
 
     Args:
-        draws: Differences of the resamples.
-        clusters: Number of images. Where no resample differs, since all images agree, p is that of a sign test over the
-            images.
+        difference: Difference of the metric of the two models.
+        draws: Difference in each resample.
+        clusters: Number of images. p is at least the p of a sign test over the images, and equals it if the resamples
+            do not vary.
     """
+    if not difference:
+        return 1.0
+    least_p = compute_least_p(clusters)
     error = float(np.std(draws, ddof=1))
-    if error > 0:
-        return float(2 * scipy.stats.norm.sf(abs(difference) / error))
-    return min(1.0, 2 * 0.5**clusters) if difference else 1.0
+    if not error > 0:  # all resamples are equal, or a single image gives NaN
+        return least_p
+    # z test of the difference over its bootstrap standard error.
+    p = float(2 * scipy.stats.norm.sf(abs(difference) / error))
+    return max(p, least_p)
 
 
 def correct_by_holm(p: Sequence[float]) -> list[float]:
     """Return p-values after Holm's step-down correction, in the same order."""
-    corrected = np.empty(len(p))
+    if not len(p):
+        return []
+    # The smallest of m p-values is multiplied by m, the next by m - 1, and so on; each is at least the value before it.
     order = np.argsort(p, kind="stable")
     steps = np.asarray(p, dtype=np.float64)[order] * np.arange(len(p), 0, -1)
-    corrected[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(p) else steps
+    corrected = np.empty(len(p))
+    corrected[order] = np.minimum(1, np.maximum.accumulate(steps))
     return [float(value) for value in corrected]
 
 
 def _compare(
-    dataset: str,
     metric: str,
-    models: tuple[str, str],
+    names: Mapping[str, str],
     scored: tuple[ScoredPairs, ScoredPairs],
-    draws: tuple[Draws, Draws],
+    draws: Sequence[Draws],
     resampling: Resampling,
 ) -> dict[str, Any]:
-    n, test = len(scored[0].items), TESTS[metric]
-    row: dict[str, Any] = {
-        "dataset": dataset,
-        "metric": metric,
-        "model_a": models[0],
-        "model_b": models[1],
-        "test": test,
-    }
-    row |= dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_holm"))
-    lacking = [model for model, model_draws in zip(models, draws, strict=True) if metric not in model_draws]
+    """Compare two models in one metric: return test, difference, interval, p and n; p_holm is still null."""
+    n = len(scored[0].items)
+    test = TESTS[metric]
+    nulls = dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_holm"))
     if not n:
-        return {**row, "n": 0, "reason": "no item could be scored by both models"}
+        return {"test": test, **nulls, "n": 0, "reason": "no item could be scored by both models"}
+    models = (names["model_a"], names["model_b"])
+    lacking = [model for model, model_draws in zip(models, draws, strict=True) if metric not in model_draws]
     if lacking:
-        return {**row, "n": n, "reason": f"{NOT_APPLICABLE} ({', '.join(lacking)})"}
-    (value_a, draws_a), (value_b, draws_b) = (model_draws[metric] for model_draws in draws)
-    difference, images = draws_a - draws_b, len(set(scored[0].images))
-    p = (
-        compute_mcnemar_p(compute_hits(scored[0], metric), compute_hits(scored[1], metric))
-        if test == MCNEMAR
-        else compute_bootstrap_p(value_a - value_b, difference, images)
-    )
-    low, high = compute_interval(difference, resampling.confidence, images, (-100.0, 100.0))
-    return {**row, "difference": value_a - value_b, "ci_low": low, "ci_high": high, "p": p, "n": n, "reason": None}
+        return {"test": test, **nulls, "n": n, "reason": f"{NOT_APPLICABLE} ({', '.join(lacking)})"}
+
+    value_a, draws_a = draws[0][metric]
+    value_b, draws_b = draws[1][metric]
+    difference = value_a - value_b
+    # Paired, (resamples,): draw k of both models has the same images.
+    difference_draws = draws_a - draws_b
+    images = scored[0].images
+    n_images = len(set(images))
+    if test == MCNEMAR:
+        p = compute_mcnemar_p(compute_hits(scored[0], metric), compute_hits(scored[1], metric), images)
+    else:
+        p = compute_bootstrap_p(difference, difference_draws, n_images)
+    low, high, _ = compute_interval(difference_draws, resampling.confidence, n_images, (-100.0, 100.0))
+    values = {"difference": difference, "ci_low": low, "ci_high": high, "p": p, "p_holm": None}
+    return {"test": test, **values, "n": n, "reason": None}
 
 
 def _correct_by_metric(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows with Holm's correction of each metric's p-values."""
+    """Add Holm's correction to the rows; it covers all p-values of one metric."""
     corrected: dict[int, float] = {}
     for metric in COMPARED_METRICS:
-        indices = [index for index, row in enumerate(compared) if row["metric"] == metric and row["p"] is not None]
-        corrected |= dict(zip(indices, correct_by_holm([compared[index]["p"] for index in indices]), strict=True))
+        indices: list[int] = []
+        p_values: list[float] = []
+        for index, row in enumerate(compared):
+            if row["metric"] == metric and row["p"] is not None:
+                indices.append(index)
+                p_values.append(row["p"])
+        corrected |= dict(zip(indices, correct_by_holm(p_values), strict=True))
     return [{**row, "p_holm": corrected.get(index)} for index, row in enumerate(compared)]

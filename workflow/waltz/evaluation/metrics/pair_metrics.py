@@ -3,10 +3,13 @@
 The score compared in acc_r and AUROC depends on the profile. `published`: the probability of a match, in single
 precision as the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit,
 which rounding near 0 or 1 cannot tie. The prediction "match" differs too (`predictions.predict_pair_text`).
+
+A caption and a foil whose scores differ by no more than their rounding are tied. A tie counts half in acc_r, so that
+chance is 50 for every number of ties; in acc_r_paper it counts as in the source of the profile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,37 +18,42 @@ import scipy
 from waltz.core.errors import UserError
 from waltz.core.intervals import (
     PERCENT,
-    Measure,
     Resamples,
     Resampling,
-    compute_interval,
+    build_measure,
     compute_interval_of_mean,
     compute_mean,
+    count_images,
     resample,
 )
+from waltz.core.measure import Measure
+from waltz.core.rounding import compute_rounding, is_tied
 from waltz.evaluation.settings import FOILS
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity, get_fidelity
 
 NOT_APPLICABLE = "not applicable: the model has no probability of a match"
-METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc", "ties")
-"""Metrics of `compute_pair_metrics`."""
-MOST_WEIGHTS = 2_000_000
-"""Most weights that AUROC holds in memory: 16 MB."""
+METRICS = ("acc_r", "acc_r_paper", "acc", "p_c", "p_f", "min_pc_pf", "auroc", "ties")
+"""Names of the metrics that `compute_pair_metrics` returns."""
+RANKING_METRICS = ("acc_r", "acc_r_paper", "ties")
+"""Names of the metrics that only compare the two scores of an item."""
+TIE = "tie"
+MAX_WEIGHTS = 2_000_000
+"""Maximum number of weights that AUROC holds in memory at once (16 MB)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredPairs:
-    """The items of one data set whose caption and foil have a score.
+    """Hold the scores of those items of one data set whose caption and foil both have a score.
 
     Attributes:
-        items: Ids, in order.
-        images: Image of each item; its id where it has none.
+        items: Ids of the items, in order.
+        images: Image of each item; the id of an item without an image.
         caption: Score that ranks each caption, float64 of shape (items,).
-        foil: Score that ranks each foil, of the same shape.
+        foil: Score that ranks each foil, of the same shape; equal to the caption's score if the two are tied.
         right: Whether the model predicts a match for each caption and a mismatch for each foil, bool of shape
             (items, 2); None for a score without a probability of a match.
-        unscored: Number of items skipped because one of their texts has no score.
-        tie_is_right: Whether a caption that scores as high as its foil is right in acc_r.
+        unscored: Number of items that were skipped because one of their texts has no score.
+        tie_is_right: Whether acc_r_paper counts a tie of caption and foil as right.
     """
 
     items: tuple[str, ...]
@@ -59,35 +67,35 @@ class ScoredPairs:
     def take(self, positions: Sequence[int]) -> "ScoredPairs":
         """Return the items at some positions, in this order."""
         index = np.asarray(positions, dtype=np.int64)
-        return ScoredPairs(
-            tuple(self.items[position] for position in positions),
-            tuple(self.images[position] for position in positions),
-            self.caption[index],
-            self.foil[index],
-            None if self.right is None else self.right[index],
-            self.unscored,
-            self.tie_is_right,
+        return replace(
+            self,
+            items=tuple(self.items[position] for position in positions),
+            images=tuple(self.images[position] for position in positions),
+            caption=self.caption[index],
+            foil=self.foil[index],
+            right=None if self.right is None else self.right[index],
         )
 
 
 def get_cluster(row: Mapping[str, Any]) -> str:
-    """Return the image of a row of the evaluation layout, or its item where it has none: what resamples draw."""
+    """Return the unit that resamples draw: the image of a row, or its item if it has no image."""
     return str(row["item_id"] if row["image"] is None else row["image"])
 
 
 def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
-    """Pair the rows of one data set, of one setting.
+    """Pair the scores of captions and foils of one data set in one setting.
 
     Args:
-        rows: Rows of the evaluation layout; those of other profiles are ignored.
+        rows: Rows of the evaluation layout; rows of other profiles are ignored.
+        profile: Profile of the rows.
     Raises:
         UserError: A score is not a number, or an item has no caption or no foil.
     """
-    texts_by_item: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["profile"] == profile:
-            texts_by_item.setdefault(row["item_id"], {})["foil" if row["role"] in FOILS else row["role"]] = row
-    items: list[tuple[str, str]] = []
+    fidelity = get_fidelity(profile)
+    # Each text has a row; the rows of an item are put together.
+    texts_by_item = _group_texts(rows, profile)
+    items: list[str] = []
+    images: list[str] = []
     scores: list[tuple[float, float]] = []
     right: list[tuple[bool, bool]] = []
     for item, texts in texts_by_item.items():
@@ -95,48 +103,108 @@ def pair_scores(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
             raise UserError(
                 f"item {item}, profile {profile}: rows of {sorted(texts)}, not of caption and foil; run again"
             )
-        if any(text["score"] is None for text in texts.values()):
+        caption, foil = texts["caption"], texts["foil"]
+        if caption["score"] is None or foil["score"] is None:
             continue
-        pair = (texts["caption"], texts["foil"])
-        ranking = [_get_ranking_score(text, profile) for text in pair]
-        items.append((item, get_cluster(pair[0])))
-        scores.append((ranking[0], ranking[1]))
-        if pair[0].get("probability") is not None:
-            right.append((bool(pair[0]["correct"]), bool(pair[1]["correct"])))
+        caption_score = _get_ranking_score(caption, fidelity)
+        foil_score = _get_ranking_score(foil, fidelity)
+        # Equal numbers mark the tie for every metric that follows.
+        if is_tied_pair(caption, foil):
+            foil_score = caption_score
+        items.append(item)
+        images.append(get_cluster(caption))
+        scores.append((caption_score, foil_score))
+        if caption.get("probability") is not None:
+            right.append((bool(caption["correct"]), bool(foil["correct"])))
+    # If only some items have a probability, rows of two encoders are mixed in one file.
     if right and len(right) < len(items):
         raise UserError(f"{len(right)} of {len(items)} items have a probability; score the data set again")
-    numbers = np.array(scores, dtype=np.float64).reshape(-1, 2)
+
+    numbers = np.array(scores, dtype=np.float64).reshape(-1, 2)  # (items, 2): caption, foil
     return ScoredPairs(
-        tuple(item for item, _ in items),
-        tuple(image for _, image in items),
-        numbers[:, 0],
-        numbers[:, 1],
-        np.array(right, dtype=bool) if right else None,
-        len(texts_by_item) - len(items),
-        get_fidelity(profile).tied_pair_is_right,
+        items=tuple(items),
+        images=tuple(images),
+        caption=numbers[:, 0],
+        foil=numbers[:, 1],
+        right=np.array(right, dtype=bool) if right else None,
+        unscored=len(texts_by_item) - len(items),
+        tie_is_right=fidelity.tied_pair_is_right,
     )
+
+
+def _group_texts(rows: Iterable[Mapping[str, Any]], profile: str) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Group the rows of a profile by item, then by role; a mismatched text counts as a foil."""
+    texts_by_item: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["profile"] != profile:
+            continue
+        role = "foil" if row["role"] in FOILS else row["role"]
+        texts_by_item.setdefault(row["item_id"], {})[role] = row
+    return texts_by_item
+
+
+def is_tied_pair(caption: Mapping[str, Any], foil: Mapping[str, Any]) -> bool:
+    """Return whether the scores of two rows of the evaluation layout differ by no more than their rounding."""
+    return is_tied(caption["score"], foil["score"], max(_get_rounding(caption), _get_rounding(foil)))
+
+
+def _get_rounding(row: Mapping[str, Any]) -> float:
+    """Return the rounding of a row's score.
+
+    A recorded score has an unknown precision and gets the rounding of float32.
+    """
+    rounding = row.get("rounding")
+    return compute_rounding(row["score"]) if rounding is None else float(rounding)
+
+
+def is_tied_choice(row: Mapping[str, Any]) -> bool:
+    """Return whether a row that chooses between caption and foil prefers neither by more than its rounding.
+
+    The score of such a row is the caption's logit minus the foil's.
+    """
+    if row["prediction"] == TIE:
+        return True
+    if row["score"] is None:
+        return False
+    return is_tied(row["score"], 0.0, row.get("rounding") or 0.0)
 
 
 def pair_choices(rows: Iterable[Mapping[str, Any]], profile: str) -> ScoredPairs:
-    """Return choices between caption and foil as pairs whose caption ranks above its foil where it was chosen.
+    """Convert choices between caption and foil to pairs of scores.
+
+    The caption ranks above its foil if the model chose it. If the model prefers neither, the two are tied.
 
     Args:
-        rows: Rows of the evaluation layout of one setting with one row per item, as in `pairwise`; those of other
+        rows: Rows of the evaluation layout of one setting with one row for each item, as in `pairwise`; rows of other
             profiles are ignored.
+        profile: Profile of the rows.
     """
-    profile_rows = [row for row in rows if row["profile"] == profile]
-    decided = [row for row in profile_rows if row["correct"] is not None]
-    right = np.array([bool(row["correct"]) for row in decided], dtype=np.float64)
-    items = tuple(str(row["item_id"]) for row in decided)
-    return ScoredPairs(
-        items, tuple(map(get_cluster, decided)), right, 1 - right, None, len(profile_rows) - len(decided)
-    )
+    items: list[str] = []
+    images: list[str] = []
+    credits: list[float] = []
+    unscored = 0
+    for row in rows:
+        if row["profile"] != profile:
+            continue
+        if row["correct"] is None:
+            unscored += 1
+            continue
+        items.append(str(row["item_id"]))
+        images.append(get_cluster(row))
+        credits.append(0.5 if is_tied_choice(row) else float(row["correct"]))
+    # A choice has no score of either text: 1 ranks above 0, and both have 0.5 in a tie.
+    caption = np.array(credits, dtype=np.float64)
+    return ScoredPairs(tuple(items), tuple(images), caption, 1 - caption, None, unscored)
 
 
-def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
-    """Return the score that ranks a text in a profile."""
-    probability = row.get("probability") if get_fidelity(profile).match_by == "probability" else None
-    value = float(row["score"] if probability is None else probability)
+def _get_ranking_score(row: Mapping[str, Any], fidelity: Fidelity) -> float:
+    """Return the score that ranks a text: its probability if the profile compares probabilities, else its logit.
+
+    A text without a probability is ranked by its logit in every profile.
+    """
+    value = float(row["score"])
+    if fidelity.match_by == "probability" and row.get("probability") is not None:
+        value = float(row["probability"])
     if np.isnan(value) or np.isnan(row["score"]):
         raise UserError(f"item {row['item_id']}, {row['role']}: the score is not a number; score the data set again")
     return value
@@ -145,38 +213,52 @@ def _get_ranking_score(row: Mapping[str, Any], profile: str) -> float:
 def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling) -> dict[str, Measure]:
     """Compute all metrics of one data set, in percent, on the same resamples of its images.
 
-    - acc_r: share of items whose caption ranks above its foil; `scored` says whether a tie is right.
+    - acc_r: share of items whose caption ranks above its foil; a tie counts half.
+    - acc_r_paper: the same share, where a tie counts as right or wrong as `scored` says.
     - ties: share of items whose caption and foil rank equally.
     - p_c: share of captions predicted as a match; p_f: share of foils predicted as a mismatch.
-    - acc: mean of p_c and p_f. min_pc_pf: the smaller of the two, in each resample.
-    - auroc: share of all (caption, foil) of the data set whose the caption ranks above the foil, ties counting half.
+    - acc: mean of p_c and p_f. min_pc_pf: the smaller of p_c and p_f, in each resample.
+    - auroc: share of all pairs of a caption and a foil of the data set in which the caption ranks above the foil; a tie
+      counts half.
 
     Args:
-        label: Name of the data set, which separates its draws from others'.
+        scored: The scored items.
+        label: Name of the data set, which separates its draws from the draws of other data sets.
+        resampling: Resamples and coverage of the intervals.
     Source:
         VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.5.4, where Eq. 3.1 counts a tie as right and
         divides by |C| + |F|, a misprint for the number of pairs.
     """
     if not scored.items:
         return dict.fromkeys(METRICS, Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"))
+    # All metrics share the resamples, so that their differences can be compared.
     resamples = resample(scored.images, resamples=resampling.resamples, seed=resampling.seed, label=label)
-    n, draws_of_metric = len(scored.items), compute_metric_draws(scored, resamples)
-    not_applicable = Measure(None, n, reason=NOT_APPLICABLE)
-    measures = {
-        metric: Measure(value, n, *compute_interval(draws, resampling.confidence, resamples.clusters, PERCENT))
-        for metric, (value, draws) in draws_of_metric.items()
-    }
-    return {metric: measures.get(metric, not_applicable) for metric in METRICS}
+    n = len(scored.items)
+    draws_of_metric = compute_metric_draws(scored, resamples)
+    measures = {}
+    for metric in METRICS:
+        if metric not in draws_of_metric:
+            measures[metric] = Measure(None, n, reason=NOT_APPLICABLE)
+            continue
+        value, draws = draws_of_metric[metric]
+        measures[metric] = build_measure(value, n, draws, resampling, resamples.clusters, PERCENT)
+    return measures
 
 
 def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str, tuple[float, np.ndarray]]:
-    """Return value and draws, in percent, of each metric that the scores define; see `compute_pair_metrics`."""
+    """Return the value and the draws, in percent, of each metric that the scores define; see `compute_pair_metrics`."""
+    metrics: tuple[str, ...] = RANKING_METRICS
+    if scored.right is not None:
+        metrics = (*RANKING_METRICS, "acc", "p_c", "p_f")
     values_and_draws = {}
-    for metric in ("acc_r", "ties") if scored.right is None else ("acc_r", "ties", "acc", "p_c", "p_f"):
+    for metric in metrics:
+        # (items,), in percent
         values = 100 * compute_hits(scored, metric)
         values_and_draws[metric] = (float(np.mean(values)), resamples.compute_means(values))
     if scored.right is not None:
-        (p_c, p_c_draws), (p_f, p_f_draws) = values_and_draws["p_c"], values_and_draws["p_f"]
+        # p_c can be smaller in one resample and p_f in another, so that the minimum is taken in each resample.
+        p_c, p_c_draws = values_and_draws["p_c"]
+        p_f, p_f_draws = values_and_draws["p_f"]
         values_and_draws["min_pc_pf"] = (min(p_c, p_f), np.minimum(p_c_draws, p_f_draws))
     auroc = compute_auroc(scored.caption, scored.foil)
     values_and_draws["auroc"] = (100 * auroc, 100 * compute_auroc_draws(scored, resamples))
@@ -184,21 +266,30 @@ def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str,
 
 
 def compute_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
-    """Return 1 for each item that is right under acc_r, p_c or p_f, or tied; under acc the share of its right texts.
+    """Return the contribution of each item to acc_r, acc_r_paper, ties, p_c, p_f or acc, whose mean is the metric.
 
     Returns:
-        float64 of shape (items,).
+        Numbers between 0 and 1, float64 of shape (items,).
     """
-    if metric in ("acc_r", "ties"):
-        is_tied = scored.caption == scored.foil
-        is_above = scored.caption > scored.foil
-        is_hit = is_tied if metric == "ties" else is_above | is_tied if scored.tie_is_right else is_above
-        ranking_hits: np.ndarray = is_hit.astype(np.float64)
-        return ranking_hits
+    if metric in RANKING_METRICS:
+        return _compute_ranking_hits(scored, metric)
     assert scored.right is not None, NOT_APPLICABLE
-    right = scored.right.astype(np.float64)
+    right = scored.right.astype(np.float64)  # (items, 2): caption, foil
     item_hits: np.ndarray = {"acc": right.mean(axis=1), "p_c": right[:, 0], "p_f": right[:, 1]}[metric]
     return item_hits
+
+
+def _compute_ranking_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
+    """Return the contribution of each item to one of `RANKING_METRICS`; see `compute_hits`."""
+    is_above: np.ndarray = (scored.caption > scored.foil).astype(np.float64)
+    is_tied: np.ndarray = (scored.caption == scored.foil).astype(np.float64)
+    if metric == "ties":
+        return is_tied
+    # In acc_r a tie counts half, so that chance is 50; in acc_r_paper it is right (thesis Eq. 3.1) or wrong (the
+    # released code).
+    credit_of_tie = 0.5 if metric == "acc_r" else float(scored.tie_is_right)
+    hits: np.ndarray = is_above + credit_of_tie * is_tied
+    return hits
 
 
 def compute_auroc(captions: np.ndarray, foils: np.ndarray) -> float:
@@ -208,34 +299,44 @@ def compute_auroc(captions: np.ndarray, foils: np.ndarray) -> float:
         captions: Scores of the positive texts, none of them NaN.
         foils: Scores of the negative texts.
     """
+    # Mann-Whitney's U is the number of pairs of caption and foil in which the caption is higher; a tie counts half.
     wins = scipy.stats.mannwhitneyu(captions, foils, method="asymptotic").statistic
     return float(wins) / (len(captions) * len(foils))
 
 
 def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray:
-    """Return AUROC of each resample, a share: float64 of shape (resamples,); NaN where there is only one image."""
+    """Return the AUROC of each resample, a share: float64 of shape (resamples,); NaN if there is only one image."""
     if resamples.clusters == 1:
-        return np.full(len(resamples.counts), np.nan)
+        return np.full(len(resamples.counts), np.nan)  # one image has no variance
+
+    # Rank of each caption among the sorted foils: the number of foils below it, and up to it.
     order = np.argsort(scored.foil, kind="stable")
-    below, upto = (np.searchsorted(scored.foil[order], scored.caption, side) for side in ("left", "right"))
-    step = max(1, MOST_WEIGHTS // len(scored.items))
-    draws = []
-    for first in range(0, len(resamples.counts), step):
-        weights = resamples.counts[first : first + step][:, resamples.cluster]
-        reached = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
-        beaten = (reached[:, below] + reached[:, upto]) / 2
-        draws.append((weights * beaten).sum(axis=1) / weights.sum(axis=1) ** 2)
-    return np.concatenate(draws)
+    sorted_foils = scored.foil[order]
+    n_below = np.searchsorted(sorted_foils, scored.caption, side="left")
+    n_up_to = np.searchsorted(sorted_foils, scored.caption, side="right")
+
+    block = max(1, MAX_WEIGHTS // len(scored.items))  # resamples at once
+    auroc = []
+    for first in range(0, len(resamples.counts), block):
+        # (resamples of the block, items): how often each item was drawn, with its image.
+        weights = resamples.counts[first : first + block][:, resamples.cluster]
+        # cumulated[r, k] is the weight of the k lowest foils in resample r.
+        cumulated = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
+        # A foil with the caption's own score lies between the two ranks and counts half.
+        beaten = (cumulated[:, n_below] + cumulated[:, n_up_to]) / 2
+        n_pairs = weights.sum(axis=1) ** 2
+        auroc.append((weights * beaten).sum(axis=1) / n_pairs)
+    return np.concatenate(auroc)
 
 
 def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling) -> Measure:
-    """Compute the share of rows that are correct, in percent of those with a score.
+    """Compute the share of correct rows among the rows with a score, in percent.
 
-    Of rows that choose between caption and foil (`pairwise`, `perplexity`) it is acc_r.
+    For rows that choose between caption and foil (`pairwise`, `perplexity`), this share is acc_r_paper.
 
     Args:
-        rows: Rows of the evaluation layout, one per item; rows without an image are resampled individually.
-        label: Name of the data set, which separates its bootstrap draws from others'.
+        rows: Rows of the evaluation layout, one for each item; rows without an image are resampled individually.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
     """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
@@ -244,13 +345,31 @@ def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resamplin
     return compute_mean(right, list(map(get_cluster, scored)), label, resampling)
 
 
+def compute_choice_metrics(rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling) -> dict[str, Measure]:
+    """Compute acc_r and acc_r_paper of rows that choose between caption and foil, in percent.
+
+    Args:
+        rows: Rows of the evaluation layout, one for each item, of one profile.
+        label: Name of the data set, which separates its bootstrap draws from the draws of other data sets.
+    """
+    accuracy = compute_accuracy(rows, label, resampling)
+    if accuracy.value is None:
+        return {"acc_r": accuracy, "acc_r_paper": accuracy}
+    # A tie is half right in acc_r; `correct` counts it as wrong, which acc_r_paper keeps.
+    choices = pair_choices(rows, rows[0]["profile"])
+    # Both metrics are computed on the same rows, in percent.
+    hits = (100 * compute_hits(choices, "acc_r")).tolist()
+    return {"acc_r": compute_mean(hits, choices.images, label, resampling), "acc_r_paper": accuracy}
+
+
 def average_measures(parts: Sequence[Measure]) -> Measure:
-    """Return the mean over independent data sets with equal weights; without a value where one part has none."""
+    """Return the mean of a metric over independent data sets with equal weights; no value if one data set has none."""
     n = sum(part.n for part in parts)
     values = [part.value for part in parts if part.value is not None]
-    if not parts or len(values) < len(parts):
-        reasons = {part.reason for part in parts}
-        reason = f"{len(parts) - len(values)} of {len(parts)} data sets have no value"
-        reason = NOT_APPLICABLE if reasons == {NOT_APPLICABLE} else reason
-        return Measure(None, n, reason=reason)
-    return Measure(float(np.mean(values)), n, *compute_interval_of_mean(parts))
+    missing = len(parts) - len(values)
+    if parts and not missing:
+        return Measure(float(np.mean(values)), n, *compute_interval_of_mean(parts), images=count_images(parts))
+    reason = f"{missing} of {len(parts)} data sets have no value"
+    if {part.reason for part in parts} == {NOT_APPLICABLE}:
+        reason = NOT_APPLICABLE
+    return Measure(None, n, reason=reason)

@@ -1,9 +1,11 @@
 """Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from waltz.core.intervals import Measure, Resampling
+from waltz.core.intervals import Resampling
+from waltz.core.measure import Measure
 from waltz.evaluation.metrics import cv_probes
 from waltz.evaluation.metrics.comparisons import COMPARED_METRICS, compare_models
 from waltz.evaluation.metrics.pair_metrics import (
@@ -11,27 +13,28 @@ from waltz.evaluation.metrics.pair_metrics import (
     ScoredPairs,
     average_measures,
     compute_accuracy,
+    compute_choice_metrics,
     compute_pair_metrics,
     pair_choices,
     pair_scores,
 )
-from waltz.evaluation.metrics.power import measure_detectable
 from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 from waltz.evaluation.settings import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.evaluation.vqa import ANSWERING
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Sequence[Row]]
-"""Rows of the evaluation layout by model and data set, in order."""
+"""Rows of the evaluation layout for each model and data set, in order."""
 
 AVERAGE = "average"
+"""Name of the data set of averages over data sets."""
 COMPARED_SETTINGS = {
     SINGLE: (ALIGNMENT, PERPLEXITY, SINGLE),
     SINGLE + AFTER_COT: (SINGLE + AFTER_COT,),
     PAIRWISE: (PAIRWISE,),
     PAIRWISE + AFTER_COT: (PAIRWISE + AFTER_COT,),
 }
-"""Settings of rows that are compared with each other, by the setting of the comparison."""
+"""Settings of the rows that are compared with each other, for each setting of a comparison."""
 
 
 def build_metric_rows(
@@ -46,74 +49,82 @@ def build_metric_rows(
     """Return all metrics of all models on all data sets.
 
     Args:
-        runs: Scored rows; the data set `cv-probes` and those of `questions` have metrics of their own.
-        averaged: Data sets of the row `average`; empty for no such row.
+        runs: Scored rows; the data set `cv-probes` and the data sets of `questions` have other metrics than pairs.
+        averaged: Data sets over which the row `average` is taken; empty for no such row.
         probes: Items of CV-Probes, of the layout `CONDITIONS`.
         questions: Rows of `vqa.select_questions` by data set.
     Returns:
-        Rows of profile, model, dataset, setting (those of the rows, or the form of CV-Probes), metric and the fields
-        of a measure.
+        Rows of profile, model, dataset, setting (as in the scored rows, or the form of CV-Probes), metric and the
+        fields of a measure.
     """
-    metric_rows = []
+    metric_rows: list[dict[str, Any]] = []
     for profile in profiles:
-        parts: dict[tuple[str, str], dict[str, dict[str, Measure]]] = {}
+        # Metrics of pairs by model and setting, then by data set; the row `average` is their mean.
+        pair_measures: dict[tuple[str, str], dict[str, dict[str, Measure]]] = {}
         for (model, dataset), rows in _select_of_profile(runs, profile).items():
             names = {"profile": profile, "model": model}
             if dataset == cv_probes.CV_PROBES:
-                metric_rows += [
-                    {**names, **row} for row in cv_probes.compute_probe_metrics(probes, rows, profile, resampling)
-                ]
+                for row in cv_probes.compute_probe_metrics(probes, rows, profile, resampling):
+                    metric_rows.append({**names, **row})
                 continue
+            # A data set of questions has the accuracy of its answers instead of metrics of pairs.
+            dataset_questions = (questions or {}).get(dataset)
             for setting, setting_rows in _group_by_setting(rows).items():
-                measures = _compute_metrics(
-                    setting, setting_rows, profile, dataset, resampling, (questions or {}).get(dataset)
-                )
+                measures = _compute_metrics(setting, setting_rows, profile, dataset, resampling, dataset_questions)
+                # Only metrics of pairs are averaged; accuracies of questions have units of their own.
                 if set(measures) <= set(METRICS):
-                    parts.setdefault((model, setting), {})[dataset] = measures
-                cell = {**names, "dataset": dataset, "setting": setting}
-                metric_rows += [{**cell, "metric": metric, **vars(measure)} for metric, measure in measures.items()]
-        for (model, setting), by_dataset in parts.items() if averaged else ():
-            names = {"profile": profile, "model": model, "dataset": AVERAGE, "setting": setting}
-            for metric in next(iter(by_dataset.values())):
-                mean = _average([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged))
-                metric_rows.append({**names, "metric": metric, **vars(mean)})
+                    pair_measures.setdefault((model, setting), {})[dataset] = measures
+                metric_rows += _build_cells({**names, "dataset": dataset, "setting": setting}, measures)
+        if averaged:
+            metric_rows += _build_average_rows(profile, pair_measures, averaged)
     return metric_rows
 
 
-def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resampling) -> list[dict[str, Any]]:
+def _build_cells(names: Mapping[str, str], measures: Mapping[str, Measure]) -> list[dict[str, Any]]:
+    """Return one row for each metric."""
+    return [{**names, "metric": metric, **asdict(measure)} for metric, measure in measures.items()]
+
+
+def _build_average_rows(
+    profile: str,
+    pair_measures: Mapping[tuple[str, str], Mapping[str, Mapping[str, Measure]]],
+    averaged: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Return rows with the mean of each metric over data sets, for each model and setting."""
+    metric_rows: list[dict[str, Any]] = []
+    for (model, setting), measures_by_dataset in pair_measures.items():
+        names = {"profile": profile, "model": model, "dataset": AVERAGE, "setting": setting}
+        # All data sets of one setting have the same metrics.
+        metrics = next(iter(measures_by_dataset.values()))
+        means = {}
+        for metric in metrics:
+            parts = [measures_by_dataset[name][metric] for name in averaged if name in measures_by_dataset]
+            means[metric] = _average(parts, len(averaged))
+        metric_rows += _build_cells(names, means)
+    return metric_rows
+
+
+def build_comparison_rows(
+    runs: Runs, profiles: Sequence[str], resampling: Resampling, parts: Mapping[tuple[str, str], str] | None = None
+) -> list[dict[str, Any]]:
     """Return paired comparisons of all models on all data sets of captions and foils.
 
-    Decoders' answers about single texts are compared with encoders' predictions, choices between two texts with those
-    of other decoders.
+    Answers of decoders about single texts are compared with the predictions of encoders. Choices of decoders between
+    two texts are compared with the choices of other decoders.
 
     Args:
         runs: Scored rows; data sets without pairs (CV-Probes, questions) and other settings are skipped.
+        parts: Part of each run; models of the same part are not compared. None compares all models.
     Returns:
         Rows of profile, setting (a key of `COMPARED_SETTINGS`) and the columns of `compare_models`.
     """
     comparisons = []
     for profile, setting, scored in _select_compared(runs, profiles):
+        # A choice gives no score to either text, so that only acc_r is defined.
         metrics = ("acc_r",) if setting.startswith(PAIRWISE) else COMPARED_METRICS
-        comparisons += [
-            {"profile": profile, "setting": setting, **row} for row in compare_models(scored, resampling, metrics)
-        ]
+        for row in compare_models(scored, resampling, metrics, parts):
+            comparisons.append({"profile": profile, "setting": setting, **row})
     return comparisons
-
-
-def build_detectable_rows(runs: Runs, profiles: Sequence[str], confidence: float) -> list[dict[str, Any]]:
-    """Return the smallest differences that paired tests show, of all models on all data sets of captions and foils.
-
-    Args:
-        runs: As of `build_comparison_rows`.
-        confidence: One minus the level of the tests.
-    Returns:
-        Rows of profile, setting (a key of `COMPARED_SETTINGS`) and the columns of `measure_detectable`.
-    """
-    return [
-        {"profile": profile, "setting": setting, **row}
-        for profile, setting, scored in _select_compared(runs, profiles)
-        for row in measure_detectable(scored, 1 - confidence)
-    ]
 
 
 def _select_compared(
@@ -121,19 +132,40 @@ def _select_compared(
 ) -> Iterator[tuple[str, str, dict[tuple[str, str], ScoredPairs]]]:
     """Yield each profile and setting of `COMPARED_SETTINGS` with its scored items by model and data set."""
     for profile in profiles:
-        for setting, compared_settings in COMPARED_SETTINGS.items():
-            rows_by_run: dict[tuple[str, str], Sequence[Row]] = {}
-            for key, rows in _select_of_profile(runs, profile).items():
-                compared_rows = [row for row in rows if row["setting"] in compared_settings]
-                if key[1] != cv_probes.CV_PROBES and (compared_rows or (not rows and setting == SINGLE)):
-                    rows_by_run[key] = compared_rows
+        profile_runs = _select_of_profile(runs, profile)
+        for setting in COMPARED_SETTINGS:
+            # A choice between two texts has one row for each item, scores of single texts have two.
             pair_items = pair_choices if setting.startswith(PAIRWISE) else pair_scores
-            yield profile, setting, {key: pair_items(rows, profile) for key, rows in rows_by_run.items()}
+            scored = {}
+            for run, rows in _select_runs_of_setting(profile_runs, setting).items():
+                scored[run] = pair_items(rows, profile)
+            yield profile, setting, scored
+
+
+def _select_runs_of_setting(runs: Runs, setting: str) -> dict[tuple[str, str], Sequence[Row]]:
+    """Return the rows of each run that a setting of `COMPARED_SETTINGS` compares; runs without such rows are absent.
+
+    A run that has no rows at all stays in the setting `single`, so that its comparisons report that nothing could be
+    scored.
+    """
+    selected: dict[tuple[str, str], Sequence[Row]] = {}
+    for (model, dataset), rows in runs.items():
+        if dataset == cv_probes.CV_PROBES:
+            continue
+        compared_rows = [row for row in rows if row["setting"] in COMPARED_SETTINGS[setting]]
+        is_empty_run = not rows and setting == SINGLE
+        if compared_rows or is_empty_run:
+            selected[model, dataset] = compared_rows
+    return selected
 
 
 def _select_of_profile(runs: Runs, profile: str) -> dict[tuple[str, str], Sequence[Row]]:
-    """Return the runs without those whose rows are all of other profiles, because their data set has others."""
-    return {run: rows for run, rows in runs.items() if not rows or any(row["profile"] == profile for row in rows)}
+    """Return the runs that have rows of a profile, or no rows at all; a data set may exclude some profiles."""
+    selected: dict[tuple[str, str], Sequence[Row]] = {}
+    for run, rows in runs.items():
+        if not rows or any(row["profile"] == profile for row in rows):
+            selected[run] = rows
+    return selected
 
 
 def _average(parts: Sequence[Measure], expected: int) -> Measure:
@@ -158,13 +190,14 @@ def _compute_metrics(
     resampling: Resampling,
     questions: Sequence[Row] | None,
 ) -> dict[str, Measure]:
-    """Compute the metrics of the rows of one setting."""
-    kind = setting.removesuffix(AFTER_COT)
+    """Compute the metrics of the rows of one setting; the setting decides which metrics are defined."""
     if questions is not None:
         return {"accuracy": compute_vqa_accuracy(questions, rows, profile, dataset, resampling)}
+    kind = setting.removesuffix(AFTER_COT)
     profile_rows = [row for row in rows if row["profile"] == profile]
+    # Without pairs of caption and foil, the only metric is the share of right answers.
     if kind in (CHOICE, ANSWERING):
         return {"accuracy": compute_accuracy(profile_rows, dataset, resampling)}
     if kind == PAIRWISE:
-        return {"acc_r": compute_accuracy(profile_rows, dataset, resampling)}
+        return compute_choice_metrics(profile_rows, dataset, resampling)
     return compute_pair_metrics(pair_scores(rows, profile), dataset, resampling)

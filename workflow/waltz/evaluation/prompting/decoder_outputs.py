@@ -16,62 +16,65 @@ from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label
 from waltz.evaluation.prompting.questions import Question
-from waltz.fidelity import get_fidelity
+from waltz.fidelity import Fidelity
 from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.decoders.continuations import FIRST_STEP, score_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 
 FindTokens = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
-"""From a prompt and texts that could follow it to the token ids that are scored."""
+"""Function that takes a prompt and texts that could follow it, and returns the ids of the tokens that are scored."""
 BLOCK_SIZE = 64
-"""Queries after which a block ends, once it holds all queries of its last image."""
+"""Minimum number of queries in a block; it ends once it also holds all queries of its last image."""
 CACHED_IMAGES = 32
-"""Prepared images that are kept for the next queries."""
+"""Number of prepared images that are kept for the next queries."""
 END_MARK = "</s>"
-"""The mark that the released code cuts off by its length, whether or not it is there."""
+"""The end mark, whose length the released code cuts off the text, even if the text has no end mark."""
 LoadImage = Callable[[str], Image.Image]
-"""From the name of an image to an RGB image; a `UserError` becomes the error of its queries."""
+"""Function that opens an RGB image by its name; its `UserError` becomes the error of the queries of the image."""
 _Rows = Sequence[Sequence[float]]
 DigestedPicture = tuple[PreparedImage, str]
 """A prepared image and a digest of the original."""
 
 
 def add_leading_space(prompt: str, text: str) -> str:
-    """Return a text as it continues a prompt: after a space, unless the prompt ends in whitespace or `(`."""
+    """Return a text as it continues a prompt: with a space before it, unless the prompt ends in whitespace or `(`."""
     return text if prompt[-1:].isspace() or prompt.endswith("(") else f" {text}"
 
 
 def find_label_tokens(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the tokens that follow the prompt where an answer begins with each label.
+    """Return, for each label, the token with which an answer begins if it begins with this label.
 
     Raises:
-        UserError: A label does not begin with a token of its own, or two labels begin with the same token.
+        UserError: The first token of a label merges with the prompt, or two labels begin with the same token.
     """
     ids = [decoder.find_label_id(prompt, add_leading_space(prompt.text, text)) for text in texts]
     return _check_distinct(decoder, ids, texts)
 
 
 def find_published_label_tokens(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the label tokens of the released code: the second id of each letter tokenized alone, or its only one.
+    """Return the label tokens of the released code.
 
-    The first id is the start token of Llama's and Mistral's tokenizers; those of GPT, BLOOM, Falcon and Qwen add none.
-    With SentencePiece the second is the letter that begins a word, although the prompt ends in a bracket.
+    The released code tokenizes each letter alone and takes the second id, or the only id. The first id is the start
+    token of Llama's and Mistral's tokenizers; the tokenizers of GPT, BLOOM, Falcon and Qwen add no start token. With
+    SentencePiece the second id is a letter that begins a word, although the prompt ends in a bracket.
 
     Raises:
-        UserError: Two labels have one token.
+        UserError: Two labels have the same token.
     """
     return _check_distinct(decoder, [decoder.build_prompt(text).ids[:2][-1] for text in texts], texts)
 
 
 def find_continuation_tokens(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return all tokens of the one text that follows the prompt, from prompt and text tokenized as one.
+    """Return all tokens of the single text that follows the prompt; prompt and text are tokenized together.
 
     Raises:
-        UserError: Prompt and text are too long, or the text does not begin with a token of its own.
+        UserError: Prompt and text are too long, or the first token of the text merges with the prompt.
     """
     (text,) = texts
+    # Both are tokenized as one text, since tokens at the border may differ from the tokens of each text alone.
     ids = decoder.build_prompt(prompt.text + add_leading_space(prompt.text, text)).ids
+    # The first token must not merge with the end of the prompt.
     if ids[: len(prompt.ids)] != prompt.ids or len(ids) == len(prompt.ids):
         raise UserError(
             f"models.{decoder.spec.name}: after {prompt.text[-20:]!r}, {text!r} does not begin with a token of its own;"
@@ -85,59 +88,69 @@ CACHE_NAMES: dict[FindTokens, str] = {
     find_published_label_tokens: "published_labels",
     find_continuation_tokens: "continuation",
 }
-"""Names of the functions in keys of cached results, which stay when a function is renamed."""
+"""Name of each function in keys of cached results; the name stays if the function is renamed."""
 
 
-def get_label_token_finder(profile: str) -> FindTokens:
-    """Return the function that finds the tokens of labels in a profile."""
-    return find_label_tokens if get_fidelity(profile).label_token == "context" else find_published_label_tokens
+def get_label_token_finder(fidelity: Fidelity) -> FindTokens:
+    """Return the function that finds the tokens of labels by the rule of a profile."""
+    if fidelity.label_token == "context":
+        return find_label_tokens
+    return find_published_label_tokens
 
 
 def _check_distinct(decoder: Decoder, ids: Sequence[int], texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the tokens of labels; refuse labels with the same token."""
     if len(set(ids)) < len(ids):
-        raise UserError(f"models.{decoder.spec.name}: of the labels {', '.join(texts)} two begin with the same token")
+        raise UserError(
+            f"models.{decoder.spec.name}: of the labels {', '.join(texts)} two begin with the same token; give the form"
+            " other label_texts in a prompt file"
+        )
     return tuple(ids)
 
 
 def choose_label(
     decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, question: Question, template: PromptTemplate
 ) -> tuple[str, int]:
-    """Return the label whose token has the highest logit after the prompt (the first of equal ones), and the token.
+    """Return the label whose token has the highest logit after the prompt, and this token.
+
+    If several labels have the highest logit, the first of them is chosen.
 
     Raises:
-        UserError: Two labels begin with the same token, or one with no token of its own.
+        UserError: Two labels begin with the same token, or the first token of a label merges with the prompt.
     """
     texts = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
-    ids = get_label_token_finder(template.prompt_file.profile)(decoder, prompt, texts)
+    ids = get_label_token_finder(template.prompt_file.fidelity)(decoder, prompt, texts)
     index = int(score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
     return question.labels[index], ids[index]
 
 
 @dataclass(frozen=True)
 class DecoderQuery:
-    """A prompt for a decoder.
+    """Hold a prompt for a decoder, with the texts that are scored or the seed of the text that is generated.
 
     Attributes:
-        image: Name of the image that it shows, or None.
+        image: Name of the image that the prompt shows, or None.
         prompt: The rendered prompt.
-        continuations: Texts that could follow, where they are scored.
-        seed: Seed of the draws, where text is sampled.
+        continuations: Texts that could follow the prompt and are scored; empty if text is generated.
+        seed: Seed of the draws if text is sampled.
+        error: Why the prompt could not be rendered; None if it was rendered.
     """
 
     image: str | None
     prompt: str
     continuations: tuple[str, ...] = ()
     seed: int = 0
+    error: str | None = None
 
 
 @dataclass(frozen=True)
 class DecoderOutput:
-    """The output of a decoder for one query.
+    """Hold the output of a decoder for one query.
 
     Attributes:
-        scores: A number for each scored token; None with an error, or where text was generated.
-        token_ids: Ids of the generated text; None with an error, or where continuations were scored.
-        tokens: Length of the prompt in tokens, its image one placeholder; 0 where it cannot be read.
+        scores: A number for each scored token; None with an error, or if text was generated.
+        token_ids: Ids of the generated text; None with an error, or if continuations were scored.
+        tokens: Length of the prompt in tokens, where its image is one placeholder; 0 if it cannot be read.
         error: Why there is no output.
     """
 
@@ -149,7 +162,7 @@ class DecoderOutput:
 
 @dataclass(frozen=True, eq=False)
 class _TokenizedQuery:
-    """A query with its tokens, its prepared image and the tokens that are scored, or why it cannot be run."""
+    """Hold a query with its tokens, its prepared image and the tokens that are scored, or with its error."""
 
     query: DecoderQuery
     prompt: Prompt | None
@@ -159,20 +172,20 @@ class _TokenizedQuery:
 
     @property
     def tokens(self) -> int:
-        """Length of the prompt in tokens; 0 where it cannot be read."""
+        """Return the length of the prompt in tokens; 0 if it cannot be read."""
         return 0 if self.prompt is None else len(self.prompt.ids)
 
 
 @dataclass(frozen=True)
 class DecoderSession:
-    """A decoder, its images, and its stored results.
+    """Hold a decoder, its images, and the file of its stored results.
 
     Attributes:
         decoder: A loaded decoder.
-        load_image: Opens images.
+        load_image: Opens an image by its name.
         cache_file: File of finished blocks; None stores nothing.
-        report_progress: Receives the number of queries of each finished block.
-        images: The last prepared images by name: image and digest, or why there is none.
+        report_progress: Called with the number of queries in each finished block.
+        images: The last prepared images by name, each with its digest, or the reason why it cannot be opened.
     """
 
     decoder: Decoder
@@ -185,69 +198,89 @@ class DecoderSession:
 def score_continuations(
     session: DecoderSession, queries: Iterable[DecoderQuery], find_tokens: FindTokens, value: str
 ) -> dict[DecoderQuery, DecoderOutput]:
-    """Return scores of what could follow each distinct query.
+    """Score the continuations of each distinct query.
 
     Args:
+        session: A decoder with its images.
         queries: Prompts with their continuations.
         find_tokens: Finds the tokens that are scored; a key of `CACHE_NAMES`.
-        value: A key of `continuations.OUTCOMES`; with `first-step-logit` the tokens are alternatives for the first one.
+        value: A key of `continuations.OUTCOMES`; with `first-step-logit` all tokens are alternatives for the first
+            position.
     """
 
     def compute(rows: list[_TokenizedQuery], prompts: list[Prompt], pictures: list[PreparedImage | None]) -> _Rows:
         scores = score_targets(session.decoder, prompts, pictures, [row.targets for row in rows], value)
         return [row_scores.tolist() for row_scores in scores]
 
+    # Names of keys stay as they are, so that stored results are found.
     content = {"follow": CACHE_NAMES[find_tokens], "value": value}
+    computation = _Computation(compute, content, find_tokens, fill=np.nan)
     outputs: dict[DecoderQuery, DecoderOutput] = {}
-    for row, numbers in _run(session, queries, compute, content, find_tokens, fill=np.nan):
-        scores = None if numbers is None else tuple(numbers[: len(row.targets)].tolist())
-        infinite = [number for number in scores or () if not np.isfinite(number)]
-        if infinite:
-            outputs[row.query] = DecoderOutput(None, None, row.tokens, f"the model's score is {infinite[0]}")
-        else:
-            outputs[row.query] = DecoderOutput(scores, None, row.tokens, row.error)
+    for row, numbers in _run(session, queries, computation):
+        outputs[row.query] = _build_score_output(row, numbers)
     return outputs
 
 
+def _build_score_output(row: "_TokenizedQuery", numbers: np.ndarray | None) -> DecoderOutput:
+    """Return the scores of a query's tokens, or its error; a score that is not finite is an error."""
+    if numbers is None:
+        return DecoderOutput(None, None, row.tokens, row.error)
+    # Rows are filled up to the longest one of their block.
+    scores = tuple(numbers[: len(row.targets)].tolist())
+    for score in scores:
+        if not np.isfinite(score):
+            return DecoderOutput(None, None, row.tokens, f"the model's score is {score}")
+    return DecoderOutput(scores, None, row.tokens, row.error)
+
+
 def generate_tokens(
-    session: DecoderSession, queries: Iterable[DecoderQuery], most_tokens: int, sampling: Sampling | None
+    session: DecoderSession, queries: Iterable[DecoderQuery], max_tokens: int, sampling: Sampling | None
 ) -> dict[DecoderQuery, DecoderOutput]:
-    """Generate text after each distinct query, as token ids; without sampling the likeliest tokens."""
+    """Generate text after each distinct query, as token ids; without sampling, the most probable tokens."""
 
     def compute(rows: list[_TokenizedQuery], prompts: list[Prompt], pictures: list[PreparedImage | None]) -> _Rows:
         seeds = [row.query.seed for row in rows]
-        return session.decoder.generate(prompts, pictures, most_tokens, sampling, seeds)
+        return session.decoder.generate(prompts, pictures, max_tokens, sampling, seeds)
 
-    content = {"most": most_tokens, "sampling": asdict(sampling) if sampling else None}
+    content = {"most": max_tokens, "sampling": None if sampling is None else asdict(sampling)}
+    computation = _Computation(compute, content, None, fill=-1, width=max_tokens)
     outputs: dict[DecoderQuery, DecoderOutput] = {}
-    for row, numbers in _run(session, queries, compute, content, None, fill=-1, width=most_tokens):
-        ids = None if numbers is None else tuple(int(token) for token in numbers if token >= 0)
+    for row, numbers in _run(session, queries, computation):
+        # -1 fills the row after the last token.
+        ids = None
+        if numbers is not None:
+            ids = tuple(int(token) for token in numbers if token >= 0)
         outputs[row.query] = DecoderOutput(None, ids, row.tokens, row.error)
     return outputs
 
 
-def decode_generation(decoder: Decoder, ids: Sequence[int], most_tokens: int, template: PromptTemplate) -> str:
+def decode_generation(decoder: Decoder, ids: Sequence[int], max_tokens: int, template: PromptTemplate) -> str:
     """Return generated tokens as text.
 
     Args:
+        decoder: The decoder.
         ids: The tokens, without the end token.
-        most_tokens: Most tokens that were allowed; with as many, no end token was generated.
-        template: The prompts. The released code for VL decoders cuts the end mark off by its length, so text without
-            an end token loses its last characters.
+        max_tokens: Maximum number of tokens; if there are as many, no end token was generated.
+        template: The prompts. The released code for VL decoders cuts off as many characters as the end mark has, so
+            that text without an end token loses its last characters.
     """
     text = decoder.decode_text(ids)
-    families = template.prompt_file.families
-    is_cut = template.family is not None and families[template.family].script == "images" and len(ids) >= most_tokens
-    return text[: -len(END_MARK)] if is_cut else text
+    if template.family is None:
+        return text
+    cuts_end_mark = template.prompt_file.families[template.family].script == "images"
+    has_no_end_token = len(ids) >= max_tokens
+    return text[: -len(END_MARK)] if cuts_end_mark and has_no_end_token else text
 
 
 def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQuery]]:
-    """Yield distinct queries in order, in blocks of at least `BLOCK_SIZE` that do not split the queries of an image."""
+    """Yield distinct queries in order, in blocks that do not split the queries of an image.
+
+    Blocks have at least `BLOCK_SIZE` queries, except the last.
+    """
+    # Sorted queries make blocks that depend only on the set of queries, so that stored blocks are found again.
     block: list[DecoderQuery] = []
-    ordered = sorted(set(queries), key=lambda query: (query.image or "", query.prompt, query.continuations, query.seed))
-    for query in ordered:
-        same_image = block and query.image is not None and query.image == block[-1].image
-        if len(block) >= BLOCK_SIZE and not same_image:
+    for query in sorted(set(queries), key=_get_order):
+        if len(block) >= BLOCK_SIZE and not _share_image(query, block[-1]):
             yield block
             block = []
         block.append(query)
@@ -255,56 +288,93 @@ def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQ
         yield block
 
 
+def _get_order(query: DecoderQuery) -> tuple[str, str, tuple[str, ...], int]:
+    """Return the key by which queries are sorted; queries of one image stand together."""
+    return query.image or "", query.prompt, query.continuations, query.seed
+
+
+def _share_image(first: DecoderQuery, second: DecoderQuery) -> bool:
+    return first.image is not None and first.image == second.image
+
+
+@dataclass(frozen=True)
+class _Computation:
+    """Hold how the numbers of queries are computed: scores, or ids of generated tokens.
+
+    Attributes:
+        compute: Computes a list of numbers for each of some queries, from their prompts and images.
+        content: Everything that decides the numbers, as a part of the keys of cached results.
+        find_tokens: Finds the tokens that are scored; None if text is generated.
+        fill: Number with which rows are filled up to the same width.
+        width: The width of rows; None takes the largest number of scored tokens.
+    """
+
+    compute: Callable[[list["_TokenizedQuery"], list[Prompt], list[PreparedImage | None]], _Rows]
+    content: Mapping[str, Any]
+    find_tokens: FindTokens | None
+    fill: float
+    width: int | None = None
+
+
 def _run(
-    session: DecoderSession,
-    queries: Iterable[DecoderQuery],
-    compute: Callable[[list[_TokenizedQuery], list[Prompt], list[PreparedImage | None]], _Rows],
-    content: Mapping[str, Any],
-    find_tokens: FindTokens | None,
-    *,
-    fill: float,
-    width: int | None = None,
+    session: DecoderSession, queries: Iterable[DecoderQuery], computation: _Computation
 ) -> Iterator[tuple[_TokenizedQuery, np.ndarray | None]]:
-    """Yield each query and its row of numbers, filled up to a width (that of the targets); None with an error."""
+    """Yield each query with its row of numbers, which is filled up to a width; None for a query with an error."""
+    # The key names all that decides the numbers, except the texts and images of a block.
     decoder = session.decoder
     key_content = {
         "code": digest(__file__, type(decoder).__module__),
         "model": compute_fingerprint(decoder.spec),
         "entry": select_decisive_fields(decoder.spec),
         "device": decoder.device.partition(":")[0],
-        **content,
+        **computation.content,
     }
     for block in split_into_blocks(queries):
+        # Each image of the block is prepared once.
         names = dict.fromkeys(query.image for query in block if query.image is not None)
         pictures = {name: _prepare_image(session, name) for name in names}
-        rows = [_tokenize(decoder, query, pictures, find_tokens) for query in block]
-        valid = [row for row in rows if row.error is None]
+        rows = [_tokenize(decoder, query, pictures, computation.find_tokens) for query in block]
+        valid_rows = [row for row in rows if row.error is None]
         results: Iterator[np.ndarray] = iter(())
-        if valid:
-            digests = {name: picture[1] for name, picture in pictures.items() if not isinstance(picture, str)}
-            texts = [(row.query.prompt, row.targets, row.query.seed) for row in valid]
-            image_digests = [digests.get(row.query.image or "") for row in valid]
-            row_width = width or max(len(row.targets) for row in valid)
-
-            def compute_rows(batch: list[_TokenizedQuery], row_width: int = row_width) -> np.ndarray:
-                prompts = [row.prompt for row in batch if row.prompt is not None]
-                numbers = compute(batch, prompts, [row.picture for row in batch])
-                return np.array([[*row, *[fill] * (row_width - len(row))] for row in numbers])
-
-            results = iter(
-                result_cache.load_or_compute(
-                    session.cache_file,
-                    {"texts": texts, "shown": image_digests, **key_content},
-                    partial(compute_in_halves, compute_rows, valid),
-                )
-            )
+        if valid_rows:
+            results = iter(_load_or_compute(session, valid_rows, pictures, computation, key_content))
+        # `results` has the valid rows in their order; the other rows have an error.
         for row in rows:
             yield row, None if row.error is not None else next(results)
         session.report_progress(len(block))
 
 
+def _load_or_compute(
+    session: DecoderSession,
+    rows: list[_TokenizedQuery],
+    pictures: Mapping[str, DigestedPicture | str],
+    computation: _Computation,
+    key_content: Mapping[str, Any],
+) -> np.ndarray:
+    """Return the numbers of a block's queries, float64 of shape (queries, width), from the cache if it has them."""
+    # The key names the content of an image, not its path.
+    image_digests: list[str | None] = []
+    for row in rows:
+        picture = pictures.get(row.query.image or "")
+        image_digests.append(picture[1] if isinstance(picture, tuple) else None)
+    texts = [(row.query.prompt, row.targets, row.query.seed) for row in rows]
+    width = computation.width or max(len(row.targets) for row in rows)
+
+    def compute_batch(batch: list[_TokenizedQuery]) -> np.ndarray:
+        prompts = [row.prompt for row in batch if row.prompt is not None]
+        # A batch that does not fit into memory is halved; results do not depend on its size.
+        numbers = computation.compute(batch, prompts, [row.picture for row in batch])
+        return np.array([[*row, *[computation.fill] * (width - len(row))] for row in numbers])
+
+    return result_cache.load_or_compute(
+        session.cache_file,
+        {"texts": texts, "shown": image_digests, **key_content},
+        partial(compute_in_halves, compute_batch, rows),
+    )
+
+
 def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
-    """Return a prepared image and a digest of the original, or why there is none."""
+    """Return a prepared image and a digest of the original, or the reason why it cannot be opened."""
     if name not in session.images:
         try:
             image = session.load_image(name)
@@ -312,6 +382,7 @@ def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
             session.images[name] = session.decoder.prepare_image(image), content
         except UserError as error:
             session.images[name] = str(error)
+    # The least recently used image is dropped first.
     session.images.move_to_end(name)
     prepared = session.images[name]
     while len(session.images) > CACHED_IMAGES:
@@ -322,24 +393,35 @@ def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
 def _tokenize(
     decoder: Decoder, query: DecoderQuery, pictures: Mapping[str, DigestedPicture | str], find_tokens: FindTokens | None
 ) -> _TokenizedQuery:
-    """Tokenize a query, as far as it can be tokenized."""
+    """Tokenize a query, prepare its image and find its scored tokens; the result has an error where this fails."""
+    if query.error is not None:
+        return _TokenizedQuery(query, None, query.error)
     try:
         prompt = decoder.build_prompt(query.prompt)
     except UserError as error:
         return _TokenizedQuery(query, None, str(error))
-    prepared = None if query.image is None else pictures[query.image]
-    if isinstance(prepared, str):
-        return _TokenizedQuery(query, prompt, prepared)
-    picture = None if prepared is None else prepared[0]
+
+    picture = None
+    if query.image is not None:
+        prepared = pictures[query.image]
+        if isinstance(prepared, str):
+            return _TokenizedQuery(query, prompt, prepared)
+        picture, _ = prepared
+
+    targets: tuple[int, ...] = ()
     try:
-        targets = () if find_tokens is None else find_tokens(decoder, prompt, query.continuations)
+        if find_tokens is not None:
+            targets = find_tokens(decoder, prompt, query.continuations)
         positions = decoder.build_layout(prompt, picture).positions.shape[-1]
     except UserError as error:
         return _TokenizedQuery(query, prompt, str(error))
-    if find_tokens is find_continuation_tokens and positions + len(targets) > decoder.window:
-        error_text = (
+    # The tokens of a continuation follow each other and need positions; labels are alternatives for one token, which is
+    # predicted from the last position of the prompt.
+    is_too_long = find_tokens is find_continuation_tokens and positions + len(targets) > decoder.window
+    if is_too_long:
+        fault = (
             f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"
             f" are read: {query.prompt[:60]!r}..."
         )
-        return _TokenizedQuery(query, prompt, error_text)
+        return _TokenizedQuery(query, prompt, fault)
     return _TokenizedQuery(query, prompt, None, picture, targets)

@@ -1,15 +1,16 @@
 """Prompts rendered from the prompt files, with the position of each part.
 
-A prompt has two parts. The shared part, up to the end of the item's own words, is the same in the prompts for the
-answer and for its explanation. The query suffix, everything after it, asks for one or the other; CC-SHAP skips it
-(thesis 5.2).
+A prompt has two parts. The shared part ends with the words of the item, and is the same in the prompts for the answer
+and for its explanation. The query suffix is everything after it, and asks for the answer or for the explanation;
+CC-SHAP skips it (thesis 5.2).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import Formatter
+from typing import Any
 
-from waltz.core.errors import UserError
+from waltz.core.errors import ItemError, UserError
 from waltz.core.text_diff import Span
 from waltz.evaluation.prompting.prompt_files import (
     FREE_KINDS,
@@ -17,46 +18,50 @@ from waltz.evaluation.prompting.prompt_files import (
     KINDS,
     PromptFamily,
     PromptFile,
+    QuestionForm,
     get_prompt,
     read_prompt_file,
 )
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Turn
+from waltz.models.user_text import check_generated_text, check_user_text
 
 SENTINEL = "\ue000item\ue001"
-"""Placeholder for the item's words, to find their position in a rendered chat: private-use characters."""
+"""Placeholder for the item's words, which finds their position in a rendered chat; it has private-use characters."""
 
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """The wording and the turn markers of one model in one profile.
+    """Hold the wording and the turn markers of the prompts of one model in one profile.
 
     Attributes:
         prompt_file: The prompts of the profile.
-        family: The model's prompt family; None in `equations`.
+        family: The prompt family of the model; None in `equations`.
         render_turns: Renders turns, ready for the assistant to continue (`Decoder.render_chat`); None in `published`.
+        tokenizer: Tokenizer of the decoder, whose control tokens no item may contain; None checks nothing.
     """
 
     prompt_file: PromptFile
     family: str | None = None
     render_turns: Callable[[Sequence[Turn]], str] | None = None
+    tokenizer: Any = None
 
     @property
     def suffix_rule(self) -> str:
-        """Rule for the players of the query suffix: `span`, or one of the released code (`PromptFamily`)."""
+        """Return the rule for the players of the query suffix: `span`, or a released rule (see `PromptFamily`)."""
         return "span" if self.family is None else self.prompt_file.families[self.family].suffix_rule
 
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A rendered prompt.
+    """Hold a rendered prompt with the position of its parts.
 
     Attributes:
-        text: The prompt, image placeholder included.
-        shared: Characters up to the end of the item's own words; all of them where the prompt puts no question.
-        suffix: Characters of the query suffix: all that follow.
-        item: Characters of the item in the wording of its form; None where the prompt puts no question.
-        fields: Characters of each field of the question, by name; empty where the item's words were edited.
+        text: The prompt, placeholder of the image included.
+        shared: Span of the shared part, which ends with the item's words; the whole text if no question is asked.
+        suffix: Span of the query suffix, which is everything after the shared part.
+        item: Span of the item in the wording of its form; None if the prompt does not ask a question.
+        fields: Span of each field of the question, by name; empty if the item's words were edited.
         counted_suffix: Text whose tokens the released code counted as the length of the suffix.
         turns: Turns that the chat template rendered; empty in `published`.
     """
@@ -75,7 +80,7 @@ def build_published_template(family: str, prompt_file: PromptFile | None = None)
 
     Args:
         family: A key of `families` in the prompt file.
-        prompt_file: Other prompts than the profile's own.
+        prompt_file: Prompts that replace those of the profile; None takes the prompts of the profile.
     Raises:
         UserError: The family is unknown.
     """
@@ -95,7 +100,7 @@ def build_equations_template(
 
     Args:
         render_turns: The decoder's `render_chat`, or `join_turns`.
-        prompt_file: Other prompts than the profile's own.
+        prompt_file: Prompts that replace those of the profile; None takes the prompts of the profile.
     """
     return PromptTemplate(
         read_prompt_file("equations") if prompt_file is None else prompt_file, render_turns=render_turns
@@ -109,12 +114,14 @@ def join_turns(turns: Sequence[Turn]) -> str:
         UserError: A turn shows an image, which needs a placeholder.
     """
     if any(turn.image for turn in turns):
-        raise UserError("a model without a chat template cannot be asked about an image; set processor.chat_template")
+        raise UserError(
+            "a model without a chat template cannot be asked about an image; set models.NAME.chat_template in the study"
+        )
     return "\n".join(turn.text for turn in turns)
 
 
 def render_question(question: Question, prompt_file: PromptFile) -> tuple[str, dict[str, Span]]:
-    """Return the words of an item, and the characters that each field fills.
+    """Return the words of an item in the wording of its form, and the span of each field.
 
     Raises:
         UserError: The form is unknown, or names a field that the question lacks.
@@ -124,129 +131,231 @@ def render_question(question: Question, prompt_file: PromptFile) -> tuple[str, d
             f"unknown form of question: {question.item_id} (got {question.form!r}, expected one of"
             f" {', '.join(prompt_file.forms)})"
         )
-    text, spans = "", {}
+    # The form is filled piece by piece, so that the position of each field is known.
+    text = ""
+    spans: dict[str, Span] = {}
     for literal, name, _, _ in Formatter().parse(prompt_file.forms[question.form].text):
         text += literal
-        if name is not None:
-            if name not in question.fields:
-                raise UserError(f"{question.item_id}: its form {question.form} names {name!r}, which it lacks")
-            spans[name] = Span(start=len(text), end=len(text) + len(question.fields[name]))
-            text += question.fields[name]
+        if name is None:
+            continue  # the text after the last field
+        if name not in question.fields:
+            raise UserError(
+                f"{question.item_id}: the form {question.form} names {name!r}, which the question lacks; correct the"
+                " prompt file"
+            )
+        value = question.fields[name]
+        spans[name] = Span(start=len(text), end=len(text) + len(value))
+        text += value
     return text, spans
 
 
 def render_label(question: Question, prompt_file: PromptFile, label: str) -> str:
-    """Return the text of a label: its letter, unless the form spells it otherwise."""
+    """Return the text of a label: its letter, unless the form states another text."""
     return prompt_file.forms[question.form].label_texts.get(label, label)
 
 
 def render_prompt(
     kind: str, question: Question | None, template: PromptTemplate, texts: Mapping[str, str] | None = None
 ) -> RenderedPrompt:
-    """Return the prompt of one kind in the wording and the turn markers of one template.
+    """Render a prompt of one kind, in the wording and with the turn markers of one template.
 
     Args:
         kind: One of `prompt_files.KINDS`.
-        question: The question; the kinds in `FREE_KINDS` need none, and `vqascore` and `caption` show its image.
+        question: The question. The kinds in `FREE_KINDS` need no question; `vqascore` and `caption` show its image.
+        template: The prompts and turn markers of a model.
         texts: Earlier texts that the prompt repeats: `answer` (label or text), `reasoning` (as it was generated,
-            whitespace included), `biased` (the answer that the remark suggests; adds the remark), `sentence`, `text`,
-            `other`, and `input` (the item's words where they were edited).
+            whitespace included), `biased` (the suggested answer, which adds the biasing remark), `sentence`, `text`,
+            `other`, and `input` (the edited words of the item).
     Raises:
-        UserError: The family has no such prompt, or the chat template changes the item's words.
-        ValueError: The kind is unknown, or a text that it names is missing.
+        ItemError: A text contains a control token, or the chat template changes the item's words.
+        UserError: The family has no such prompt.
+        ValueError: The kind is unknown, or a text that it needs is missing.
     """
     if kind not in KINDS:
         raise ValueError(f"unknown kind of prompt {kind!r}; expected one of {', '.join(KINDS)}")
     if question is None and kind not in FREE_KINDS:
         raise ValueError(f"a prompt of the kind {kind!r} needs a question")
-    texts = dict(texts or {})
-    forms = template.prompt_file.forms
-    form = forms[question.form] if question is not None and question.form in forms else None
-    if question is not None and form is not None:
-        texts |= {
-            name: render_label(question, template.prompt_file, texts[name])
-            for name in ("answer", "biased")
-            if name in texts
-        }
-    if question is None or kind in FREE_KINDS:
-        words, field_spans = "", dict[str, Span]()
-    else:
-        words, field_spans = render_question(question, template.prompt_file)
-    if "input" in texts:
-        words, field_spans = texts["input"], {}
-    values = {
-        "opening": form.opening if form else "",
-        "lead": form.lead if form else "",
-        "remark": template.prompt_file.remark.format_map(texts) if "biased" in texts else "",
-        **{name: text for name, text in texts.items() if name != "input"},
-    }
-    answer_type = "free" if kind in FREE_KINDS or form is None else form.answer_type
-    has_image = kind in IMAGE_KINDS and question is not None and question.image is not None
-    render = _render_published if template.family is not None else _render_equations
-    prompt = render(kind, answer_type, words, values, has_image, template)
+    form = None if question is None else template.prompt_file.forms.get(question.form)
+    # A form may write its labels as words, such as yes and no.
+    texts = _spell_labels(texts or {}, question, template.prompt_file)
+    words, field_spans = _render_words(kind, question, texts, template.prompt_file)
+    if template.tokenizer is not None:
+        _check_texts(template.tokenizer, question, words, texts, kind)
+
+    answer_type = "free"
+    if form is not None and kind not in FREE_KINDS:
+        answer_type = form.answer_type
+    has_image = question is not None and question.image is not None
+    parts = _Parts(
+        kind=kind,
+        answer_type=answer_type,
+        words=words,
+        values=_list_values(form, texts, template.prompt_file),
+        has_image=has_image and kind in IMAGE_KINDS,
+    )
+    render = _render_equations if template.family is None else _render_published
+    prompt = render(parts, template)
     if prompt.item is None:
         return prompt
+    # The spans of fields count from the item's first character.
     start = prompt.item["start"]
     fields = {name: Span(start=start + span["start"], end=start + span["end"]) for name, span in field_spans.items()}
     return replace(prompt, fields=fields)
 
 
-def _render_published(
-    kind: str, answer_type: str, words: str, values: Mapping[str, str], has_image: bool, template: PromptTemplate
-) -> RenderedPrompt:
+@dataclass(frozen=True)
+class _Parts:
+    """Hold the parts from which a prompt is rendered.
+
+    Attributes:
+        kind: Kind of the prompt.
+        answer_type: Type of answer by which prompt files group their prompts: `choice`, `open` or `free`.
+        words: The item's words; empty in a prompt without a question.
+        values: Texts of the prompt file's fields by name.
+        has_image: Whether the prompt shows an image.
+    """
+
+    kind: str
+    answer_type: str
+    words: str
+    values: Mapping[str, str]
+    has_image: bool
+
+
+def _spell_labels(texts: Mapping[str, str], question: Question | None, prompt_file: PromptFile) -> dict[str, str]:
+    """Return the texts that a prompt repeats, with labels in the wording of the question's form."""
+    spelled = dict(texts)
+    if question is None or question.form not in prompt_file.forms:
+        return spelled
+    for name in ("answer", "biased"):
+        if name in spelled:
+            spelled[name] = render_label(question, prompt_file, spelled[name])
+    return spelled
+
+
+def _render_words(
+    kind: str, question: Question | None, texts: Mapping[str, str], prompt_file: PromptFile
+) -> tuple[str, dict[str, Span]]:
+    """Return the item's words and the spans of its fields; an edited item has no fields."""
+    words = ""
+    field_spans: dict[str, Span] = {}
+    if question is not None and kind not in FREE_KINDS:
+        words, field_spans = render_question(question, prompt_file)
+    # Edited words replace the words of the form, so that the positions of its fields are unknown.
+    if "input" in texts:
+        return texts["input"], {}
+    return words, field_spans
+
+
+def _list_values(form: QuestionForm | None, texts: Mapping[str, str], prompt_file: PromptFile) -> dict[str, str]:
+    """Return the texts of the fields of prompts, except the item's words and the markers of a family."""
+    # Fields that a prompt does not use stay empty.
+    values = {"opening": "", "lead": "", "remark": ""}
+    if form is not None:
+        values |= {"opening": form.opening, "lead": form.lead}
+    if "biased" in texts:
+        values["remark"] = prompt_file.remark.format_map(texts)
+    return values | {name: text for name, text in texts.items() if name != "input"}
+
+
+def _check_texts(tokenizer: Any, question: Question | None, words: str, texts: Mapping[str, str], kind: str) -> None:
+    """Refuse texts of an item, and generated texts that a prompt repeats, if they contain control tokens."""
+    item_texts = [words]
+    label = kind
+    if question is not None:
+        item_texts += [*question.fields.values(), *question.labels]
+        label = question.item_id or kind
+    for text in item_texts:
+        check_user_text(tokenizer, text, label)
+    for text in texts.values():
+        check_generated_text(tokenizer, text, label)
+
+
+def _render_published(parts: _Parts, template: PromptTemplate) -> RenderedPrompt:
+    """Render a prompt with the markers of a family of the released code."""
+    # The family decides the script of prompts and the markers between turns.
     family = template.prompt_file.families[str(template.family)]
     script = template.prompt_file.scripts[family.script]
-    if answer_type not in script:
-        raise UserError(f"the model family {template.family!r} has no published prompt for open questions")
-    values = {**family.markers, **values, "first_begin": _get_first_marker(family, has_image, template)}
-    prompt = get_prompt(script[answer_type], kind)
+    if parts.answer_type not in script:
+        raise UserError(
+            f"the model family {template.family!r} has no published prompt for open questions; take published out of"
+            " profiles, or name another family"
+        )
+    first_begin = _get_first_marker(family, parts.has_image, template)
+    values = {**family.markers, **parts.values, "first_begin": first_begin}
+
+    def fill(text: str) -> str:
+        return _fill(text, values, parts.kind)
+
+    prompt = get_prompt(script[parts.answer_type], parts.kind)
     if "text" in prompt:
-        return _build_free_prompt(_fill(prompt["text"], values, kind))
+        return _build_free_prompt(fill(prompt["text"]))
     continuation = ""
-    if "before" in prompt:
-        continuation, prompt = prompt["then"], script[answer_type][prompt["before"]]
-    before, after = (_fill(part, values, kind) for part in prompt["shared"].split("{input}"))
-    suffix = _fill(prompt["suffix"] + continuation, values, kind)
-    counted = _fill(prompt["counted"], values, kind) if "counted" in prompt else suffix
-    item = Span(start=len(before), end=len(before) + len(words))
-    shared = before + words + after
-    return RenderedPrompt(shared + suffix, *_split_at(len(shared), shared + suffix), item, counted_suffix=counted)
+    if "before" in prompt:  # the prompt continues another one
+        continuation = prompt["then"]
+        prompt = script[parts.answer_type][prompt["before"]]
+    # The item's words may contain braces, so that only the texts before and after them are filled.
+    before, after = (fill(text) for text in prompt["shared"].split("{input}"))
+    suffix = fill(prompt["suffix"] + continuation)
+    counted_suffix = fill(prompt["counted"]) if "counted" in prompt else suffix
+    item = Span(start=len(before), end=len(before) + len(parts.words))
+    shared = before + parts.words + after
+    text = shared + suffix
+    return RenderedPrompt(text, *_split_at(len(shared), text), item, counted_suffix=counted_suffix)
 
 
 def _get_first_marker(family: PromptFamily, has_image: bool, template: PromptTemplate) -> str:
-    if has_image and not family.markers["begin_image"]:
-        raise UserError(f"the model family {template.family!r} sees no images")
-    return family.markers["begin_image" if has_image else "begin"]
+    """Return the marker before the first turn, with the placeholder of an image if there is one."""
+    if not has_image:
+        return family.markers["begin"]
+    if not family.markers["begin_image"]:
+        raise UserError(f"the model family {template.family!r} sees no images; name a family that does")
+    return family.markers["begin_image"]
 
 
-def _render_equations(
-    kind: str, answer_type: str, words: str, values: Mapping[str, str], has_image: bool, template: PromptTemplate
-) -> RenderedPrompt:
+def _render_equations(parts: _Parts, template: PromptTemplate) -> RenderedPrompt:
+    """Render a prompt with a chat template.
+
+    A template may change its input. The position of the item is therefore found by rendering a placeholder instead of
+    the item.
+    """
     if template.render_turns is None:
         raise ValueError("the template has neither a family nor a chat template")
-
-    def build_turns(item_words: str) -> tuple[Turn, ...]:
-        prompt = get_prompt(template.prompt_file.scripts["turns"][answer_type], kind)
-        turns = [next(iter(turn.items())) for turn in prompt]
-        if template.prompt_file.system:
-            turns.insert(0, ("system", template.prompt_file.system))
-        first_user = next((index for index, (speaker, _) in enumerate(turns) if speaker == "user"), None)
-        image_turn = first_user if has_image else None
-        fields = {**values, "input": item_words}
-        return tuple(
-            Turn(speaker, _fill(text, fields, kind), index == image_turn) for index, (speaker, text) in enumerate(turns)
-        )
-
-    turns = build_turns(words)
+    turns = _build_turns(parts, parts.words, template.prompt_file)
     text = template.render_turns(turns)
-    if answer_type == "free":
+    if parts.answer_type == "free":
         return replace(_build_free_prompt(text), turns=turns)
-    before, sentinel, after = template.render_turns(build_turns(SENTINEL)).partition(SENTINEL)
-    after = after.replace(SENTINEL, words)
-    if not sentinel or before + words + after != text:
-        raise UserError("the chat template changes the words of an item, so its tokens cannot be told from the others")
-    item = Span(start=len(before), end=len(before) + len(words))
+
+    # The second rendering has the placeholder; the text around it must be the same as around the item.
+    with_sentinel = template.render_turns(_build_turns(parts, SENTINEL, template.prompt_file))
+    before, sentinel, after = with_sentinel.partition(SENTINEL)
+    # A prompt may repeat the item, so that further placeholders are replaced.
+    after = after.replace(SENTINEL, parts.words)
+    if not sentinel or before + parts.words + after != text:
+        raise ItemError(
+            "the chat template changes the words of an item, so its tokens cannot be told from the others; take another"
+            " model, or set models.NAME.chat_template in the study"
+        )
+    item = Span(start=len(before), end=len(before) + len(parts.words))
     return RenderedPrompt(text, *_split_at(item["end"], text), item, counted_suffix=after, turns=turns)
+
+
+def _build_turns(parts: _Parts, item_words: str, prompt_file: PromptFile) -> tuple[Turn, ...]:
+    """Return the turns of a prompt from the prompt file; the first turn of the user shows the image."""
+    prompt = get_prompt(prompt_file.scripts["turns"][parts.answer_type], parts.kind)
+    entries = [next(iter(turn.items())) for turn in prompt]
+    if prompt_file.system:
+        entries.insert(0, ("system", prompt_file.system))
+    fields = {**parts.values, "input": item_words}
+    # The image is shown once.
+    turns = []
+    is_image_due = parts.has_image
+    for speaker, text in entries:
+        shows_image = is_image_due and speaker == "user"
+        if shows_image:
+            is_image_due = False
+        turns.append(Turn(speaker, _fill(text, fields, parts.kind), shows_image))
+    return tuple(turns)
 
 
 def _build_free_prompt(text: str) -> RenderedPrompt:
@@ -254,7 +363,7 @@ def _build_free_prompt(text: str) -> RenderedPrompt:
 
 
 def _split_at(end: int, text: str) -> tuple[Span, Span]:
-    """Return the shared part and the query suffix of a prompt whose shared part ends at a character."""
+    """Return the spans of the shared part and of the query suffix, if the shared part ends at a character."""
     return Span(start=0, end=end), Span(start=end, end=len(text))
 
 

@@ -1,1 +1,1 @@
-"""English grammar that foils need: number, agreement, noun phrases, statements."""
+"""English grammar for foils: number, agreement, noun phrases, statements."""

@@ -1,7 +1,7 @@
-"""Nouns of COCO's categories in the captions of an image: those that they mention, and those that none does.
+"""Nouns of the COCO categories that the captions of an image mention, and nouns that none of them mentions.
 
 Source:
-    FOIL-it (Shekhar et al., ACL 2017, section 3). Which objects are in the image beyond its captions is not known.
+    FOIL-it (Shekhar et al., ACL 2017, section 3). Only the captions say which objects are in the image.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,22 @@ from importlib.resources import files
 import yaml
 from spacy.tokens import Doc, Token
 
-from waltz.foils.english.nouns import pluralise, singularise
+from waltz.foils.english.nouns import pluralize, singularize
 
 MENTIONS = 2
-"""Captions of an image that must mention a noun, which FOIL-it takes as a sign that it is salient."""
+"""Number of captions of an image that must mention a noun; FOIL-it takes such a noun as salient."""
 NO_NOUN = "the caption has no noun of a category of COCO with others of its kind"
 NOT_SALIENT = "no other caption of the image mentions the noun"
 
 
 @cache
 def read_categories() -> Mapping[str, tuple[str, ...]]:
-    """Return all categories of its supercategory for each category of COCO that has one word."""
+    """Return for each COCO category of one word all such categories of its supercategory."""
     text = files("waltz.foils").joinpath("coco_nouns.yaml").read_text(encoding="utf-8")
-    return {name: tuple(names) for names in yaml.safe_load(text).values() for name in names}
+    categories: dict[str, tuple[str, ...]] = {}
+    for names in yaml.safe_load(text).values():
+        categories |= dict.fromkeys(names, tuple(names))
+    return categories
 
 
 def list_words(doc: Doc) -> set[str]:
@@ -32,34 +35,55 @@ def list_words(doc: Doc) -> set[str]:
 
 
 def find_category_nouns(doc: Doc) -> dict[str, list[Token]]:
-    """Return the nouns of a caption that name a category, by category; parts of compounds ("bus stop") are left out."""
+    """Return the nouns of a caption that name a COCO category, by category; compounds ("bus stop") are skipped."""
     tokens: dict[str, list[Token]] = {}
     for token in doc:
-        if _is_noun_alone(token) and _read_singular(token) in read_categories():
-            tokens.setdefault(_read_singular(token), []).append(token)
+        singular = _read_singular(token)
+        if singular in read_categories() and _is_noun_alone(token):
+            tokens.setdefault(singular, []).append(token)
     return tokens
 
 
 def is_salient(noun: str, captions: Sequence[set[str]]) -> bool:
-    """Return whether enough captions of an image mention a noun, given their words."""
+    """Return True where enough captions of an image mention a noun.
+
+    Args:
+        captions: Lower-cased words of each caption of the image.
+    """
     return sum(_mentions(words, noun) for words in captions) >= MENTIONS
 
 
 def list_absent_nouns(noun: str, captions: Sequence[set[str]]) -> list[str]:
-    """Return the other categories of a noun's supercategory that no caption of the image mentions."""
-    others = [other for other in read_categories()[noun] if other != noun]
-    return [other for other in others if not any(_mentions(words, other) for words in captions)]
+    """Return the other categories of the noun's supercategory that no caption of the image mentions.
+
+    Args:
+        captions: Lower-cased words of each caption of the image.
+    """
+    absent_nouns = []
+    for category in read_categories()[noun]:
+        is_mentioned = any(_mentions(words, category) for words in captions)
+        if category != noun and not is_mentioned:
+            absent_nouns.append(category)
+    return absent_nouns
 
 
 def _mentions(words: set[str], noun: str) -> bool:
-    return noun in words or pluralise(noun) in words
+    return noun in words or pluralize(noun) in words
 
 
 def _is_noun_alone(token: Token) -> bool:
-    compound = token.dep_ == "compound" or any(child.dep_ == "compound" for child in token.children)
-    hyphened = any(doc_token.text == "-" for doc_token in token.doc[max(token.i - 1, 0) : token.i + 2])
-    return token.tag_ in ("NN", "NNS") and not compound and not hyphened
+    """Return True for a noun that is part of neither a compound nor a hyphened word."""
+    if token.tag_ not in ("NN", "NNS") or token.dep_ == "compound":
+        return False
+    if any(child.dep_ == "compound" for child in token.children):
+        return False
+    # The parser splits hyphened words at their hyphens.
+    neighbors = token.doc[max(token.i - 1, 0) : token.i + 2]
+    return all(neighbor.text != "-" for neighbor in neighbors)
 
 
 def _read_singular(token: Token) -> str:
-    return singularise(token.lower_) if token.tag_ == "NNS" else token.lower_
+    """Return the lower-cased singular of a noun; the tag of the parser tells plurals."""
+    if token.tag_ == "NNS":
+        return singularize(token.lower_)
+    return str(token.lower_)

@@ -1,6 +1,6 @@
 """Noun phrases of a parse, and the verbs and pronouns that agree with them, with their forms in the other number.
 
-The parser's known mistakes on captions are corrected.
+The functions correct known mistakes of the parser on captions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lemminflect import getAllLemmas, getInflection, getLemma
 from spacy.tokens import Doc, Span, Token
 
-from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, SINGULAR_DETERMINERS, Number, singularise
+from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, SINGULAR_DETERMINERS, Number, singularize
 
 DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
 LEFT_OF_NOUN = {"det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod"}
@@ -18,7 +18,7 @@ EACH_ONE = "the caption speaks of each one"
 IN_PREPOSITION = "the noun is part of a preposition"
 PLACE_NOUNS = {"back", "front", "side", "top"}
 PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "nearby"}
-"""Adverbs that the parser takes for nouns."""
+"""Adverbs that the parser tags as nouns."""
 HYPHENS = {"-", "/", "–"}
 
 SUBJECTS = {"nsubj", "nsubjpass"}
@@ -39,7 +39,7 @@ PEOPLE = MALE | FEMALE | {
     "pitcher", "player", "rider", "skateboarder", "skater", "skier", "snowboarder", "student", "surfer", "teenager",
     "toddler", "umpire", "worker",
 }  # fmt: skip
-"""Nouns that "it" does not refer to."""
+"""Nouns to which "it" does not refer."""
 PLURAL_FORMS = {
     "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
     "itself": "themselves", "his": "their", "her": "their", "its": "their",
@@ -50,20 +50,20 @@ SINGULAR_FORMS = {
     "themselves": ("itself", "himself", "herself"),
     "their": ("its", "his", "her"),
 }
-"""Plural pronoun: singular for things and where the gender is unknown, male, female."""
+"""Singular forms of each plural pronoun: for things and unknown gender, for male and for female nouns."""
 ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
-"""Things that can be counted and have one form."""
+"""Countable nouns with one form for singular and plural."""
 
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun phrase up to its head.
+    """A noun phrase from its first token to its head.
 
     Attributes:
-        head: Its noun.
-        start: Index of its first token.
-        stem: Index of the first token after its determiners, numerals and possessives.
-        verb: Its verb, where the parser mistook it for the noun ("a girl grins"); else None.
+        head: The noun.
+        start: Index of the first token.
+        stem: Index of the first token after determiners, numerals and possessives.
+        verb: The verb of the noun where the parser took the verb for the head ("a girl grins"); else None.
     """
 
     head: Token
@@ -73,125 +73,204 @@ class NounPhrase:
 
 
 def find_noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
-    """Yield the noun phrases of a parse whose head is a noun, no pronoun, in the order of their heads."""
-    chunks = list(doc.noun_chunks)
-    inside = {token.i for chunk in chunks for token in chunk}
-    phrases = [phrase for chunk in chunks for phrase in _split_chunk(chunk)]
-    phrases += [_build_outside_chunks(token) for token in doc if token.i not in inside and _is_free_noun(token)]
+    """Yield the noun phrases of a parse whose heads are nouns, not pronouns, in the order of their heads."""
+    phrases: list[NounPhrase] = []
+    inside_chunks: set[int] = set()
+    # Phrases from the chunks of the parser, then nouns that it left outside its chunks.
+    for chunk in doc.noun_chunks:
+        inside_chunks.update(token.i for token in chunk)
+        phrases += _split_chunk(chunk)
+    for token in doc:
+        if token.i not in inside_chunks and _is_free_noun(token):
+            phrases.append(_build_outside_chunks(token))
     yield from sorted(filter(_is_usable, phrases), key=lambda phrase: phrase.head.i)
 
 
 def _is_usable(phrase: NounPhrase) -> bool:
-    """Return True for a full phrase of a common noun: no name, no part of a hyphened word, no half of a quotation."""
-    head, first = phrase.head, phrase.head.doc[phrase.stem]
-    stem = head.doc[phrase.stem : head.i + 1]
-    is_name = head.tag_ in {"NNP", "NNPS"} and head.is_title and phrase.stem == phrase.start > 0
-    is_name |= len(stem) > 1 and phrase.start == phrase.stem and all(word.tag_ == "NNP" for word in stem)
-    hyphened_before = phrase.stem > 0 and first.nbor(-1).text in HYPHENS and not first.nbor(-1).whitespace_
-    hyphened_after = not head.whitespace_ and head.i + 1 < len(head.doc) and head.nbor(1).text in HYPHENS
-    open_quotation = sum(word.text == '"' for word in stem) % 2 == 1
-    return bool(head.is_alpha) and not (is_name or hyphened_before or hyphened_after or open_quotation)
+    """Return True for a complete phrase of a common noun.
+
+    Names, parts of hyphened words and phrases with only one quotation mark of a pair are not usable.
+    """
+    head = phrase.head
+    if not head.is_alpha:
+        return False
+    if _is_name(phrase) or _has_hyphen(phrase):
+        return False
+    n_quotation_marks = [word.text for word in _get_words(phrase)].count('"')
+    return n_quotation_marks % 2 == 0
+
+
+def _get_words(phrase: NounPhrase) -> Span:
+    """Return the words of a phrase from the first word after its determiners to its head."""
+    return phrase.head.doc[phrase.stem : phrase.head.i + 1]
+
+
+def _is_name(phrase: NounPhrase) -> bool:
+    """Return True for a phrase without determiners that is a proper name."""
+    if phrase.start != phrase.stem:
+        return False
+    head = phrase.head
+    # At the start of a text a capital says nothing.
+    if phrase.start > 0 and head.tag_ in {"NNP", "NNPS"} and head.is_title:
+        return True
+    words = _get_words(phrase)
+    return len(words) > 1 and all(word.tag_ == "NNP" for word in words)
+
+
+def _has_hyphen(phrase: NounPhrase) -> bool:
+    """Return True where a hyphen or slash joins the phrase to the word before or after it."""
+    doc = phrase.head.doc
+    if phrase.stem > 0:
+        before = doc[phrase.stem - 1]
+        if before.text in HYPHENS and not before.whitespace_:
+            return True
+    if phrase.head.whitespace_ or phrase.head.i + 1 == len(doc):
+        return False
+    return str(phrase.head.nbor(1).text) in HYPHENS
 
 
 def explain_rejection(phrase: NounPhrase) -> str | None:
-    """Return why a quantifier instead of its determiners makes no true caption; None where it does."""
-    words = {word.lower_ for word in phrase.head.doc[phrase.start : phrase.stem]}
-    before = phrase.head.doc[phrase.start - 1].lower_ if phrase.start else ""
-    if words & {"any", "no"} or before == "without":
+    """Return the reason why a caption with a quantifier in place of the determiners is not true; None where it is."""
+    doc = phrase.head.doc
+    determiners = {word.lower_ for word in doc[phrase.start : phrase.stem]}
+    follows_without = phrase.start > 0 and doc[phrase.start - 1].lower_ == "without"
+    if follows_without or determiners & {"any", "no"}:
         return NEGATED
-    if words & {"each", "every"}:
+    if determiners & {"each", "every"}:
         return EACH_ONE
-    return IN_PREPOSITION if _in_preposition(phrase) else None
+    if _is_in_preposition(phrase):
+        return IN_PREPOSITION
+    return None
 
 
-def _in_preposition(phrase: NounPhrase) -> bool:
+def _is_in_preposition(phrase: NounPhrase) -> bool:
+    """Return True for the noun of "in front of" or "on top of"."""
     head = phrase.head
-    if phrase.start != head.i or not 0 < head.i < len(head.doc) - 1:
+    if phrase.start != head.i or head.lower_ not in PLACE_NOUNS:
         return False
-    return head.nbor(-1).lower_ in {"in", "on"} and head.nbor(1).lower_ == "of" and head.lower_ in PLACE_NOUNS
+    if head.i == 0 or head.i == len(head.doc) - 1:
+        return False
+    return head.nbor(-1).lower_ in {"in", "on"} and head.nbor(1).lower_ == "of"
 
 
 def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
-    head, before = chunk.root, chunk.doc[max(chunk.root.i - 1, 0)]
+    """Yield the noun phrases of a chunk of the parser, which may join several phrases."""
+    head = chunk.root
+    before = chunk.doc[max(head.i - 1, 0)]
+    # "a dog outdoors": the parser takes the adverb for the head of a compound.
     if head.lower_ in PLACE_ADVERBS and head.i > chunk.start and before.dep_ in {"compound", "nmod"}:
-        head, before = before, chunk.doc[max(before.i - 1, 0)]
+        head = before
+        before = chunk.doc[max(head.i - 1, 0)]
     if head.pos_ not in {"NOUN", "PROPN"} or head.lower_ in PLACE_ADVERBS:
         return
+
     if _is_verb_after_subject(head, before, chunk):
         yield NounPhrase(before, chunk.start, _find_stem(chunk.start, before), verb=head)
         return
-    breaks = [token.i for token in chunk[1:-1] if _is_break(token)]
-    starts = [chunk.start, *(index + 1 for index in breaks)]
-    nouns = [*(chunk.doc[index - 1] for index in breaks), head]
-    for start, noun in zip(starts, nouns, strict=True):
+
+    # "a bathtub, window and a sink" is one chunk of three phrases.
+    start = chunk.start
+    for token in chunk[1:-1]:
+        if not _is_break(token):
+            continue
+        noun = token.nbor(-1)
         if noun.pos_ in {"NOUN", "PROPN", "ADJ"}:
             yield NounPhrase(noun, start, _find_stem(start, noun))
+        start = token.i + 1
+    yield NounPhrase(head, start, _find_stem(start, head))
 
 
 def _is_break(token: Token) -> bool:
-    """Return True where one of the nouns that the parser took for one phrase ends before it ("a bathtub, window")."""
-    if token.text == ",":
-        return bool(token.nbor(-1).dep_ == "nmod")
+    """Return True for a token that separates two nouns which the parser took for one phrase ("a bathtub, window")."""
     before = token.nbor(-1)
-    is_noun = before.pos_ == "NOUN" or singularise(before.lower_) != before.lower_
-    return token.lower_ == "and" and is_noun and token.nbor(1).tag_ in DETERMINER_TAGS
+    if token.text == ",":
+        return bool(before.dep_ == "nmod")
+    if token.lower_ != "and" or token.nbor(1).tag_ not in DETERMINER_TAGS:
+        return False
+    return bool(before.pos_ == "NOUN" or singularize(before.lower_) != before.lower_)
 
 
 def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
+    """Return True where the head of a chunk is a verb that the parser took for a noun ("a girl grins")."""
     if before.dep_ != "compound" or "VERB" not in getAllLemmas(head.lower_):
         return False
-    first, second = chunk[0].lower_, chunk[1].lower_
+    first = chunk[0].lower_
+    second = chunk[1].lower_
     if first in {"a", "an"} and second not in PLURAL_QUANTITIES:
+        # A singular subject: its verb ends in -s and looks like a plural noun.
         noun_tags = ("NN", "NNS")
         is_clause = head.lower_.endswith("s") and head.dep_ in {"ROOT", "ccomp", "advcl"}
     else:
+        # A plural subject: its verb has no ending and looks like a singular noun.
         noun_tags = ("NNS", "NN")
-        is_clause = bool({first, second} & PLURAL_QUANTITIES) and head.dep_ == "ROOT"
+        is_plural = bool({first, second} & PLURAL_QUANTITIES)
+        is_clause = is_plural and head.dep_ == "ROOT"
     return is_clause and (before.tag_, head.tag_) == noun_tags
 
 
 def _is_free_noun(token: Token) -> bool:
+    """Return True for a noun that is the head of a phrase although the parser has no chunk for it."""
     if token.pos_ != "NOUN" or token.tag_ not in {"NN", "NNS"}:
         return False
-    subject_of_verb = token.dep_ == "compound" and token.head.pos_ == "VERB" and token.tag_ == "NNS"
-    return subject_of_verb or (token.dep_ in {"conj", "appos"} and token.lower_ not in PLACE_ADVERBS)
+    if token.dep_ == "compound":
+        return bool(token.tag_ == "NNS" and token.head.pos_ == "VERB")  # the subject of the verb
+    is_listed = token.dep_ in {"conj", "appos"}
+    return is_listed and token.lower_ not in PLACE_ADVERBS
 
 
 def _build_outside_chunks(head: Token) -> NounPhrase:
+    """Return the phrase of a noun outside all chunks: the noun and the words to its left that modify it."""
     start = head.i
+    # Go left while the word modifies the head directly.
     while start > 0 and head.doc[start - 1].head == head and head.doc[start - 1].dep_ in LEFT_OF_NOUN:
         start -= 1
     return NounPhrase(head, start, _find_stem(start, head))
 
 
 def _find_stem(start: int, head: Token) -> int:
+    """Return the index of the first token after the determiners, numerals and possessives of a phrase."""
     stem = start
     for token in head.doc[start : head.i]:
-        is_name = token.is_title and token.i > start
-        if (token.tag_ in DETERMINER_TAGS and not is_name) or token.lower_ in QUANTITIES or token.dep_ == "quantmod":
+        if _is_determiner(token, start):
             stem = token.i + 1
+        # The first modifier of the noun itself ends the determiners; words within a possessor do not.
         elif head.head == token or token.dep_ != "poss":
             break
     return stem
 
 
+def _is_determiner(token: Token, start: int) -> bool:
+    if token.lower_ in QUANTITIES or token.dep_ == "quantmod":
+        return True
+    is_name = token.is_title and token.i > start  # "the One Direction poster"
+    return token.tag_ in DETERMINER_TAGS and not is_name
+
+
 def list_numbers(noun: Token) -> tuple[Number, ...]:
-    """Return the number of a noun in a parse, by its tag as far as its form allows; both where it is open ("sheep")."""
+    """Return the number of a noun by its tag and form; both numbers where they leave it open ("sheep")."""
     word = noun.lower_
+    # One form for both numbers: only a determiner or numeral can decide.
     if word in ALIKE:
-        before = {child.lower_ for child in noun.children if child.i < noun.i}
-        if before & PLURAL_QUANTITIES:
+        words_before = {child.lower_ for child in noun.children if child.i < noun.i}
+        if words_before & PLURAL_QUANTITIES:
             return ("pl",)
-        return ("sg",) if before & SINGULAR_DETERMINERS else ("sg", "pl")
-    tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
-    return ("pl",) if tagged_plural and (word.endswith("s") or singularise(word) != word) else ("sg",)
+        if words_before & SINGULAR_DETERMINERS:
+            return ("sg",)
+        return ("sg", "pl")
+
+    # The parser tags some plurals as adjectives, and plurals with the capital of a sentence as names.
+    is_tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
+    can_be_plural = word.endswith("s") or singularize(word) != word
+    if is_tagged_plural and can_be_plural:
+        return ("pl",)
+    return ("sg",)
 
 
 def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token, str]]:
     """Yield the verbs that agree with a noun or pronoun, each with its form in a number.
 
-    They are those of its clause, of clauses coordinated with that one, and of its relative clauses; not modal verbs,
-    past tenses and participles, which have one form, nor the verbs of a coordinated subject.
+    They are the verbs of its clause, of clauses that are coordinated with its clause, and of its relative clauses.
+    Modal verbs, past tenses and participles have one form and are skipped, as are the verbs of a coordinated subject.
     """
     for verb in _find_finite_verbs(subject):
         form = inflect_verb(verb, number)
@@ -200,75 +279,114 @@ def find_agreeing_verbs(subject: Token, number: Number) -> Iterator[tuple[Token,
 
 
 def find_existential_verb(first: Token) -> Token | None:
-    """Return the verb of "there is" before the first word of a noun phrase; it agrees with that phrase."""
-    if first.i < 2 or first.nbor(-2).lower_ != "there" or first.nbor(-1).pos_ not in {"VERB", "AUX"}:
+    """Return the verb of "there is" that directly precedes a noun phrase and agrees with it; None where there is none.
+
+    Args:
+        first: First word of the noun phrase.
+    """
+    if first.i < 2:
         return None
-    return first.nbor(-1)
+    verb = first.nbor(-1)
+    if first.nbor(-2).lower_ == "there" and verb.pos_ in {"VERB", "AUX"}:
+        return verb
+    return None
 
 
 def inflect_verb(verb: Token, number: Number) -> str | None:
-    """Return the form of a verb in a number; None where it has no other form than its own."""
-    word, irregular = verb.lower_, TO_PLURAL if number == "pl" else TO_SINGULAR
-    if word in irregular:
-        return irregular[word]
+    """Return the form of a verb in a number; None where the verb needs no other form."""
+    word = verb.lower_
+    irregular_forms = TO_PLURAL if number == "pl" else TO_SINGULAR
+    if word in irregular_forms:
+        return irregular_forms[word]
     if word in TO_PLURAL or word in TO_SINGULAR:
-        return None
+        return None  # it has the number already
+
     if number == "pl":
-        return _inflect(word, "VBP") if verb.tag_ in {"VBZ", "NNS"} and word.endswith("s") else None
-    infinitive = verb.tag_ == "VB" and verb.dep_ not in {"ROOT", "conj"}
-    present = verb.tag_ in {"VBP", "VB", "NN"} or (verb.tag_ == "VBD" and _is_base_form(word))
-    return _inflect(word, "VBZ") if present and not infinitive else None
+        # The parser may tag a verb in -s as a plural noun.
+        is_singular = verb.tag_ in {"VBZ", "NNS"} and word.endswith("s")
+        return _inflect(word, "VBP") if is_singular else None
+
+    # Infinitives agree with no subject; as root or conjunct the tag VB is a mistake for the present.
+    is_infinitive = verb.tag_ == "VB" and verb.dep_ not in {"ROOT", "conj"}
+    if is_infinitive:
+        return None
+    is_present = verb.tag_ in {"VBP", "VB", "NN"} or (verb.tag_ == "VBD" and _is_base_form(word))
+    return _inflect(word, "VBZ") if is_present else None
 
 
 def _is_base_form(word: str) -> bool:
-    """Return True for a word that the parser took for a past tense, but that can only be a present one ("pat")."""
+    """Return True for a word that the parser took for a past tense although it can only be a present tense ("pat")."""
     return getLemma(word, "VERB") == (word,) and word not in getInflection(word, "VBD")
 
 
 def _inflect(word: str, tag: str) -> str | None:
+    """Return the form of a verb with a Penn tag; None where there is no such form or it equals the word."""
     lemmas = getLemma(word, "VERB")
-    forms = getInflection(lemmas[0], tag) if lemmas else ()
-    return forms[0] if forms and forms[0] != word else None
+    if not lemmas:
+        return None
+    forms = getInflection(lemmas[0], tag)
+    if not forms or forms[0] == word:
+        return None
+    return str(forms[0])
 
 
 def _find_finite_verbs(subject: Token) -> Iterator[Token]:
+    """Yield the finite verbs whose subject is a noun or pronoun, in its clause and in its relative clauses."""
     clause = subject.head
-    is_subject = subject.dep_ in SUBJECTS or (subject.dep_ == "compound" and clause.pos_ == "VERB")
+    is_compound_of_verb = subject.dep_ == "compound" and clause.pos_ == "VERB"
+    is_subject = subject.dep_ in SUBJECTS or is_compound_of_verb
+    # A coordinated subject stays a plural when one of its nouns changes number.
     if is_subject and not _is_coordinated(subject, _get_finite(clause)):
         yield from _add_conjuncts(clause)
+    # "a man who is surfing": the verb of the relative clause agrees with the noun.
     for relative in subject.children:
         if relative.dep_ == "relcl" and _has_relative_subject(relative):
             yield from _add_conjuncts(relative)
 
 
 def _add_conjuncts(verb: Token) -> Iterator[Token]:
+    """Yield the finite verb of a clause, and the verbs of later clauses with the same subject ("sits and eats")."""
     finite = _get_finite(verb)
     yield finite
     for conjunct in verb.conjuncts:
-        has_subject = any(child.dep_ in SUBJECTS or child.dep_ == "expl" for child in conjunct.children)
+        if conjunct.i < verb.i or conjunct.pos_ not in {"VERB", "AUX"}:
+            continue
+        # A clause with another subject agrees with that subject.
+        if any(child.dep_ in (*SUBJECTS, "expl") for child in conjunct.children):
+            continue
+        # In "is sitting and eating" the one auxiliary is the finite verb of both.
         shares_auxiliary = finite != verb and _get_finite(conjunct) == conjunct
-        if conjunct.i > verb.i and conjunct.pos_ in {"VERB", "AUX"} and not has_subject and not shares_auxiliary:
+        if not shares_auxiliary:
             yield _get_finite(conjunct)
 
 
 def _get_finite(verb: Token) -> Token:
+    """Return the first auxiliary of a verb; the verb itself where it has no auxiliary."""
     return next((child for child in verb.children if child.dep_ in {"aux", "auxpass"}), verb)
 
 
 def _is_coordinated(subject: Token, verb: Token) -> bool:
-    """Return True where a subject is part of a list, which the parser does not always mark."""
+    """Return True where a subject is part of a list, also where the parser does not mark the list."""
     if any(child.dep_ == "conj" for child in subject.children):
         return True
-    after = subject.doc[subject.i + 1 : verb.i]
-    and_follows = (
-        any(token.lower_ == "and" and token.pos_ == "CCONJ" for token in after)
-        and after[0].text in {",", "and"}
-        and after[-1].text != ","
-    )
+    return _is_followed_by_and(subject, verb) or _is_preceded_by_and(subject)
+
+
+def _is_followed_by_and(subject: Token, verb: Token) -> bool:
+    """Return True for a noun of a list that is followed by other nouns: "a dog" in "a dog, a cat and a bird sit"."""
+    between = subject.doc[subject.i + 1 : verb.i]
+    has_and = any(token.lower_ == "and" and token.pos_ == "CCONJ" for token in between)
+    if not has_and or any(token.pos_ == "VERB" for token in between):
+        return False
+    return between[0].text in {",", "and"} and between[-1].text != ","
+
+
+def _is_preceded_by_and(subject: Token) -> bool:
+    """Return True for the last noun of a list at the beginning of the sentence, before any verb."""
     first = subject.left_edge.i
-    and_precedes = first > 1 and subject.doc[first - 1].lower_ == "and"
-    is_first_clause = not any(token.pos_ in {"VERB", "AUX"} for token in subject.doc[:first])
-    return (and_follows and not any(token.pos_ == "VERB" for token in after)) or (and_precedes and is_first_clause)
+    if first < 2 or subject.doc[first - 1].lower_ != "and":
+        return False
+    return not any(token.pos_ in {"VERB", "AUX"} for token in subject.doc[:first])
 
 
 def _has_relative_subject(clause: Token) -> bool:
@@ -276,32 +394,49 @@ def _has_relative_subject(clause: Token) -> bool:
 
 
 def find_antecedents(doc: Doc, nouns: Sequence[Token]) -> dict[Token, Token]:
-    """Return the noun that each pronoun refers to; pronouns without one are absent.
+    """Return for each pronoun the noun to which it refers; a pronoun without antecedent is absent.
 
-    It is the first of all earlier `nouns` that fits: of the pronoun's number and gender, not the subject of the verb
-    that the pronoun is the object of, and not the noun whose modifier it stands in.
+    The antecedent is the first of all earlier `nouns` that has the number and gender of the pronoun, is not the subject
+    of the verb whose object the pronoun is, and is not the noun that the phrase of the pronoun modifies.
     """
-    pronouns = [token for token in doc if token.pos_ == "PRON" and token.lower_ in (PLURAL_FORMS | SINGULAR_FORMS)]
-    antecedents = {pronoun: _find_antecedent(pronoun, nouns) for pronoun in pronouns}
-    return {pronoun: noun for pronoun, noun in antecedents.items() if noun is not None}
+    antecedents = {}
+    for token in doc:
+        if token.pos_ != "PRON" or token.lower_ not in (PLURAL_FORMS | SINGULAR_FORMS):
+            continue
+        antecedent = _find_antecedent(token, nouns)
+        if antecedent is not None:
+            antecedents[token] = antecedent
+    return antecedents
 
 
 def find_anaphors(noun: Token, number: Number, antecedents: Mapping[Token, Token]) -> Iterator[tuple[Token, str]]:
-    """Yield the pronouns that refer to a noun, each with its form in the other number."""
-    forms = PLURAL_FORMS if number == "pl" else SINGULAR_FORMS
+    """Yield the pronouns that refer to a noun, each with its form in a number; pronouns of that number are skipped."""
     for pronoun, antecedent in antecedents.items():
-        if antecedent == noun and pronoun.lower_ in forms:
-            yield pronoun, _pluralise(pronoun) if number == "pl" else _singularise(pronoun, noun)
+        if antecedent != noun:
+            continue
+        if number == "pl" and pronoun.lower_ in PLURAL_FORMS:
+            yield pronoun, _pluralize(pronoun)
+        elif number == "sg" and pronoun.lower_ in SINGULAR_FORMS:
+            yield pronoun, _singularize(pronoun, noun)
 
 
-def _pluralise(pronoun: Token) -> str:
-    is_object = pronoun.tag_ == "PRP" and pronoun.dep_ not in SUBJECTS and pronoun.lower_ in {"it", "her"}
-    return "them" if is_object else PLURAL_FORMS[pronoun.lower_]
+def _pluralize(pronoun: Token) -> str:
+    word = pronoun.lower_
+    # "it" and "her" have two plurals: "they" or "their", and "them" as an object.
+    is_object = pronoun.tag_ == "PRP" and pronoun.dep_ not in SUBJECTS
+    if is_object and word in {"it", "her"}:
+        return "them"
+    return PLURAL_FORMS[word]
 
 
-def _singularise(pronoun: Token, noun: Token) -> str:
-    word = singularise(noun.lower_)
-    return SINGULAR_FORMS[pronoun.lower_][1 if word in MALE else 2 if word in FEMALE else 0]
+def _singularize(pronoun: Token, noun: Token) -> str:
+    neuter, male, female = SINGULAR_FORMS[pronoun.lower_]
+    word = singularize(noun.lower_)
+    if word in MALE:
+        return male
+    if word in FEMALE:
+        return female
+    return neuter
 
 
 def _find_antecedent(pronoun: Token, nouns: Sequence[Token]) -> Token | None:
@@ -309,16 +444,27 @@ def _find_antecedent(pronoun: Token, nouns: Sequence[Token]) -> Token | None:
 
 
 def _can_refer(pronoun: Token, noun: Token) -> bool:
+    """Return True where number, position in the clause and gender allow that a pronoun refers to a noun."""
     word = pronoun.lower_
-    if ("pl" if word in SINGULAR_FORMS else "sg") not in list_numbers(noun):
+    number = "pl" if word in SINGULAR_FORMS else "sg"
+    if number not in list_numbers(noun):
         return False
-    if pronoun.tag_ == "PRP" and not word.endswith(("self", "selves")):
-        if noun.dep_ in SUBJECTS and pronoun.dep_ == "dobj" and pronoun.head == noun.head:
-            return False
-        if pronoun.dep_ == "pobj" and noun.is_ancestor(pronoun) and pronoun.head.head == noun:
-            return False
+    is_reflexive = word.endswith(("self", "selves"))
+    if pronoun.tag_ == "PRP" and not is_reflexive and _is_excluded_by_clause(pronoun, noun):
+        return False
     if word in SINGULAR_FORMS:
-        return True
+        return True  # plural pronouns show no gender
     if word in {"it", "its", "itself"}:
         return noun.lower_ not in PEOPLE
-    return noun.lower_ not in (MALE if word in {"she", "her", "herself"} else FEMALE)
+    if word in {"she", "her", "herself"}:
+        return noun.lower_ not in MALE
+    return noun.lower_ not in FEMALE
+
+
+def _is_excluded_by_clause(pronoun: Token, noun: Token) -> bool:
+    """Return True where only a reflexive pronoun could refer to the noun, or a modifier of the noun has the pronoun."""
+    if pronoun.dep_ == "dobj":
+        return noun.dep_ in SUBJECTS and pronoun.head == noun.head  # "a man washes him"
+    if pronoun.dep_ == "pobj":
+        return bool(noun.is_ancestor(pronoun) and pronoun.head.head == noun)  # "a man with him"
+    return False

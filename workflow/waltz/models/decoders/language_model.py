@@ -14,8 +14,9 @@ from waltz.core.files.resources import find_resource
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
-from waltz.models.decoders.network import wrap_network
+from waltz.models.decoders.network_checks import wrap_network
 from waltz.models.pretrained import get_causal_window, load_pretrained
+from waltz.models.user_text import check_user_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ def load(spec: ModelSpec, device: Device) -> LanguageModel:
     """Load a causal language model by hub id, folder or package.
 
     Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
+        UserError: The weights cannot be loaded, or lack parameters of the network.
     """
     model, tokenizer = load_pretrained(
         spec, transformers.AutoModelForCausalLM, device=device.name, **build_loading_arguments(spec)
@@ -56,60 +57,73 @@ def wrap_language_model(spec: ModelSpec, model: Any, tokenizer: Any, device: str
     """Return a language model from a network and tokenizer that are already loaded.
 
     Raises:
-        UserError: The tokenizer is a slow one, which knows no characters of tokens.
+        UserError: The tokenizer is not a fast tokenizer, so that it does not return the characters of tokens.
     """
     if not tokenizer.is_fast:
         raise UserError(f"models.{spec.name}: {spec.weights} has no fast tokenizer; install the one that it names")
     network, ends = wrap_network(model, device), get_end_ids(model, tokenizer)
-    return LanguageModel(spec, device, network, tokenizer, ends, get_causal_window(model.config))
+    decoder = LanguageModel(spec, device, network, tokenizer, ends, get_causal_window(model.config))
+    decoder.log_forward_pass()
+    return decoder
 
 
 def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
     """Return the model's greedy reply to a request.
 
     Args:
-        request: A user's turn where the model has a chat template, else a text to go on with.
-        max_tokens: Most tokens of the answer.
+        request: Text of the user's turn if the model has a chat template, else a text that the model continues.
+        max_tokens: Maximum number of tokens of the reply.
     Raises:
-        UserError: The request is longer than the model reads.
+        UserError: The request is longer than the model reads, or spells a control token (an `ItemError`).
     """
-    prompt = decoder.build_prompt(
-        decoder.render_chat([Turn("user", request)]) if decoder.has_chat_template else request
-    )
-    return decoder.decode_text(decoder.generate([prompt], [None], max_tokens, None, [0])[0])
+    check_user_text(decoder.tokenizer, request, f"models.{decoder.spec.name}")
+    text = request
+    if decoder.has_chat_template:
+        text = decoder.render_chat([Turn("user", request)])
+    prompt = decoder.build_prompt(text)
+    (reply,) = decoder.generate([prompt], [None], max_tokens, None, [0])
+    return decoder.decode_text(reply)
 
 
 def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the ids that end a generation: those of the checkpoint's generation settings, else the tokenizer's."""
+    """Return the ids that end a generation: the end tokens of the generation settings, else the tokenizer's."""
+    # Chat models often end a turn with a token that only their generation settings name.
     end_ids = model.generation_config.eos_token_id if model.generation_config is not None else None
-    end_ids = tokenizer.eos_token_id if end_ids is None else end_ids
-    return frozenset() if end_ids is None else frozenset([end_ids] if isinstance(end_ids, int) else end_ids)
+    if end_ids is None:
+        end_ids = tokenizer.eos_token_id
+    if end_ids is None:
+        return frozenset()
+    if isinstance(end_ids, int):
+        return frozenset([end_ids])
+    return frozenset(end_ids)
 
 
 def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
     """Return the keyword arguments of `from_pretrained` that a large model needs.
 
     Raises:
-        UserError: A package that is needed is not installed.
+        UserError: A required package is not installed.
     """
     arguments: dict[str, Any] = {}
     if spec.four_bit:
+        # Weights become NF4 while they are loaded; products are computed in the entry's precision.
         _require_package("bitsandbytes", "four_bit", spec)
         _require_package("accelerate", "four_bit", spec)
         arguments["quantization_config"] = transformers.BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, spec.dtype)
         )
     if spec.device_map:
+        # accelerate spreads the layers over several devices.
         _require_package("accelerate", "device_map", spec)
         arguments["device_map"] = spec.device_map
     return arguments
 
 
 def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
-    """Give a tokenizer or processor without a chat template the one that its entry names.
+    """Set the chat template that the model's entry names on a tokenizer or processor that has none.
 
     Raises:
-        UserError: There is no such file.
+        UserError: The named file does not exist.
     """
     if has_template or not spec.chat_template:
         return
@@ -121,7 +135,9 @@ def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
 
 def move_to_device(model: Any, device: Device, spec: ModelSpec) -> Any:
     """Move the network to the job's device, unless accelerate or bitsandbytes have placed it."""
-    return model if spec.four_bit or spec.device_map else model.to(device.name)
+    if spec.four_bit or spec.device_map:
+        return model
+    return model.to(device.name)
 
 
 def _require_package(package: str, option: str, spec: ModelSpec) -> None:

@@ -1,10 +1,9 @@
-"""mPLUG-Owl3 as a decoder: tiles take no place in the text, but the text behind a placeholder's first id sees them.
+"""mPLUG-Owl3 as a decoder: image tiles take no position in the text, but later text attends to them.
 
-To games and generations, the embeddings of a tile stand behind the first id of its placeholder. `SideNetwork` takes
-them out again: what stands before a token is what it sees.
+In the rows of games and generations, the embeddings of a tile follow the first id of its placeholder. `SideNetwork`
+removes them from the text again, and lets each token attend to the tiles before it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout
 from waltz.models.decoders.language_model import add_chat_template
-from waltz.models.decoders.network import Network, RowImage, States, build_cache
+from waltz.models.decoders.network import ForwardRequest, Network, States, build_cache
+from waltz.models.decoders.network_checks import wrap_network
 from waltz.models.decoders.vision_language_model import VisionLanguageModel
 from waltz.models.networks.mplug_owl3 import (
     PLACEHOLDER,
@@ -30,26 +30,27 @@ from waltz.models.networks.mplug_owl3 import (
     load_mplug_owl3,
     spell_image,
 )
-from waltz.models.pretrained import LoadedSpec, fetch_folder
+from waltz.models.pretrained import META, LoadedSpec, fetch_folder
 
 MODEL_TYPE = "mplugowl3"
-"""What `config.json` says."""
+"""The model type in `config.json`."""
 CHAT_TEMPLATE = "mplug-owl3.jinja"
-"""The turns as the released processor spells them; the tokenizer's file may have Qwen2's, with a system prompt."""
+"""File with the chat template of the released processor; the tokenizer's file may hold Qwen2's template, which adds a
+system prompt."""
 ENDS = ("<|im_end|>", "<|endoftext|>")
 """Tokens that end a generation."""
-BLANK = "Ġ"
+SPACE = "Ġ"
 """A token of one space, as byte-level tokenizers spell it: the released script's masked token."""
 FILES = ("*.json", "*.txt", "*.safetensors")
-"""Files of the repository that are read; none of them is code."""
+"""Patterns of the repository's files that are read; no code is among them."""
 
 
 @dataclass(frozen=True)
 class SideNetwork(Network):
     """The network with embeddings of tiles among the positions of the text.
 
-    States hold keys and values of the text by layer, then those of tiles by hyper layer, and last which positions of
-    the text and of the tiles are no padding.
+    States hold the keys and values of the text by layer, then the keys and values of tiles by hyper layer, and last the
+    masks of positions of the text and of the tiles that are not padding.
 
     Attributes:
         model: An `MplugOwl3`.
@@ -58,59 +59,92 @@ class SideNetwork(Network):
 
     image_id: int = 0
 
-    def compute_logits(
-        self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
-        past: States | None = None,
-        last_count: int = 1,
-        images: Sequence[RowImage | None] = (),
-        visible: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, States]:
+    def compute_logits(self, request: ForwardRequest) -> tuple[torch.Tensor, States]:
         """Compute the logits of some positions; see `Network.compute_logits`.
 
         All rows have the same number of positions with an embedding of a tile; the last positions have none.
         """
-        rows, is_tile = len(ids), ids == self.image_id
-        columns = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        fresh = torch.ones_like(ids, dtype=torch.bool) if visible is None else visible[:, -ids.shape[1] :].bool()
-
-        def select(values: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-            return values[chosen].reshape(rows, -1, *values.shape[2:]) if chosen.any() else values[:, :0]
-
+        ids, past = request.ids, request.past
         depth, hyper_layers = len(self.model.language_model.model.layers), self.model.hyper_layers
-        tile_states: list[tuple[torch.Tensor, torch.Tensor]] = list(past[depth:-1]) if past else []
-        text_visible, tile_columns = select(fresh, ~is_tile), select(columns, is_tile)
-        sees = tile_columns[:, None] < select(columns, ~is_tile)[..., None]
+
+        # Text and tiles are taken apart: each is of shape (rows, its positions).
+        is_tile = ids == self.image_id
+        columns = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        text_visible = _select_positions(_get_new_visible(request), ~is_tile)
+        tile_columns = _select_positions(columns, is_tile)
         tile_visible = torch.ones_like(tile_columns, dtype=torch.bool)
-        if any(images):
-            embeddings = self.embed(ids, images)
-            projected = self.model.project_images(select(embeddings, is_tile), select(positions, is_tile))
-            new = [projected[layer] for layer in hyper_layers]
-            tile_states = (
-                [_append(old, added) for old, added in zip(tile_states or new, new, strict=True)] if past else new
-            )
+        # sees[row, t, k]: whether text position t stands behind tile position k.
+        sees = tile_columns[:, None] < _select_positions(columns, ~is_tile)[..., None]
+
+        tile_states = self._compute_tile_states(request, is_tile)
         if past:
+            # Everything of this pass stands behind the tiles of earlier passes, and sees them.
             text_before, tiles_before = (mask[:, 0, :, 0] for mask in past[-1])
             sees = torch.cat([tiles_before[:, None].expand(-1, sees.shape[1], -1), sees], dim=2)
             text_visible = torch.cat([text_before, text_visible], dim=1)
             tile_visible = torch.cat([tiles_before, tile_visible], dim=1)
-        if not tile_states:
-            tile_states = [self._build_empty_states(rows)] * len(hyper_layers)
-        seen = ImageStates(dict(zip(hyper_layers, tile_states, strict=True)), sees) if sees.shape[2] else None
+
+        has_tiles = sees.shape[2] > 0
+        seen = ImageStates(dict(zip(hyper_layers, tile_states, strict=True)), sees) if has_tiles else None
         cache = build_cache(past[:depth] if past else None)
         logits = self.model.compute_logits(
-            select(ids, ~is_tile), select(positions, ~is_tile), seen, text_visible.long(), cache, last_count
+            _select_positions(ids, ~is_tile),
+            _select_positions(request.positions, ~is_tile),
+            seen,
+            text_visible.long(),
+            {self.cache_name: cache},
+            request.last_count,
         )
+        text_states = tuple((layer.keys, layer.values) for layer in cache.layers)
+        # Masks get the four axes of keys and values, (rows, 1, positions, 1), so that rows are selected alike.
         masks = text_visible[:, None, :, None], tile_visible[:, None, :, None]
-        return logits, (*((layer.keys, layer.values) for layer in cache.layers), *tile_states, masks)
+        return logits, (*text_states, *tile_states, masks)
+
+    def _compute_tile_states(
+        self, request: ForwardRequest, is_tile: torch.Tensor
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return keys and values of all tiles so far, by hyper layer.
+
+        Args:
+            is_tile: Which positions of the request hold an embedding of a tile: bool of shape (rows, positions).
+        """
+        past, hyper_layers = request.past, self.model.hyper_layers
+        depth = len(self.model.language_model.model.layers)
+        earlier_states = list(past[depth:-1]) if past else []
+        new_states = []
+        if any(request.images):
+            # embeddings: (rows, positions, width), of which the positions of tiles are projected by hyper layer.
+            embeddings = self.embed(request.ids, request.images)
+            tile_embeddings = _select_positions(embeddings, is_tile)
+            projected = self.model.project_images(tile_embeddings, _select_positions(request.positions, is_tile))
+            new_states = [projected[layer] for layer in hyper_layers]
+
+        if earlier_states and new_states:
+            return [_append(earlier, new) for earlier, new in zip(earlier_states, new_states, strict=True)]
+        return earlier_states or new_states or [self._build_empty_states(len(request.ids))] * len(hyper_layers)
 
     def _build_empty_states(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys and values of no tile."""
+        """Return keys and values of no tile, of shape (rows, heads, 0, width)."""
         config, weight = self.model.language_model.config, self.model.vision2text_model.weight
-        head = config.hidden_size // config.num_attention_heads
-        empty = weight.new_empty(rows, config.num_key_value_heads, 0, head)
+        width = config.hidden_size // config.num_attention_heads
+        empty = weight.new_empty(rows, config.num_key_value_heads, 0, width)
         return empty, empty
+
+
+def _select_positions(values: torch.Tensor, selection: torch.Tensor) -> torch.Tensor:
+    """Return values of selected positions, equally many in each row: from (rows, positions, ...) to (rows, selected,
+    ...).
+    """
+    if not selection.any():
+        return values[:, :0]
+    return values[selection].reshape(len(values), -1, *values.shape[2:])
+
+
+def _get_new_visible(request: ForwardRequest) -> torch.Tensor:
+    """Return a mask of this pass's positions, False for padding: bool of shape (rows, positions)."""
+    if request.visible is None:
+        return torch.ones_like(request.ids, dtype=torch.bool)
+    return request.visible[:, -request.ids.shape[1] :].bool()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,66 +152,74 @@ class MplugOwl3Decoder(VisionLanguageModel):
     """A loaded mPLUG-Owl3.
 
     Attributes:
-        placeholder_ids: The ids by which the network reads a placeholder, of which there are several.
+        placeholder_ids: The several ids that the network reads for a placeholder.
     """
 
     placeholder_ids: tuple[int, ...]
 
     @property
     def published_masked_id(self) -> int:
-        """Token id of masked tokens in `published`: a blank."""
-        return int(self.tokenizer.convert_tokens_to_ids(BLANK))
+        """Token id of masked tokens in `published`: a space."""
+        return int(self.tokenizer.convert_tokens_to_ids(SPACE))
 
     def count_fixed_ids(self, prompt: Prompt) -> int:
-        """Return the number of ids up to the image and one more."""
-        return 0 if prompt.image_position is None else prompt.image_position + 2
+        """Return the number of ids up to the placeholder, plus 1 for the id behind it."""
+        if prompt.image_position is None:
+            return 0
+        return prompt.image_position + 2
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """Return the tiles of an image, the whole image last."""
-        tiles, grid = cut_image(image.convert("RGB"), self.network.model.side)
+        """Return the tiles of an image; the last tile is the whole image."""
+        tiles, grid = cut_image(image.convert("RGB"), self.network.model.tile_size)
         return PreparedImage(tiles.to(self.device), {"grid": torch.tensor(grid)}, image)
 
     def _encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+        # From (batch, tiles, 3, height, width) to (batch, tiles x positions, width).
         embeddings: torch.Tensor = self.network.model.encode_images(pixels.flatten(0, 1))
         return embeddings.reshape(len(pixels), -1, embeddings.shape[-1])
 
     def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
+        # The release spells each tile with a placeholder and the text between tiles; the text around must not merge.
         text = prompt.text.replace(PLACEHOLDER, spell_image(*picture.extras["grid"].tolist()), 1)
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         after = len(prompt.ids) - image_position - 1
         stop = len(ids) - after
-        if (
-            tuple(ids[:image_position]) != prompt.ids[:image_position]
-            or tuple(ids[stop:]) != prompt.ids[len(prompt.ids) - after :]
-        ):
+        keeps_start = tuple(ids[:image_position]) == prompt.ids[:image_position]
+        keeps_end = tuple(ids[stop:]) == prompt.ids[len(prompt.ids) - after :]
+        if not (keeps_start and keeps_end):
             raise UserError(
                 f"models.{self.spec.name}: the text around the image joins that of its tiles: {prompt.text[:60]!r}...;"
                 " put a line break before the image"
             )
-        first, *others = self.placeholder_ids
-        count = self.network.model.positions_per_tile
+
+        # `block` replaces the placeholder: ids of text, and for each tile the first id of its placeholder, as many
+        # image ids as the tile has embeddings, and the other ids of the placeholder. Embeddings take no position of
+        # the text: all of a tile have the position of the id behind them.
+        first, *last_ids = self.placeholder_ids
+        embedding_count = self.network.model.positions_per_tile
         block: list[int] = []
-        places: list[int] = []
+        features: list[int] = []
         positions = list(range(image_position))
         text_length = image_position
         for token in ids[image_position:stop]:
-            if token == self.image_id:
-                places.extend(range(len(block) + 1, len(block) + 1 + count))
-                block.extend([first, *[self.image_id] * count, *others])
-                behind = range(text_length + 1, text_length + 1 + len(others))
-                positions.extend([text_length, *[text_length + 1] * count, *behind])
-                text_length += len(self.placeholder_ids)
-            else:
+            if token != self.image_id:
                 block.append(token)
                 positions.append(text_length)
                 text_length += 1
+                continue
+            features.extend(range(len(block) + 1, len(block) + 1 + embedding_count))
+            block.extend([first, *[self.image_id] * embedding_count, *last_ids])
+            behind = range(text_length + 1, text_length + 1 + len(last_ids))
+            positions.extend([text_length, *[text_length + 1] * embedding_count, *behind])
+            text_length += len(self.placeholder_ids)
         positions.extend(range(text_length, text_length + after))
+
         if positions[-1] >= self.window:
             raise UserError(
                 f"models.{self.spec.name}: {positions[-1] + 1} positions with the image's text, at most {self.window}"
                 f" are read: {prompt.text[:60]!r}...; shorten the prompt"
             )
-        return PromptLayout(tuple(block), tuple(places), torch.tensor(positions, device=self.device))
+        return PromptLayout(tuple(block), tuple(features), torch.tensor(positions, device=self.device))
 
     def _compute_positions(
         self, ids: torch.Tensor, picture: PreparedImage | None, token_types: torch.Tensor | None
@@ -198,10 +240,10 @@ def is_mplug_owl3(spec: ModelSpec) -> bool:
 
 
 def load(spec: ModelSpec, device: Device) -> MplugOwl3Decoder:
-    """Load mPLUG-Owl3 by hub id or folder; no code of it runs.
+    """Load mPLUG-Owl3 by hub id or folder, without running the repository's code.
 
     Raises:
-        UserError: The files cannot be had, or are not those of the network.
+        UserError: The files cannot be fetched, or do not belong to this network.
     """
     if spec.four_bit or spec.device_map:
         raise UserError(f"models.{spec.name}: four_bit and device_map are not for mPLUG-Owl3; remove them")
@@ -221,15 +263,17 @@ def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device:
     """Return a decoder from a network and tokenizer that are already loaded; the tokenizer gets the placeholder.
 
     Raises:
-        UserError: The tokenizer is not one of Qwen2.
+        UserError: The tokenizer is not a tokenizer of Qwen2.
     """
+    # The network reads several ids for a placeholder; games need one id, so the placeholder becomes a token.
     placeholder_ids = tokenizer(PLACEHOLDER, add_special_tokens=False)["input_ids"]
     tokenizer.add_tokens([AddedToken(PLACEHOLDER, special=True, normalized=False)])
     add_chat_template(tokenizer, False, replace(spec, chat_template=spec.chat_template or CHAT_TEMPLATE))
     image_id, vocabulary = tokenizer.convert_tokens_to_ids(PLACEHOLDER), tokenizer.get_vocab()
-    if missing := [token for token in (*ENDS, BLANK) if token not in vocabulary]:
+    missing = [token for token in (*ENDS, SPACE) if token not in vocabulary]
+    if missing:
         raise UserError(
-            f"models.{spec.name}: the tokenizer lacks {', '.join(missing)}; put that of Qwen2 into the folder"
+            f"models.{spec.name}: the tokenizer lacks {', '.join(missing)}; put Qwen2's tokenizer into the folder"
         )
     config = network.language_model.config
     if image_id >= config.vocab_size:
@@ -237,11 +281,19 @@ def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device:
             f"models.{spec.name}: the tokenizer has more tokens than the network ({image_id + 1} with the placeholder,"
             f" expected at most {config.vocab_size}); put its own into the folder"
         )
-    takes = frozenset({"attention_mask", "position_ids"})
+    # Tiles among the text need a cache and padding in front, which are tested on the text decoder alone.
+    text_network = wrap_network(network.language_model.eval(), device)
+    reads_fast = text_network.reuses_prefixes and text_network.pads_rows
+    if device != META and not reads_fast:  # a network without values is not tested
+        fault = text_network.reason or "rows cannot be padded"
+        raise UserError(
+            f"models.{spec.name}: transformers {transformers.__version__} reads its text in another way: {fault};"
+            " install the version of constraints.txt"
+        )
     return MplugOwl3Decoder(
         spec=spec,
         device=device,
-        network=SideNetwork(network.eval(), device, takes, True, image_id),
+        network=SideNetwork(**{**vars(text_network), "model": network.eval()}, image_id=image_id),
         tokenizer=tokenizer,
         ends=frozenset(vocabulary[token] for token in ENDS),
         window=int(config.max_position_embeddings),
@@ -253,7 +305,7 @@ def wrap_mplug_owl3(spec: ModelSpec, network: MplugOwl3, tokenizer: Any, device:
 
 
 def _append(
-    before: tuple[torch.Tensor, torch.Tensor], after: tuple[torch.Tensor, torch.Tensor]
+    earlier: tuple[torch.Tensor, torch.Tensor], new: tuple[torch.Tensor, torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return keys and values of positions and of those behind them."""
-    return torch.cat([before[0], after[0]], dim=2), torch.cat([before[1], after[1]], dim=2)
+    """Return keys and values of earlier and of new positions, of shape (rows, heads, positions, width)."""
+    return torch.cat([earlier[0], new[0]], dim=2), torch.cat([earlier[1], new[1]], dim=2)

@@ -1,39 +1,18 @@
 """A causal network: one pass over some positions, given the keys and values of earlier positions."""
 
-import inspect
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-from waltz.core.errors import UserError, get_first_line
-from waltz.models.pretrained import META
-
-log = logging.getLogger(__name__)
+from waltz.models.batches import run_in_halves
 
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """Keys and values of each layer, of shape (rows, heads, positions, width)."""
-
-PROBE_IDS = (3, 5, 4, 6, 3, 5)
-"""Ids by which a network shows whether keys and values can be used again."""
-FORWARD_ERRORS = (
-    TypeError,
-    ValueError,
-    RuntimeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    AssertionError,
-    StopIteration,
-)
-"""Errors of a forward pass that is called in a way that it does not know."""
-PROBE_TOLERANCES = {torch.float32: 0.01, torch.float16: 0.1, torch.bfloat16: 0.4}
-"""Highest difference, as a share of the spread of the logits, that still counts as the same, by the precision that a
-network computes in, also with weights in 4 bits. The 30 layers of SmolLM2-135M differed by 0.0002 in single precision
-and by 0.025 in half precision, on a CPU; bfloat16 has three bits fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +20,8 @@ class RowImage:
     """The image of one row of a pass.
 
     Attributes:
-        features: What stands for the image: its embeddings, of shape (features, width), or its pixels for a network
-            that reads images itself.
+        features: The embeddings of the image, of shape (features, width), or its pixels for a network that reads
+            images itself.
         positions: Positions among the ids of the row that it fills.
         inputs: Further arguments of the forward pass of a network that reads images itself.
     """
@@ -52,21 +31,74 @@ class RowImage:
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class ForwardRequest:
+    """The input of one pass of a network: some positions of rows of one length.
+
+    Attributes:
+        ids: Token ids, int64 of shape (rows, positions).
+        positions: Their positions as the network counts them: int64 of shape (rows, positions), or (axes, rows,
+            positions) where the network has several axes of positions.
+        past: Keys and values of the earlier positions of the same rows, which the pass does not change; None without
+            earlier positions.
+        last_count: Number of last positions whose logits are needed.
+        images: The image of each row, if the ids contain an image; empty without images.
+        visible: 1 for each position that is not padding, earlier positions included: int64 of shape (rows, earlier +
+            positions); None without padding.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    past: States | None = None
+    last_count: int = 1
+    images: Sequence[RowImage | None] = ()
+    visible: torch.Tensor | None = None
+
+    def build_attention_mask(self) -> torch.Tensor:
+        """Return 1 for each position that is not padding, and 0 for padding: int64 of shape (rows, earlier +
+        positions).
+        """
+        if self.visible is not None:
+            return self.visible
+        earlier_count = self.past[0][0].shape[2] if self.past else 0
+        rows, count = self.ids.shape
+        return torch.ones((rows, earlier_count + count), dtype=torch.int64, device=self.ids.device)
+
+
 @dataclass(frozen=True)
 class Network:
     """A causal network of transformers, in evaluation mode.
 
     Attributes:
-        model: The network, whose logits are those of the next token.
+        model: The network; its logits at a position predict the next token.
         device: A torch device.
-        argument_names: Names of the arguments of its `forward`.
-        reuses_prefixes: Whether keys and values of a prefix can be used again; without it every row is read as a whole.
+        argument_names: Names of the optional arguments that its forward pass takes.
+        reuses_prefixes: Whether keys and values of a prefix can be used again; if not, every row is read as a whole.
+        cache_name: Argument for keys and values; empty if none works.
+        pads_rows: Whether rows of different lengths can be read together, padded in front.
+        checked_length: Maximum length of rows for which reuse and padding were tested; None without a limit.
+        reason: Reason why the network is not read in a faster way; empty if this is the fastest.
     """
 
     model: Any
     device: str
     argument_names: frozenset[str]
     reuses_prefixes: bool
+    cache_name: str = ""
+    pads_rows: bool = False
+    checked_length: int | None = None
+    reason: str = ""
+
+    def can_reuse(self, length: int) -> bool:
+        """Return whether keys and values can be used again in rows of at most `length` positions."""
+        return self.reuses_prefixes and self._is_checked(length)
+
+    def can_pad(self, length: int) -> bool:
+        """Return whether rows of different lengths, at most `length` positions, can be read together."""
+        return self.pads_rows and self._is_checked(length)
+
+    def _is_checked(self, length: int) -> bool:
+        return self.checked_length is None or length <= self.checked_length
 
     def embed(self, ids: torch.Tensor, images: Sequence[RowImage | None]) -> torch.Tensor:
         """Return embeddings of ids and images, of shape (rows, positions, width)."""
@@ -76,82 +108,129 @@ class Network:
                 embeddings[row, image.positions] = image.features.to(embeddings.dtype)
         return embeddings
 
-    def compute_logits(
-        self,
-        ids: torch.Tensor,
-        positions: torch.Tensor,
-        past: States | None = None,
-        last_count: int = 1,
-        images: Sequence[RowImage | None] = (),
-        visible: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, States]:
+    def compute_logits(self, request: ForwardRequest) -> tuple[torch.Tensor, States]:
         """Compute the logits of some positions of rows of one length.
 
-        Args:
-            ids: int64 of shape (rows, positions).
-            positions: Their positions: int64 of shape (rows, positions), or (axes, rows, positions).
-            past: Keys and values of what stands before, of the same rows; they stay as they are.
-            last_count: Number of last positions whose logits are wanted.
-            images: The image of each row, where one stands among the ids; empty without any.
-            visible: Which of all positions, those before included, are no padding; all where None.
         Returns:
-            Logits of the token after each of the last positions, of shape (rows, last, vocabulary), and the keys and
-            values of all positions so far.
+            Logits of the token after each of the last positions, of shape (rows, last_count, vocabulary), and the keys
+            and values of all positions so far; no states if prefixes are not used again.
         """
-        before = past[0][0].shape[2] if past else 0
-        if visible is None:
-            visible = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.int64, device=ids.device)
-        inputs: dict[str, Any] = {"inputs_embeds": self.embed(ids, images)} if any(images) else {"input_ids": ids}
+        # Rows with an image are passed as embeddings, of which some are the image's; others as ids.
+        inputs: dict[str, Any] = {}
+        if any(request.images):
+            inputs["inputs_embeds"] = self.embed(request.ids, request.images)
+        else:
+            inputs["input_ids"] = request.ids
         options = {
-            "attention_mask": visible,
-            "position_ids": positions,
-            "logits_to_keep": last_count,
-            "past_key_values": build_cache(past) if self.reuses_prefixes else None,
+            "attention_mask": request.build_attention_mask(),
+            "position_ids": request.positions,
+            "logits_to_keep": request.last_count,
             "use_cache": self.reuses_prefixes,
         }
-        inputs |= {name: value for name, value in options.items() if name in self.argument_names}
-        outputs = self.model(**inputs)
-        states = (
-            tuple((layer.keys, layer.values) for layer in inputs["past_key_values"].layers)
-            if self.reuses_prefixes
-            else ()
-        )
-        return outputs.logits[:, -last_count:], states
+        inputs |= self._select_accepted(options)
+
+        # A network that does not take `logits_to_keep` returns the logits of all positions.
+        if not self.reuses_prefixes:
+            return self.model(**inputs).logits[:, -request.last_count :], ()
+        # The pass appends to the cache by concatenation, so that `past` stays as it is.
+        cache = build_cache(request.past)
+        logits = self.model(**inputs, **{self.cache_name: cache}).logits
+        states = tuple((layer.keys, layer.values) for layer in cache.layers)
+        return logits[:, -request.last_count :], states
+
+    def _select_accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that the forward pass takes."""
+        return {name: value for name, value in options.items() if name in self.argument_names}
 
 
-def get_argument_names(model: Any) -> frozenset[str]:
-    """Return the names of the arguments that a forward pass takes, `use_cache` where it takes any."""
-    parameters = inspect.signature(model.forward).parameters
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
-    return frozenset({*parameters, *(["use_cache"] if takes_any else [])})
+@dataclass(frozen=True)
+class OwnForward(Network):
+    """A network that reads the pixels and ids of entire rows.
 
+    The features of an image are its pixels.
 
-def wrap_network(model: Any, device: str) -> Network:
-    """Return a network that transformers has loaded, after testing whether keys and values can be reused.
-
-    A network on the meta device has no values to test.
-
-    Raises:
-        UserError: A token's logits depend on tokens behind it, so that target tokens would give themselves away.
+    Attributes:
+        pixels_name: Name of its argument for pixels.
+        position_inputs: Names of further arguments that have a value for each position.
+        joins_rows: Whether several rows can be read in one pass; if not, each row is read alone.
     """
-    takes = get_argument_names(model)
-    network = Network(model.eval(), device, takes, False)
-    if device == META:
-        return network
-    if _uses_later_tokens(network):
-        raise UserError(
-            f"{type(model).__name__}: its tokens see those behind them; only causal networks can be explained"
-        )
-    if "past_key_values" not in takes:
-        return network
-    reusing = replace(network, reuses_prefixes=True)
-    return reusing if _continues_prefixes(reusing, network) else network
+
+    pixels_name: str = "pixel_values"
+    position_inputs: frozenset[str] = frozenset()
+    joins_rows: bool = False
+
+    def compute_logits(self, request: ForwardRequest) -> tuple[torch.Tensor, States]:
+        """Compute the logits of the last positions of entire rows; see `Network.compute_logits`.
+
+        The network numbers its positions itself; padding is removed.
+        """
+        inputs_of_rows = []
+        for row, row_ids in enumerate(request.ids):
+            if request.visible is not None:
+                row_ids = row_ids[request.visible[row].bool()]
+            image = request.images[row] if request.images else None
+            inputs_of_rows.append(self._build_inputs(row_ids, image))
+
+        # Neighboring rows with arguments of one shape can be read in one pass.
+        logits = []
+        for _, group in groupby(inputs_of_rows, key=_get_shapes):
+            batch = list(group)
+            parts = [batch] if self.joins_rows else [[inputs] for inputs in batch]
+            for part in parts:
+                read = partial(self._read_rows, part, request.last_count)
+                logits.append(run_in_halves(read, len(part), _join))
+        return _join(logits), ()
+
+    def _build_inputs(self, ids: torch.Tensor, image: RowImage | None) -> dict[str, torch.Tensor]:
+        """Return the arguments of the forward pass for one row."""
+        options = {"attention_mask": torch.ones_like(ids)[None]}
+        if image is not None:
+            options[self.pixels_name] = image.features.to(self.model.dtype)
+            for name, values in image.inputs.items():
+                is_by_position = name in self.position_inputs
+                options[name] = _extend(values, len(ids)) if is_by_position else values
+        return {"input_ids": ids[None], **self._select_accepted(options)}
+
+    def _read_rows(
+        self, rows: Sequence[Mapping[str, torch.Tensor]], last_count: int, first: int, last: int
+    ) -> torch.Tensor:
+        """Return the last logits of rows whose arguments have one shape: (last - first, last_count, vocabulary)."""
+        inputs: dict[str, Any] = {}
+        for name in rows[first]:
+            inputs[name] = _join([row[name] for row in rows[first:last]])
+        inputs |= self._select_accepted({"logits_to_keep": last_count, "use_cache": False})
+
+        logits: torch.Tensor = self.model(**inputs).logits[:, -last_count:]
+        # A network of other code may return other outputs, so type and shape are checked.
+        has_shape = logits.ndim == 3 and logits.shape[:2] == (last - first, last_count)
+        if not has_shape or not logits.is_floating_point():
+            raise ValueError(
+                f"its logits have type {logits.dtype} and shape {tuple(logits.shape)} (expected floating-point numbers"
+                f" of shape ({last - first}, {last_count}, tokens))"
+            )
+        return logits
+
+
+def _join(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(list(rows))
+
+
+def _get_shapes(inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[str, torch.Size], ...]:
+    return tuple((name, values.shape) for name, values in inputs.items())
+
+
+def _extend(values: torch.Tensor, length: int) -> torch.Tensor:
+    """Return values of positions, of shape (1, positions, ...), with the last one repeated for tokens behind them."""
+    # Tokens behind the prompt are text, like its last token.
+    last = values[:, -1:].expand(-1, length - values.shape[1], *values.shape[2:])
+    return torch.cat([values, last], dim=1)
 
 
 def select_rows(states: States, rows: Sequence[int]) -> States:
-    """Return keys and values of some rows, repeated where a row is named again."""
+    """Return keys and values of selected rows; a row may be selected several times."""
     if not states:
         return ()
+    # The first axis of keys and values is the row.
     indices = torch.as_tensor(rows, device=states[0][0].device)
     return tuple((keys[indices], values[indices]) for keys, values in states)
 
@@ -160,28 +239,44 @@ def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     """Join rows of different lengths into one batch, padded at the start.
 
     Returns:
-        Their keys and values, each padded to its own longest, and which positions of the first layer are no padding,
-        int64 of shape (rows, positions).
+        Keys and values, each layer padded to its longest row, and the mask of the first layer's positions, 0 for
+        padding: int64 of shape (rows, positions).
     """
-    longest = max(states[0][0].shape[2] for states in parts)
-    pads = [longest - states[0][0].shape[2] for states in parts]
-    padded = tuple(
-        tuple(_join_padded([states[layer][side] for states in parts]) for side in (0, 1))
-        for layer in range(len(parts[0]))
-    )
-    visible = torch.cat(
-        [
-            (torch.arange(longest) >= pad).long().expand(states[0][0].shape[0], longest)
-            for states, pad in zip(parts, pads, strict=True)
-        ]
-    )
-    return tuple((keys, values) for keys, values in padded), visible.to(parts[0][0][0].device)
+    # Keys of a layer have the shape (rows, heads, positions, width).
+    first_lengths = [states[0][0].shape[2] for states in parts]
+    longest = max(first_lengths)
+
+    joined = []
+    for layer in range(len(parts[0])):
+        keys = _join_padded([states[layer][0] for states in parts])
+        values = _join_padded([states[layer][1] for states in parts])
+        joined.append((keys, values))
+
+    # A position is padding where it lies before the first one of its row.
+    masks = []
+    for states, length in zip(parts, first_lengths, strict=True):
+        is_visible = torch.arange(longest) >= longest - length
+        rows = states[0][0].shape[0]
+        masks.append(is_visible.long().expand(rows, longest))
+    device = parts[0][0][0].device
+    return tuple(joined), torch.cat(masks).to(device)
+
+
+def pad_front(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return rows padded in front with zeros to one length."""
+    longest = max(row.shape[-1] for row in rows)
+    return [torch.nn.functional.pad(row, (longest - row.shape[-1], 0)) for row in rows]
 
 
 def _join_padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return rows of different lengths in one tensor, padded at the start."""
+    """Return rows of different lengths in one tensor, padded at the start: (rows, heads, longest, width)."""
     longest = max(part.shape[2] for part in parts)
-    return torch.cat([torch.nn.functional.pad(part, (0, 0, longest - part.shape[2], 0)) for part in parts])
+    padded = []
+    for part in parts:
+        missing = longest - part.shape[2]
+        # `pad` counts axes from the last: none at the width, `missing` zeros before the positions.
+        padded.append(torch.nn.functional.pad(part, (0, 0, missing, 0)))
+    return torch.cat(padded)
 
 
 def build_cache(past: States | None) -> DynamicCache:
@@ -193,37 +288,3 @@ def build_cache(past: States | None) -> DynamicCache:
         layer.keys, layer.values = keys, values
         cache.layers.append(layer)
     return cache
-
-
-@torch.inference_mode()
-def _uses_later_tokens(network: Network) -> bool:
-    """Return whether logits change with later tokens."""
-    ids = torch.tensor([PROBE_IDS], device=network.device)
-    positions = torch.arange(len(PROBE_IDS), device=network.device)[None]
-    expected, _ = network.compute_logits(ids, positions, last_count=len(PROBE_IDS))
-    logits, _ = network.compute_logits(ids[:, :-1], positions[:, :-1])
-    return measure_difference(logits, expected[:, -2:-1]) > PROBE_TOLERANCES[network.model.dtype]
-
-
-@torch.inference_mode()
-def _continues_prefixes(reusing: Network, network: Network) -> bool:
-    """Return whether reading in two parts, the first used twice, gives the logits of one pass."""
-    ids = torch.tensor([PROBE_IDS], device=network.device)
-    positions = torch.arange(len(PROBE_IDS), device=network.device)[None]
-    half = len(PROBE_IDS) // 2
-    expected, _ = network.compute_logits(ids, positions, last_count=half)
-    try:
-        _, states = reusing.compute_logits(ids[:, :half], positions[:, :half])
-        prefix_states = select_rows(states, (0, 0))
-        logits, _ = reusing.compute_logits(
-            ids[:, half:].repeat(2, 1), positions[:, half:].repeat(2, 1), prefix_states, last_count=half
-        )
-    except FORWARD_ERRORS as error:
-        log.info("%s reads whole rows only: %s", type(reusing.model).__name__, get_first_line(error))
-        return False
-    return measure_difference(logits, expected) <= PROBE_TOLERANCES[network.model.dtype]
-
-
-def measure_difference(logits: torch.Tensor, expected: torch.Tensor) -> float:
-    """Return the highest difference of logits from those expected, as a share of the spread of those."""
-    return float((logits.float() - expected.float()).abs().max() / expected.float().std())

@@ -6,20 +6,22 @@ from pydantic import BaseModel, ConfigDict, Field
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 LogProbability = Annotated[float, Field(le=0.01)]
-"""At most 0, apart from rounding; no NaN."""
+"""Log-probability: at most 0 apart from rounding, and not NaN."""
 Item = TypeVar("Item")
 
 
 class Reply(BaseModel):
-    """Fields of a reply; others are ignored."""
+    """Fields of a reply; other fields are ignored. A boolean or a text is not accepted as a number."""
 
-    model_config = ConfigDict(frozen=True)
+    # Strict: a reply with a wrong type is an error of the server, never a converted number.
+    model_config = ConfigDict(frozen=True, strict=True)
 
 
 class ModelEntry(Reply):
     """A model in a list of models."""
 
     id: str
+    # Fields that only some servers fill.
     aliases: list[str] = []
     owned_by: str | None = None
     root: str | None = None
@@ -40,14 +42,15 @@ class GenerationSettings(Reply):
 
 
 class Properties(Reply):
-    """What llama.cpp says of itself."""
+    """Version and settings that llama.cpp reports."""
 
+    # Defaults: other servers answer the same path without these fields.
     build_info: str = ""
     default_generation_settings: GenerationSettings | None = None
 
 
 class Version(Reply):
-    """What vLLM says of itself."""
+    """The version that vLLM reports."""
 
     version: str = ""
 
@@ -61,6 +64,7 @@ class TokenizedText(Reply):
 class Completion(Reply, Generic[Item]):
     """A completion of a prompt."""
 
+    # Each request asks for one completion.
     choices: Annotated[list[Item], Field(min_length=1)]
 
 
@@ -73,7 +77,7 @@ class Text(Reply):
 
 
 class PromptTokens(Reply):
-    """Log-probabilities of the tokens of a prompt, of which the first may have none, and of those that follow."""
+    """Log-probabilities of the tokens of a prompt, and of tokens behind it; None is allowed for the first token."""
 
     token_logprobs: list[LogProbability | None]
 
@@ -98,13 +102,13 @@ class ScoredToken(Reply):
 
 
 class TakenToken(ScoredToken):
-    """A token that llama.cpp takes, and the likeliest tokens in its place."""
+    """A token that llama.cpp takes, and the likeliest tokens at its position."""
 
     top_logprobs: list[ScoredToken] = []
 
 
 class TakenTokens(Reply):
-    """Tokens that llama.cpp takes; without one that is the beginning of a character."""
+    """Tokens that llama.cpp takes; a token that is only the beginning of a character is omitted."""
 
     completion_probabilities: list[TakenToken] | None = None
 
@@ -131,7 +135,7 @@ class LikelyToken(Reply):
 
 
 class ChatToken(LikelyToken):
-    """A generated token of a chat, and the likeliest ones in its place."""
+    """A generated token of a chat, and the likeliest tokens at its position."""
 
     top_logprobs: list[LikelyToken] = []
 
@@ -168,4 +172,5 @@ class Chat(Reply):
 
     choices: Annotated[list[ChatChoice], Field(min_length=1)]
     usage: Usage | None = None
+    # None at the first token, which no token precedes.
     prompt_logprobs: list[dict[TokenId, PromptToken] | None] | None = None

@@ -1,7 +1,6 @@
-"""VL decoders: embeddings of an image take the place of its placeholder in the prompt."""
+"""VL decoders that replace the placeholder in a prompt by embeddings of the image."""
 
 import copy
-import inspect
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -15,13 +14,15 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.models.decoders.continuations import generate_texts
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, PromptLayout, Turn
+from waltz.models.forward_checks import call_with_accepted
 
 MAX_CACHED_IMAGES = 32
 """Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""
 TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
-"""Outputs of a processor that hold no extra information about the image."""
-ZERO_DROPPING_FAMILIES = frozenset({"idefics2", "idefics3", "smolvlm"})
-"""Families that treat a tile of zeros as padding, so that a fully masked tile would vanish."""
+"""Outputs of a processor that describe the text, not the image."""
+SMALLEST_FLOAT16 = 2.0**-24
+"""The smallest positive number of float16. With its smallest normal number, 2**-14, a normalization would make a
+visible image of the filled zeros."""
 PROBE_SIZE = (90, 70)
 """Width and height of the test image for a loaded model."""
 
@@ -29,7 +30,7 @@ PROBE_SIZE = (90, 70)
 class CachedImageProcessor:
     """An image processor of transformers that caches its results for the last images.
 
-    It passes for the processor that it stands before: all else is that one's own.
+    It is used in place of the wrapped processor: all other attributes are those of that processor.
 
     Attributes:
         processor: The wrapped image processor.
@@ -51,9 +52,14 @@ class CachedImageProcessor:
         if key not in self.results:
             self.results[key] = self.processor(images, **settings)
         self.results.move_to_end(key)
+        # The least recently used image leaves the cache first.
         while len(self.results) > MAX_CACHED_IMAGES:
             self.results.popitem(last=False)
         return copy.copy(self.results[key])
+
+
+class ChangedTextError(UserError):
+    """A processor changes the text around an image, so that its tokens differ from the prompt's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +76,29 @@ class ImageCache:
 
 
 def is_unmasked(picture: PreparedImage, pixels: torch.Tensor) -> bool:
-    """Return whether a batch of variants is just the image itself, and no gradients are needed."""
+    """Return whether a batch of variants contains only the unmasked image, and no gradients are needed."""
+    # The same memory: a batch of one masked variant has other pixels in other memory.
     is_same = pixels.shape == (1, *picture.pixels.shape) and pixels.data_ptr() == picture.pixels.data_ptr()
-    return is_same and pixels.dtype == picture.pixels.dtype and not torch.is_grad_enabled()
+    if not is_same or pixels.dtype != picture.pixels.dtype:
+        return False
+    return not torch.is_grad_enabled()
 
 
 def _hash_images(images: Any) -> Hashable:
-    """Return a hash of the content of images; other types than PIL's are never equal."""
+    """Return a hash of the content of PIL images; inputs of other types are never equal."""
     if isinstance(images, Image.Image):
         return images.mode, images.size, sha256(images.tobytes()).digest()
-    return tuple(map(_hash_images, images)) if isinstance(images, list | tuple) else object()
+    if isinstance(images, list | tuple):
+        return tuple(map(_hash_images, images))
+    return object()
 
 
 def draw_probe(shade: int = 0) -> Image.Image:
     """Return a test image for a loaded model."""
     gradient = Image.linear_gradient("L").resize(PROBE_SIZE).convert("RGB")
-    return gradient.point(lambda level: (level + shade) % 256) if shade else gradient
+    if not shade:
+        return gradient
+    return gradient.point(lambda level: (level + shade) % 256)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,33 +108,58 @@ class VisionLanguageModel(Decoder):
     Attributes:
         processor: Its processor of texts and images.
         image_id: Id of the positions that the embeddings of the image fill.
+        fills_zeros: Whether the network drops tiles of zeros as padding, so that completely masked tiles need other
+            values.
         cache: Results for images that are still in use.
     """
 
     processor: Any
     image_id: int
+    fills_zeros: bool = False
     cache: ImageCache = field(default_factory=ImageCache, repr=False)
 
     generate = generate_texts
 
     @property
+    def forward_pass(self) -> str:
+        """Description of how the network is read."""
+        description = super().forward_pass
+        if description == "whole rows":
+            return f"the image embedded once, {description}"
+        return description
+
+    @property
     def chat_renderer(self) -> Any:
         """Processor, whose chat template places the image; the tokenizer if only it has a chat template."""
-        return self.processor if self.processor.chat_template else self.tokenizer
+        if self.processor.chat_template:
+            return self.processor
+        return self.tokenizer
 
     def _build_message_content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """Return a turn as a processor wants it, a list of parts, or as a tokenizer does, with the placeholder."""
+        """Return a turn's content: a list of parts for a processor's template, or text with the placeholder for a
+        tokenizer's.
+        """
         if not self.processor.chat_template:
             return f"{self.placeholder}\n{turn.text}" if turn.image else turn.text
-        return [*([{"type": "image"}] if turn.image else []), {"type": "text", "text": turn.text}]
+        text_part = {"type": "text", "text": turn.text}
+        return [{"type": "image"}, text_part] if turn.image else [text_part]
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Return the prepared image."""
         inputs = self._process(self.placeholder, image)
-        extras = {
-            name: value for name, value in inputs.items() if name not in TEXT_INPUTS and isinstance(value, torch.Tensor)
-        }
+        extras = {}
+        for name, value in inputs.items():
+            if name not in TEXT_INPUTS and isinstance(value, torch.Tensor):
+                extras[name] = value
         return PreparedImage(inputs["pixel_values"].to(self.device, torch.float32), extras, image)
+
+    def fill_zeros(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Return pixels in the network's precision; if it drops zeros, replace them by the smallest number."""
+        pixels = pixels.to(self.network.model.dtype)
+        if not self.fills_zeros:
+            return pixels
+        smallest = SMALLEST_FLOAT16 if pixels.dtype == torch.float16 else torch.finfo(pixels.dtype).tiny
+        return pixels.masked_fill(pixels == 0, smallest)
 
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Return embeddings of the image from vision tower and projector."""
@@ -132,28 +170,25 @@ class VisionLanguageModel(Decoder):
         return self.cache.embeddings[picture]
 
     def _encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        if self.network.model.config.model_type in ZERO_DROPPING_FAMILIES:
-            pixels = pixels.masked_fill(pixels == 0, torch.finfo(self.network.model.dtype).tiny)
+        compute_features = self.network.model.get_image_features
+        # Variants and tiles share the first axis: from (variants, tiles, ...) to (variants * tiles, ...).
         extras = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.extras.items()}
-        parameters = inspect.signature(self.network.model.base_model.get_image_features).parameters
-        outputs = self.network.model.get_image_features(
-            pixel_values=pixels.flatten(0, 1).to(self.network.model.dtype),
-            **{name: value for name, value in extras.items() if name in parameters},
-        )
+        inputs = {"pixel_values": self.fill_zeros(pixels).flatten(0, 1), **extras}
+        outputs, _ = call_with_accepted(compute_features, inputs)
         embeddings = getattr(outputs, "pooler_output", outputs)
-        if not isinstance(embeddings, torch.Tensor):
+        if not isinstance(embeddings, torch.Tensor):  # one tensor, (features, width), for each image
             return torch.stack(tuple(embeddings))
         return embeddings.reshape(len(pixels), -1, embeddings.shape[-1])
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """Return the prompt as the processor expands it."""
-        if (picture is None) != (prompt.image_position is None):
+        if picture is None and prompt.image_position is None:
+            ids = torch.tensor([prompt.ids], device=self.device)
+            return PromptLayout((), (), self._compute_positions(ids, None, None))
+        if picture is None or prompt.image_position is None:
             fault = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
             raise UserError(f"models.{self.spec.name}: a prompt {fault}: {prompt.text[:60]!r}...")
-        if picture is None or prompt.image_position is None:
-            return PromptLayout(
-                (), (), self._compute_positions(torch.tensor([prompt.ids], device=self.device), None, None)
-            )
+        # A prompt is laid out once for each image.
         layouts = self.cache.layouts.setdefault(picture, {})
         if prompt.text not in layouts:
             layouts[prompt.text] = self._build_layout(prompt, picture, prompt.image_position)
@@ -163,20 +198,19 @@ class VisionLanguageModel(Decoder):
         inputs = self._process(prompt.text, picture.image)
         block = self._find_block(prompt, inputs["input_ids"][0].tolist(), image_position)
         features = tuple(position for position, token in enumerate(block) if token == self.image_id)
-        return PromptLayout(
-            block, features, self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
-        )
+        positions = self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
+        return PromptLayout(block, features, positions)
 
     def _find_block(self, prompt: Prompt, ids: list[int], image_position: int) -> tuple[int, ...]:
-        """Return the ids that stand for the placeholder among those of the expanded prompt."""
+        """Return the ids of the expanded prompt that replace the placeholder."""
+        # The text before and behind the image must have the tokens of the prompt; the ids between are the block.
         tail = len(prompt.ids) - image_position - 1
-        if (
-            tuple(ids[:image_position]) != prompt.ids[:image_position]
-            or tuple(ids[len(ids) - tail :]) != prompt.ids[image_position + 1 :]
-        ):
-            raise UserError(
-                f"models.{self.spec.name}: the processor changes the text around the image, which is not known here;"
-                f" this family cannot be explained yet: {prompt.text[:60]!r}..."
+        keeps_start = tuple(ids[:image_position]) == prompt.ids[:image_position]
+        keeps_end = tuple(ids[len(ids) - tail :]) == prompt.ids[image_position + 1 :]
+        if not (keeps_start and keeps_end):
+            raise ChangedTextError(
+                f"models.{self.spec.name}: the processor changes the text around the image: {prompt.text[:60]!r}...;"
+                " word the prompt otherwise there"
             )
         if len(ids) > self.window:
             raise UserError(
@@ -186,6 +220,7 @@ class VisionLanguageModel(Decoder):
         return tuple(ids[image_position : len(ids) - tail])
 
     def _process(self, text: str, image: Image.Image) -> dict[str, Any]:
+        # As in `build_prompt`, a start token in the text is not added again.
         start = self.tokenizer.bos_token
         inputs = self.processor(
             text=[text],
@@ -193,21 +228,23 @@ class VisionLanguageModel(Decoder):
             add_special_tokens=not (start and text.startswith(start)),
             return_tensors="pt",
         )
-        return {
-            name: value.to(self.device) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()
-        }
+        outputs = {}
+        for name, value in inputs.items():
+            outputs[name] = value.to(self.device) if isinstance(value, torch.Tensor) else value
+        return outputs
 
     def _compute_positions(
         self, ids: torch.Tensor, picture: PreparedImage | None, token_types: torch.Tensor | None
     ) -> torch.Tensor:
-        """Return positions of ids; Qwen counts those of an image by its rows and columns."""
+        """Return positions of ids; Qwen numbers the positions of an image by rows and columns."""
         body = self.network.model.base_model
-        if hasattr(body, "get_rope_index"):
-            rope_positions, _ = body.get_rope_index(
-                ids,
-                mm_token_type_ids=torch.zeros_like(ids) if token_types is None else token_types,
-                image_grid_thw=picture.extras["image_grid_thw"] if picture is not None else None,
-            )
-            positions: torch.Tensor = rope_positions[:, 0]
-            return positions
-        return torch.arange(ids.shape[1], device=self.device)
+        # Most networks count positions one by one; Qwen's have three axes: time, row and column.
+        if not hasattr(body, "get_rope_index"):
+            return torch.arange(ids.shape[1], device=self.device)
+        rope_positions, _ = body.get_rope_index(
+            ids,
+            mm_token_type_ids=torch.zeros_like(ids) if token_types is None else token_types,
+            image_grid_thw=picture.extras["image_grid_thw"] if picture is not None else None,
+        )
+        positions: torch.Tensor = rope_positions[:, 0]  # from (axes, rows, positions) to (axes, positions)
+        return positions

@@ -13,7 +13,7 @@ def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
     """Load an encoder of any kind.
 
     Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
+        UserError: The weights cannot be loaded, or lack parameters of the network.
     """
     load = getattr(importlib.import_module(get_encoder_module(spec.kind)), f"load_{spec.kind.replace('-', '_')}")
     with report_faults(spec):

@@ -1,10 +1,12 @@
-"""Scores of image-text pairs by an encoder: each image and text of a block once, without padding, blocks cached."""
+"""Scores of image-text pairs by an encoder, computed and cached in blocks of pairs.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+Each image and each text of a block is encoded once, without padding."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,11 +23,12 @@ from waltz.models.regions import ImageOrRegions
 Pair = tuple[str, str]
 """Name of an image, and a text."""
 OutputReader = Callable[[torch.Tensor], torch.Tensor]
-"""From what an encoder's `fuse` gives for a batch of pairs to float of shape (pairs, numbers)."""
+"""Function from the outputs of an encoder's `fuse` for a batch of pairs to float of shape (pairs, numbers)."""
 Value = TypeVar("Value")
+Row = TypeVar("Row")
 
 PAIRS_PER_BLOCK = 64
-"""Pairs after which a block ends, once all of its last image's are in it."""
+"""Minimum number of pairs of a block, which ends with the last pair of an image."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class PairScore:
 
     Attributes:
         numbers: Selected outputs, the logit first; None with an error.
-        tokens: Length of the text in tokens, special tokens included; 0 where it cannot be read.
-        error: Reason why there are no numbers.
+        tokens: Length of the text in tokens, special tokens included; 0 if the text cannot be read.
+        error: Reason why the pair has no numbers.
     """
 
     numbers: tuple[float, ...] | None
@@ -45,14 +48,16 @@ class PairScore:
     @property
     def logit(self) -> float | None:
         """Logit of a match; None with an error."""
-        return None if self.numbers is None else self.numbers[0]
+        if self.numbers is None:
+            return None
+        return self.numbers[0]
 
 
 def select_logit(outputs: torch.Tensor) -> torch.Tensor:
     """Return the logit of a match: from shape (pairs,) to (pairs, 1).
 
     Raises:
-        UserError: There is none, because the encoder's outputs are answers.
+        UserError: The encoder's outputs are answers.
     """
     if outputs.ndim != 1:
         raise UserError("this encoder gives logits of answers, not of a match; use it for questions")
@@ -60,7 +65,8 @@ def select_logit(outputs: torch.Tensor) -> torch.Tensor:
 
 
 def select_answer(outputs: torch.Tensor) -> torch.Tensor:
-    """Return the highest logit of an answer, its index in the vocabulary (the first of equals) and its probability.
+    """Return the highest logit, the index of its answer in the vocabulary (the first of equal logits) and its
+    probability.
 
     Args:
         outputs: Logits of shape (pairs, answers).
@@ -69,6 +75,7 @@ def select_answer(outputs: torch.Tensor) -> torch.Tensor:
     """
     logits = outputs.double()
     best = logits.argmax(dim=1, keepdim=True)
+    # (pairs, 1): the probability of the best answer.
     probabilities = logits.softmax(dim=1).gather(1, best)
     return torch.cat([logits.gather(1, best), best.double(), probabilities], dim=1)
 
@@ -87,17 +94,18 @@ def compute_pair_scores(
 ) -> dict[Pair, PairScore]:
     """Return logits, or other outputs, of each distinct pair.
 
-    Pairs are sorted and split into blocks of complete images, so that no value depends on their order. The cache key of
-    a block holds its texts, the pixels of its images, the weights and the code.
+    Pairs are sorted and split into blocks of complete images, so that no value depends on the order of the pairs. The
+    cache key of a block consists of its texts, the pixels of its images, the weights and the code.
 
     Args:
         encoder: A loaded encoder.
         pairs: Names of images with texts.
-        load_image: From the name to an RGB image; a `UserError` becomes the error of the image's pairs.
+        load_image: Function from the name to an RGB image; its `UserError` becomes the error of the image's pairs.
         cache_file: File of cached blocks; None disables the cache.
         on_progress: Called with the number of pairs of each finished block.
-        read_output: `the_logit`, or `the_answer` for an encoder whose outputs are answers.
+        read_output: `select_logit`, or `select_answer` for an encoder whose outputs are answers.
     """
+    # All that decides a logit besides the block: code, weights, precision, and the kind of device.
     content = {
         "code": digest(__file__, get_encoder_module(encoder.spec.kind)),
         "model": compute_fingerprint(encoder.spec),
@@ -115,14 +123,37 @@ def compute_pair_scores(
 
 def split_into_blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     """Yield distinct pairs in order, in blocks of at least `PAIRS_PER_BLOCK` that end with an image."""
-    pending: list[Pair] = []
+    block: list[Pair] = []
+    # Sorted by image, so that a block holds all texts of an image.
     for pair in sorted(set(pairs)):
-        if len(pending) >= PAIRS_PER_BLOCK and pair[0] != pending[-1][0]:
-            yield pending
-            pending = []
-        pending.append(pair)
-    if pending:
-        yield pending
+        is_full = len(block) >= PAIRS_PER_BLOCK
+        if is_full and pair[0] != block[-1][0]:
+            yield block
+            block = []
+        block.append(pair)
+    if block:
+        yield block
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Inputs:
+    """Images and tokenized texts of a block, by name and text, and the reasons why others cannot be used."""
+
+    images: dict[str, ImageOrRegions]
+    texts: dict[str, TokenizedText]
+    image_errors: dict[str, str]
+    text_errors: dict[str, str]
+
+    def find_error(self, pair: Pair) -> str | None:
+        name, text = pair
+        return self.image_errors.get(name) or self.text_errors.get(text)
+
+
+def _read_inputs(encoder: Encoder, block: list[Pair], load_image: Callable[[str], ImageOrRegions]) -> _Inputs:
+    """Return the images and tokenized texts of a block."""
+    images, image_errors = _try_each(load_image, [name for name, _ in block])
+    texts, text_errors = _try_each(encoder.tokenize, [text for _, text in block])
+    return _Inputs(images, texts, image_errors, text_errors)
 
 
 def _score_block(
@@ -131,90 +162,99 @@ def _score_block(
     load_image: Callable[[str], ImageOrRegions],
     read_output: OutputReader,
     cache_file: Path | None,
-    content: Mapping[str, Any],
+    content: Mapping[str, str],
 ) -> dict[Pair, PairScore]:
-    images = {name: _try(load_image, name) for name in dict.fromkeys(name for name, _ in block)}
-    texts = {text: _try(encoder.tokenize, text) for text in dict.fromkeys(text for _, text in block)}
-    pictures = {name: image for name, image in images.items() if not isinstance(image, str)}
-    tokenized_texts = {text: tokenized for text, tokenized in texts.items() if not isinstance(tokenized, str)}
-    usable = [(name, text) for name, text in block if name in pictures and text in tokenized_texts]
+    """Return the scores of the pairs of a block; a pair that cannot be read has an error instead."""
+    # A pair is usable if neither its image nor its text has an error.
+    inputs = _read_inputs(encoder, block, load_image)
+    usable = [pair for pair in block if inputs.find_error(pair) is None]
     outputs: dict[Pair, tuple[float, ...]] = {}
     if usable:
-        pixels = [sha256(f"{image.size}".encode() + image.tobytes()).hexdigest() for image in pictures.values()]
+        # Part of the cache key: names of images do not identify their pixels.
+        pixels = [sha256(f"{image.size}".encode() + image.tobytes()).hexdigest() for image in inputs.images.values()]
 
         def compute(pairs: list[Pair]) -> np.ndarray:
-            return _compute_outputs(encoder, pairs, pictures, tokenized_texts, read_output)
+            return _compute_outputs(encoder, pairs, inputs, read_output)
 
         values = result_cache.load_or_compute(
             cache_file, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
         )
         outputs = dict(zip(usable, map(tuple, values.tolist()), strict=True))
+
     scores: dict[Pair, PairScore] = {}
-    for name, text in block:
-        tokens = len(tokenized_texts[text].ids) if text in tokenized_texts else 0
-        error = next((reason for reason in (images[name], texts[text]) if isinstance(reason, str)), None)
-        if error is None and not np.isfinite(outputs[name, text]).all():
-            error = f"the model's logit is {outputs[name, text][0]}"
-        scores[name, text] = PairScore(None if error else outputs[name, text], tokens, error)
+    for pair in block:
+        _, text = pair
+        tokens = len(inputs.texts[text].ids) if text in inputs.texts else 0
+        error = inputs.find_error(pair)
+        # An overflow in half precision gives such a logit.
+        if error is None and not np.isfinite(outputs[pair]).all():
+            error = f"the model's logit is {outputs[pair][0]}"
+        numbers = None if error else outputs[pair]
+        scores[pair] = PairScore(numbers, tokens, error)
     return scores
 
 
 @torch.inference_mode()
-def _compute_outputs(
-    encoder: Encoder,
-    batch: Sequence[Pair],
-    pictures: Mapping[str, ImageOrRegions],
-    texts: Mapping[str, TokenizedText],
-    read_output: OutputReader,
-) -> np.ndarray:
+def _compute_outputs(encoder: Encoder, batch: Sequence[Pair], inputs: _Inputs, read_output: OutputReader) -> np.ndarray:
     """Return outputs of pairs, float64 of shape (pairs, numbers)."""
+    # States of each image; images of one shape pass the encoder together.
     image_states: dict[str, States] = {}
-    text_states: dict[str, States] = {}
-    image_names = dict.fromkeys(name for name, _ in batch)
-    prepared = {name: encoder.prepare_image(cast(Image.Image, pictures[name])) for name in image_names}
+    prepared = {}
+    for name in dict.fromkeys(name for name, _ in batch):
+        prepared[name] = encoder.prepare_image(cast(Image.Image, inputs.images[name]))
     for names in _group_by_shape(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
         try:
-            image_states |= _map_rows(names, encoder.encode_image(torch.stack([prepared[name] for name in names])))
+            states = encoder.encode_image(torch.stack([prepared[name] for name in names]))
         except UserError as error:
             raise UserError(f"{', '.join(names)}: {error}") from None
-    for group in _group_by_shape(
-        list(dict.fromkeys(text for _, text in batch)), lambda text: len(texts[text].ids), encoder.texts_per_batch
-    ):
-        ids = torch.tensor([texts[text].ids for text in group], device=encoder.device)
-        text_states |= _map_rows(group, encoder.encode_text(ids))
+        image_states |= _split_states(names, states)
+
+    # States of each text; texts of one length pass the encoder together.
+    text_states: dict[str, States] = {}
+    distinct_texts = list(dict.fromkeys(text for _, text in batch))
+    for texts in _group_by_shape(distinct_texts, lambda text: len(inputs.texts[text].ids), encoder.texts_per_batch):
+        ids = torch.tensor([inputs.texts[text].ids for text in texts], device=encoder.device)
+        text_states |= _split_states(texts, encoder.encode_text(ids))
+
+    # Outputs of each pair; pairs whose states have one shape are fused together.
+    def get_shapes(pair: Pair) -> tuple[torch.Size, ...]:
+        name, text = pair
+        return tuple(tensor.shape for tensor in (*text_states[text], *image_states[name]))
+
     outputs: dict[Pair, list[float]] = {}
-    for pairs in _group_by_shape(
-        list(batch), lambda pair: _get_shapes(text_states[pair[1]], image_states[pair[0]]), encoder.pairs_per_batch
-    ):
-        text = _stack_rows([text_states[group] for _, group in pairs])
-        image = _stack_rows([image_states[name] for name, _ in pairs])
-        outputs |= dict(zip(pairs, read_output(encoder.fuse(text, image)).double().cpu().tolist(), strict=True))
+    for pairs in _group_by_shape(list(batch), get_shapes, encoder.pairs_per_batch):
+        text_batch = _stack_rows([text_states[text] for _, text in pairs])
+        image_batch = _stack_rows([image_states[name] for name, _ in pairs])
+        numbers = read_output(encoder.fuse(text_batch, image_batch)).double().cpu().tolist()
+        outputs |= dict(zip(pairs, numbers, strict=True))
     return np.array([outputs[pair] for pair in batch], dtype=np.float64)
 
 
-def _try(function: Callable[[str], Value], name: str) -> Value | str:
-    """Return the result for a name, or the reason why there is none."""
-    try:
-        return function(name)
-    except UserError as error:
-        return str(error)
+def _try_each(function: Callable[[str], Value], names: list[str]) -> tuple[dict[str, Value], dict[str, str]]:
+    """Return the function's result for each distinct name, and its error for each name that it refuses."""
+    results: dict[str, Value] = {}
+    errors: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        try:
+            results[name] = function(name)
+        except UserError as error:
+            errors[name] = str(error)
+    return results, errors
 
 
-def _group_by_shape(rows: list[Any], shape: Callable[[Any], Any], size: int) -> Iterator[list[Any]]:
+def _group_by_shape(rows: list[Row], shape: Callable[[Row], Hashable], size: int) -> Iterator[list[Row]]:
     """Yield rows of one shape together, at most `size` at once."""
-    groups: dict[Any, list[Any]] = {}
+    groups: dict[Hashable, list[Row]] = {}
     for row in rows:
         groups.setdefault(shape(row), []).append(row)
     for group in groups.values():
+        # A large group is split; a batch never mixes shapes.
         for first in range(0, len(group), size):
             yield group[first : first + size]
 
 
-def _get_shapes(*sides: States) -> tuple[torch.Size, ...]:
-    return tuple(part.shape for states in sides for part in states)
-
-
-def _map_rows(names: Sequence[str], states: States) -> dict[str, States]:
+def _split_states(names: Sequence[str], states: States) -> dict[str, States]:
+    """Return the states of each name: row i of all tensors belongs to name i."""
     return dict(zip(names, zip(*states, strict=True), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Base classes of encoders: a network with its tokenizer that reads pixels or regions, or compares two vectors."""
+"""Base classes of encoders that read pixels, that read regions, or that compare a text vector with an image vector."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,19 +18,23 @@ from waltz.models.encoders.encoder import Encoder, States, TokenizedText, find_m
 from waltz.models.regions import DetectedRegions, ImageOrRegions, RegionProvider, load_region_provider
 
 TRIAL_IMAGE = Image.new("RGB", (64, 48))
-"""Image by which damaged values of a processor are found before weights are read."""
+"""Test image that shows damaged values of a processor before the weights are read."""
+Fields = dict[str, Any]
+"""Values of the fields of an encoder's dataclass."""
 PACKING_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
 """Operations of PyTorch that `PackedLinear` needs."""
 
 
 @dataclass(frozen=True)
 class BaseEncoder:
-    """A loaded network with its tokenizer; an encoder adds the image, `encode_image`, `encode_text` and `fuse`.
+    """A loaded network with its tokenizer; an encoder adds `prepare_image`, `encode_image`, `encode_text` and `fuse`.
 
     Attributes:
+        spec: The encoder's entry in the registry or the study.
+        device: A torch device.
         network: The network, in evaluation mode.
         tokenizer: Its tokenizer.
-        max_tokens: Maximum number of tokens, special ones included.
+        max_tokens: Maximum number of tokens, special tokens included.
         fallback_mask: Token that replaces a masked one if the tokenizer has neither a mask nor an unknown token.
         late: See `encoder.Encoder`.
         probability: See `encoder.Encoder`.
@@ -63,6 +67,7 @@ class PixelEncoder(BaseEncoder):
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """Return the prepared image; see `encoder.Encoder`."""
+        # The processor takes and gives batches.
         pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
         prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
         return prepared
@@ -84,7 +89,9 @@ class LateFusionEncoder(PixelEncoder):
     """An encoder with two towers; see `encoder.LateEncoder`.
 
     Attributes:
-        padded_length: Length that texts are padded to if the network was trained so; it reads the padding; 0 for none.
+        scale: Factor of the cosine.
+        bias: Number that is added to the scaled cosine.
+        padded_length: Length to which texts are padded if the network was trained with padding that it reads; else 0.
     """
 
     scale: float
@@ -97,12 +104,12 @@ class LateFusionEncoder(PixelEncoder):
     pairs_per_batch: int = 4096
 
     def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
-        """Return image vectors of any length, by default those of transformers' `get_image_features`."""
+        """Return image vectors that are not normalized, by default from transformers' `get_image_features`."""
         vectors: torch.Tensor = self.network.get_image_features(pixel_values=images).pooler_output
         return vectors
 
     def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return text vectors of any length, by default those of transformers' `get_text_features`."""
+        """Return text vectors that are not normalized, by default from transformers' `get_text_features`."""
         vectors: torch.Tensor = self.network.get_text_features(input_ids=ids).pooler_output
         return vectors
 
@@ -114,12 +121,16 @@ class LateFusionEncoder(PixelEncoder):
         """Return text vectors of unit length."""
         if self.padded_length:
             count = self.padded_length - ids.shape[1]
-            sides = (count, 0) if self.tokenizer.padding_side == "left" else (0, count)
-            ids = torch.nn.functional.pad(ids, sides, value=self.tokenizer.pad_token_id)
+            # Padding on the side that the network was trained with.
+            left, right = 0, count
+            if self.tokenizer.padding_side == "left":
+                left, right = count, 0
+            ids = torch.nn.functional.pad(ids, (left, right), value=self.tokenizer.pad_token_id)
         return (torch.nn.functional.normalize(self.compute_text_vectors(ids).float(), dim=-1),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return the scaled cosine, plus the bias."""
+        # CLIP (Radford et al., 2021), figure 3: exp(t) * <text, image>, of unit vectors; SigLIP adds a bias.
         return self.scale * (text[0] * image[0]).sum(dim=-1) + self.bias
 
 
@@ -148,21 +159,23 @@ def load_pixel_encoder(
     network_class: Any,
     head: str = "",
     tokenizer_class: Any = transformers.AutoTokenizer,
-) -> dict[str, Any]:
+) -> Fields:
     """Return the fields of a `PixelEncoder`, with its network.
 
     Args:
-        spec: A model by hub id or folder, or one that is loaded, whose network stays as it is.
+        spec: A model by hub id or folder, or a loaded model, whose network stays as it is.
         device: The device.
-        network_class: Its transformers class.
-        head: Head that the class adds to a network, for the error about a checkpoint without it.
-        tokenizer_class: Class of its fast tokenizer.
+        network_class: Transformers class of the network.
+        head: Name of the head that the class adds, for the error about a checkpoint without it.
+        tokenizer_class: Class of the fast tokenizer.
     Raises:
         UserError: The weights or tokenizer cannot be loaded, or lack parameters of the network.
     """
 
     class Processors:
-        """Loader of the tokenizer, and of the image processor that resizes with PIL: others give other pixels."""
+        """Loader of the tokenizer and of the image processor that resizes with PIL; other backends give different
+        pixels.
+        """
 
         @staticmethod
         def from_pretrained(source: str, **options: Any) -> tuple[Any, Any]:
@@ -176,6 +189,7 @@ def load_pixel_encoder(
                 f"models.{spec.name}: {type(spec.network).__name__} gives no score of a text with an image (expected"
                 f" {network_class.__name__}); load the checkpoint with that class"
             )
+        # Layers are replaced below, and the user's network must not change.
         network = pretrained.share_weights(spec.network)
         tokenizer, processor = spec.processor.tokenizer, spec.processor.image_processor
     else:
@@ -183,50 +197,63 @@ def load_pixel_encoder(
     return {**build_common_fields(spec, device, network, tokenizer), "processor": processor}
 
 
-def load_region_encoder(
-    spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str
-) -> dict[str, Any]:
+def load_region_encoder(spec: ModelSpec, device: Device, network_class: Any, head: str, width_key: str) -> Fields:
     """Return the fields of a `RegionEncoder`, with its network.
 
     Args:
         spec: A model by hub id or folder, whose entry names regions or a detector.
         device: The device.
-        network_class: Its transformers class.
+        network_class: Transformers class of the network.
         head: Head that the class adds to a network, for the error about a checkpoint without it.
-        width_key: Name of the number of a region's features in its config.
+        width_key: Key of the config with the number of features of a region.
     Raises:
-        UserError: As `load_pixel_encoder` does, or the entry names neither regions nor a detector, or both.
+        UserError: As for `load_pixel_encoder`, or the entry names neither regions nor a detector, or both.
     """
     network, tokenizer = pretrained.load_pretrained(spec, network_class, head, device=device.name)
+    # Checkpoints of regions often come without the tokenizer, which is BERT's.
     if has_no_vocabulary(tokenizer):
         tokenizer = load_bert_tokenizer(spec)
     provider = load_region_provider(spec, getattr(network.config, width_key), device.name)
     return {**build_common_fields(spec, device, network, tokenizer), **build_provider_fields(provider)}
 
 
-def build_provider_fields(provider: RegionProvider) -> dict[str, Any]:
-    """Return the fields of a `RegionEncoder` that its source of regions determines.
+def build_provider_fields(provider: RegionProvider) -> Fields:
+    """Return the fields of a `RegionEncoder` that depend on its source of regions.
 
-    With a detector, each image passes `encode_image` alone: a batch would cost memory and save no time, and numbers of
-    regions can differ.
+    With a detector, each image passes `encode_image` alone: a batch would need more memory and save no time, and the
+    images can have different numbers of regions.
     """
-    return {"provider": provider} | ({"images_per_batch": 1} if isinstance(provider, DetectedRegions) else {})
+    if isinstance(provider, DetectedRegions):
+        return {"provider": provider, "images_per_batch": 1}
+    return {"provider": provider}
 
 
 def read_scalar(parameter: torch.Tensor) -> float:
-    """Return the value of a parameter with one; not a number on the meta device, which has no values."""
-    return math.nan if parameter.is_meta else float(parameter.detach())
+    """Return the number in a parameter of one element; NaN on the meta device, which has no values."""
+    if parameter.is_meta:
+        return math.nan
+    return float(parameter.detach())
 
 
 def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
-    """Return the fast tokenizer in the folder of a checkpoint file, else BERT's.
+    """Return the fast tokenizer in the folder of a checkpoint file, or BERT's tokenizer if the folder has none.
 
+    Args:
+        spec: The model's entry.
+        folder: Folder of the checkpoint file; None for BERT's tokenizer.
     Raises:
-        UserError: It cannot be loaded, or has no vocabulary.
+        UserError: The tokenizer cannot be loaded, or has no vocabulary.
     """
-    own_files = [name for name in TOKENIZER_FILES if folder and (folder / name).is_file()]
-    source, options = (str(folder), {}) if own_files else (BERT_TOKENIZER, {"revision": BERT_REVISION})
-    tokenizer_class = transformers.BertTokenizer if own_files == ["vocab.txt"] else transformers.AutoTokenizer
+    files = []
+    if folder is not None:
+        files = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    # BERT's tokenizer, at a fixed commit, if the folder has no tokenizer.
+    source, options = BERT_TOKENIZER, {"revision": BERT_REVISION}
+    if files:
+        source, options = str(folder), {}
+    tokenizer_class: Any = transformers.AutoTokenizer
+    if files == ["vocab.txt"]:  # without settings that name a class
+        tokenizer_class = transformers.BertTokenizer
     try:
         tokenizer = tokenizer_class.from_pretrained(source, trust_remote_code=False, **options)
     except Exception as error:  # damaged files can raise anything
@@ -234,17 +261,18 @@ def load_bert_tokenizer(spec: ModelSpec, folder: Path | None = None) -> Any:
             f"models.{spec.name}: cannot load the tokenizer {source}: {get_first_line(error)}; check the network,"
             f" or copy the files of {BERT_TOKENIZER} next to the weights"
         ) from error
+    # Slow tokenizers do not return the characters of tokens, which the display of players needs.
     if has_no_vocabulary(tokenizer) or not getattr(tokenizer, "is_fast", False):
         raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there")
     return tokenizer
 
 
 def has_no_vocabulary(tokenizer: Any) -> bool:
-    """Return whether a tokenizer knows only special tokens, as transformers creates it if there is no file."""
+    """Return whether a tokenizer knows only special tokens, as transformers creates it without a vocabulary file."""
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
-def build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
+def build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> Fields:
     """Return the fields of a `BaseEncoder`.
 
     Raises:
@@ -252,27 +280,31 @@ def build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer
     """
     if has_no_vocabulary(tokenizer):
         raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
+    # Models with two towers have a config for each.
+    text_config = getattr(network.config, "text_config", network.config)
     return {
         "spec": spec,
         "device": device.name,
         "network": network.to(device.name).eval(),
         "tokenizer": tokenizer,
-        "max_tokens": getattr(network.config, "text_config", network.config).max_position_embeddings,
+        "max_tokens": text_config.max_position_embeddings,
     }
 
 
 class PackedLinear(torch.nn.Module):
-    """A linear layer whose weights are packed in the layout that oneDNN multiplies fastest on a CPU; for inference.
+    """A linear layer for inference on a CPU, whose weights are packed in the layout that oneDNN multiplies fastest.
 
-    PyTorch uses another library for float32 layers, which took 1.1 to 1.4 times as long on the processors measured, and
-    packs no weights beforehand. The operations are those that PyTorch's own compiler emits.
+    PyTorch uses another library for float32 layers, which packs no weights beforehand and took 1.1 to 1.4 times as long
+    on the processors that were measured. PyTorch's compiler emits the same operations.
     """
 
     def __init__(self, layer: torch.nn.Linear) -> None:
-        """Pack the weights of a layer on a CPU, in float32."""
+        """Pack the weights of a float32 layer on a CPU."""
         super().__init__()
         self.weight: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
-        self.bias = None if layer.bias is None else layer.bias.detach()
+        self.bias: torch.Tensor | None = None
+        if layer.bias is not None:
+            self.bias = layer.bias.detach()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return states of shape (..., in) times the weights, plus the bias."""
@@ -287,7 +319,10 @@ def pack_linear_layers(network: Any) -> None:
     if not all(hasattr(torch.ops.mkldnn, name) for name in PACKING_OPERATIONS):
         return
     for name, layer in network.named_children():
+        # A subclass may compute something else.
         if type(layer) is not torch.nn.Linear:
             pack_linear_layers(layer)
-        elif layer.weight.dtype == torch.float32 and layer.weight.device.type == "cpu":
+            continue
+        is_on_cpu = layer.weight.device.type == "cpu"
+        if is_on_cpu and layer.weight.dtype == torch.float32:
             setattr(network, name, PackedLinear(layer))

@@ -15,9 +15,9 @@ from waltz.models.games import CoalitionValues, join_rows
 
 Row = TypeVar("Row")
 Outcome = Callable[[torch.Tensor], torch.Tensor]
-"""From logits of shape (k,) to the explained value of the same shape."""
+"""Function from the logits of k coalitions, of shape (k,), to their explained values, of the same shape."""
 MAX_STATE_BYTES = 2**29
-"""Most bytes of image states of early fusion that stay for later rounds; images beyond are encoded again."""
+"""Maximum bytes of image states of early fusion that are kept for later rounds; further images are encoded again."""
 PUBLISHED_MASK = 0
 """Token id of a masked token in the published code, whatever it means to the model."""
 
@@ -33,18 +33,46 @@ class Players(games.Players):
     text_input: TokenizedText
 
     def mask_text(self, masks: np.ndarray) -> torch.Tensor:
-        """Return the token ids of text masks: from bool (k, words) to int64 of shape (k, length)."""
+        """Return the token ids of masked texts.
+
+        Args:
+            masks: Visible text players: bool of shape (k, text players).
+        Returns:
+            int64 of shape (k, length).
+        """
+        # (k, length): one row of ids for each coalition.
         ids = np.tile(np.asarray(self.text_input.ids, dtype=np.int64), (len(masks), 1))
         positions = np.asarray(self.positions, dtype=np.int64)
-        visible = self.spread_text(masks | self.always_visible[: self.words])
+        visible = self.spread_text(masks | self.always_visible[: self.text_players])
         ids[:, positions] = np.where(visible, ids[:, positions], self.masked_id)
         return torch.from_numpy(ids)
 
     def mask_image(self, image: torch.Tensor, masks: np.ndarray) -> torch.Tensor:
-        """Return the prepared image with patches set to zero: from bool (k, patches) to (k, *image.shape)."""
-        seen = np.concatenate([masks | self.always_visible[self.words :], np.ones((len(masks), 1), dtype=bool)], axis=1)
-        table = torch.from_numpy(seen).to(image.device, image.dtype)
-        return image * table[:, self.cells].unsqueeze(1)
+        """Return masked images, whose hidden patches are zero.
+
+        Args:
+            image: The prepared image, of shape (channels, height, width).
+            masks: Visible image players: bool of shape (k, image players).
+        Returns:
+            Shape (k, channels, height, width).
+        """
+        visible = masks | self.always_visible[self.text_players :]
+        # A last column of ones: pixels in no patch have this number in `cells`, and are always visible.
+        visible = np.concatenate([visible, np.ones((len(masks), 1), dtype=bool)], axis=1)
+        factors = torch.from_numpy(visible).to(image.device, image.dtype)
+        return image * factors[:, self.cells].unsqueeze(1)
+
+    def can_mask_text(self) -> bool:
+        """Return whether masking changes the text; False if every token is the masked token."""
+        hidden = self.mask_text(np.zeros((1, self.text_players), dtype=bool))
+        visible = self.mask_text(np.ones((1, self.text_players), dtype=bool))
+        return not torch.equal(hidden, visible)
+
+    def can_mask_image(self, image: torch.Tensor) -> bool:
+        """Return whether masking changes the prepared image; False if every pixel has the masked value."""
+        hidden = self.mask_image(image, np.zeros((1, self.patches), dtype=bool))
+        visible = self.mask_image(image, np.ones((1, self.patches), dtype=bool))
+        return not torch.equal(hidden, visible)
 
 
 def build_published_players(
@@ -52,21 +80,28 @@ def build_published_players(
 ) -> Players:
     """Return the players of the published code: all ids, and patches of `side // p` pixels; other pixels stay visible.
 
-    The first token is a player that nothing masks, and so is the last where it is an end token: ALBEF has none.
+    The first token is a player that is always visible, and so is the last if it is an end token: ALBEF has none.
 
     Args:
-        grid: Patches a side; p = ceil(sqrt(n)) of n ids where None.
+        encoder: The encoder.
+        text: The text.
+        image: The prepared image.
+        grid: Patches in each direction; None for p = ceil(sqrt(n)) of n ids.
     Source:
         MM-SHAP's released scripts for CLIP, LXMERT and ALBEF; thesis 4.3 describes another mask.
     """
-    grid = grid or math.ceil(math.sqrt(len(text.ids)))
-    always_visible = np.zeros(len(text.ids) + grid**2, dtype=bool)
+    n_ids = len(text.ids)
+    grid = grid or math.ceil(math.sqrt(n_ids))
+    always_visible = np.zeros(n_ids + grid**2, dtype=bool)
+    # The start token is never masked, and the last one only if it is a word.
     always_visible[0] = True
-    always_visible[len(text.ids) - 1] |= text.special[-1]
-    cells = _number_patches([side // grid * np.arange(grid + 1) for side in image.shape[-2:]], image, grid)
+    always_visible[n_ids - 1] |= text.special[-1]
+    # Rounded down: pixels at the right and lower edge lie in no patch.
+    edges = [length // grid * np.arange(grid + 1) for length in image.shape[-2:]]
+    cells = _number_patches(edges, image, grid)
     return Players(
         text_input=text,
-        positions=tuple(range(len(text.ids))),
+        positions=tuple(range(n_ids)),
         masked_id=PUBLISHED_MASK,
         grid=grid,
         cells=cells,
@@ -80,13 +115,17 @@ def build_equations_players(
     """Return the players of the thesis's definitions: no special tokens, every pixel in some patch.
 
     Args:
-        grid: Patches a side; p where None.
+        encoder: The encoder.
+        text: The text.
+        image: The prepared image.
+        grid: Patches in each direction; None for p = ceil(sqrt(n)).
     Source:
         Thesis 4.3: p = ceil(sqrt(n)), here with n the number of text players.
     """
     positions = tuple(position for position, special in enumerate(text.special) if not special)
     grid = grid or max(1, math.ceil(math.sqrt(len(positions))))
-    edges = [np.round(np.linspace(0, side, grid + 1)).astype(int) for side in image.shape[-2:]]
+    # Rounded: patches differ by at most one pixel, and every pixel lies in one.
+    edges = [np.round(np.linspace(0, length, grid + 1)).astype(int) for length in image.shape[-2:]]
     return Players(
         text_input=text,
         positions=positions,
@@ -98,11 +137,21 @@ def build_equations_players(
 
 
 PROFILES = {"published": build_published_players, "equations": build_equations_players}
+"""Function that builds the players, by fidelity."""
 
 
 def _number_patches(edges: list[np.ndarray], image: torch.Tensor, grid: int) -> torch.Tensor:
-    """Return the patch number of each pixel, given the edges of rows and columns."""
+    """Return for each pixel the number of its patch, or grid ** 2 if it lies in no patch.
+
+    Args:
+        edges: Edges of the rows of patches, then of their columns, in pixels; both of length grid + 1.
+        image: The prepared image.
+        grid: Patches in each direction.
+    Returns:
+        int64 of shape (height, width).
+    """
     cells = torch.full(tuple(image.shape[-2:]), grid**2, dtype=torch.int64, device=image.device)
+    # Row by row, as image players are ordered.
     rows, columns = edges
     for patch in range(grid**2):
         row, column = divmod(patch, grid)
@@ -110,19 +159,44 @@ def _number_patches(edges: list[np.ndarray], image: torch.Tensor, grid: int) -> 
     return cells
 
 
+@dataclass(frozen=True, slots=True)
+class _NewCoalitions:
+    """Coalitions of one game whose values are to be computed.
+
+    Attributes:
+        game: Index of the game.
+        keys: The coalitions, as bytes.
+        text_rows: Row of each coalition's masked text among the states of the game's texts.
+        images: Image players of each coalition, as bytes.
+    """
+
+    game: int
+    keys: list[bytes]
+    text_rows: list[int]
+    images: list[bytes]
+
+    def select(self, positions: list[int]) -> "_NewCoalitions":
+        return _NewCoalitions(
+            self.game,
+            [self.keys[position] for position in positions],
+            [self.text_rows[position] for position in positions],
+            [self.images[position] for position in positions],
+        )
+
+
 class Coalitions(CoalitionValues[Players]):
     """The games of one image with its texts (caption, foil), and the values that are known so far.
 
-    Which inputs are computed together depends on the requested coalitions alone, so that the first of two rounds gives
-    the very numbers of a budget of one. Memory is bounded by the batch and by `MAX_STATE_BYTES`, but for one vector for
-    each masked image of late fusion, the states of masked texts, and the values.
+    The inputs that are computed together depend on the requested coalitions only. So the first of two rounds gives
+    exactly the numbers of a single round. Memory is bounded by the batch and by `MAX_STATE_BYTES`, except
+    for the vector of each masked image of late fusion, the states of masked texts, and the values.
 
     Attributes:
         encoder: The model.
         image: The prepared image.
-        image_count: Masked images that passed the encoder.
-        text_count: Masked texts that did.
-        pair_count: Pairs of both that were fused.
+        image_count: Number of masked images that passed the encoder.
+        text_count: Number of masked texts that passed the encoder.
+        pair_count: Number of pairs of a masked image and a masked text that were fused.
     """
 
     def __init__(self, encoder: Encoder, image: torch.Tensor, players: Sequence[Players], outcome: Outcome) -> None:
@@ -131,89 +205,129 @@ class Coalitions(CoalitionValues[Players]):
         self.encoder, self.image = encoder, image
         self.image_count = self.text_count = self.pair_count = 0
         self._outcome = outcome
-        self._texts = [_SideStates() for _ in players]
-        self._images = {game.grid: _SideStates() for game in players}
+        self._texts = [_MaskedStates() for _ in players]
+        # Games with the same grid share their masked images.
+        self._images = {game_players.grid: _MaskedStates() for game_players in players}
 
     def _evaluate(self, new: list[list[bytes]]) -> None:
-        for grid, side in self._images.items():
-            of_grid = [keys if game.grid == grid else [] for game, keys in zip(self.players, new, strict=True)]
-            if any(of_grid):
-                self._evaluate_grid(side, grid, of_grid)
+        for grid, image_states in self._images.items():
+            keys_of_grid = []
+            for players, keys in zip(self.players, new, strict=True):
+                keys_of_grid.append(keys if players.grid == grid else [])
+            if any(keys_of_grid):
+                self._evaluate_grid(image_states, grid, keys_of_grid)
 
-    def _evaluate_grid(self, side: "_SideStates", grid: int, new: list[list[bytes]]) -> None:
-        """Add the values of new coalitions of the games with one grid, one batch of images after another."""
-        words = [game.words for game in self.players]
-        texts = [self._encode_texts(index, [key[: words[index]] for key in keys]) for index, keys in enumerate(new)]
-        image_keys = [[key[words[index] :] for key in keys] for index, keys in enumerate(new)]
-        distinct = list(dict.fromkeys(image_key for game_keys in image_keys for image_key in game_keys))
-        waiting = [image_key for image_key in distinct if image_key not in side.rows]
+    def _evaluate_grid(self, image_states: "_MaskedStates", grid: int, new: list[list[bytes]]) -> None:
+        """Add the values of new coalitions of the games with one grid."""
+        coalitions = []
+        for game, keys in enumerate(new):
+            n_text = self.players[game].text_players
+            # The key of a coalition is its text players, then its image players.
+            text_rows = self._encode_texts(game, [key[:n_text] for key in keys])
+            coalitions.append(_NewCoalitions(game, keys, text_rows, [key[n_text:] for key in keys]))
         if self.encoder.late:
-            for batch in cut_evenly(waiting, self.encoder.images_per_batch):
-                side.add(batch, self._encode_images(grid, batch))
-            for index, keys in enumerate(new):
-                self._fuse(
-                    index, keys, texts[index], [side.rows[image_key] for image_key in image_keys[index]], side.states
-                )
-            return
-        encoded = [image_key for image_key in distinct if image_key in side.rows]
-        batches = [(batch, True) for batch in cut_evenly(encoded, self.encoder.images_per_batch)]
-        batches += [(batch, False) for batch in cut_evenly(waiting, self.encoder.images_per_batch)]
-        for batch, has_states in batches:
-            states = side.select(batch) if has_states else self._encode_images(grid, batch)
-            rows = {image_key: row for row, image_key in enumerate(batch)}
-            for index, keys in enumerate(new):
-                places = [place for place, image_key in enumerate(image_keys[index]) if image_key in rows]
-                images = [rows[image_keys[index][place]] for place in places]
-                with_image = [keys[place] for place in places]
-                self._fuse(index, with_image, [texts[index][place] for place in places], images, states)
-            if not has_states and side.size + _count_bytes(states) <= MAX_STATE_BYTES:
-                side.add(batch, states)
+            self._evaluate_late(image_states, grid, coalitions)
+        else:
+            self._evaluate_early(image_states, grid, coalitions)
 
-    def _encode_images(self, grid: int, image_keys: Sequence[bytes]) -> States:
+    def _evaluate_late(self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]) -> None:
+        """Add values of late fusion, and keep the vectors of all masked images, which are small."""
+        for batch in cut_evenly(image_states.list_missing(_list_images(coalitions)), self.encoder.images_per_batch):
+            image_states.add(batch, self._encode_images(grid, batch))
+        for of_game in coalitions:
+            image_rows = [image_states.rows[image] for image in of_game.images]
+            self._fuse(of_game, image_rows, image_states.states)
+
+    def _evaluate_early(self, image_states: "_MaskedStates", grid: int, coalitions: list[_NewCoalitions]) -> None:
+        """Add values of early fusion, one batch of images after another, and keep their states up to
+        `MAX_STATE_BYTES`.
+        """
+        images = _list_images(coalitions)
+        missing = image_states.list_missing(images)
+        stored = [image for image in images if image in image_states.rows]
+        for batch in cut_evenly(stored, self.encoder.images_per_batch):
+            self._fuse_images(coalitions, batch, image_states.select(batch))
+        for batch in cut_evenly(missing, self.encoder.images_per_batch):
+            states = self._encode_images(grid, batch)
+            self._fuse_images(coalitions, batch, states)
+            # States of an image encoder are large: beyond the limit they are computed again for later rounds.
+            if image_states.size + _count_bytes(states) <= MAX_STATE_BYTES:
+                image_states.add(batch, states)
+
+    def _fuse_images(self, coalitions: list[_NewCoalitions], images: Sequence[bytes], states: States) -> None:
+        """Add the values of the coalitions with some masked images, whose states are the rows of `states`."""
+        row_of_image = {image: row for row, image in enumerate(images)}
+        for of_game in coalitions:
+            positions = [position for position, image in enumerate(of_game.images) if image in row_of_image]
+            selected = of_game.select(positions)
+            self._fuse(selected, [row_of_image[image] for image in selected.images], states)
+
+    def _encode_images(self, grid: int, images: Sequence[bytes]) -> States:
         """Return the states of some masked images."""
-        game = next(game for game in self.players if game.grid == grid)
-        masks = join_rows(image_keys, game.patches)
-        self.image_count += len(image_keys)
-        return run_in_halves(
-            lambda first, last: self.encoder.encode_image(game.mask_image(self.image, masks[first:last])),
-            len(image_keys),
-            join_states,
-        )
+        players = next(players for players in self.players if players.grid == grid)
+        masks = join_rows(images, players.patches)
+        self.image_count += len(images)
 
-    def _encode_texts(self, index: int, texts: list[bytes]) -> list[int]:
-        """Return the rows of masked texts among the states of a game's texts, after encoding those that are new."""
-        game, side = self.players[index], self._texts[index]
-        waiting = [text for text in dict.fromkeys(texts) if text not in side.rows]
-        for batch in cut_evenly(waiting, self.encoder.texts_per_batch):
-            ids = game.mask_text(join_rows(batch, game.words)).to(self.encoder.device)
+        def encode(first: int, last: int) -> States:
+            return self.encoder.encode_image(players.mask_image(self.image, masks[first:last]))
+
+        return run_in_halves(encode, len(images), join_states)
+
+    def _encode_texts(self, game: int, texts: list[bytes]) -> list[int]:
+        """Return the rows of masked texts among the states of a game's texts, after encoding the missing ones."""
+        players, text_states = self.players[game], self._texts[game]
+        # Many coalitions share a masked text: each distinct text is encoded once in all rounds.
+        missing = text_states.list_missing(list(dict.fromkeys(texts)))
+        for batch in cut_evenly(missing, self.encoder.texts_per_batch):
+            ids = players.mask_text(join_rows(batch, players.text_players)).to(self.encoder.device)
 
             def encode(first: int, last: int, ids: torch.Tensor = ids) -> States:
                 return self.encoder.encode_text(ids[first:last])
 
-            side.add(batch, run_in_halves(encode, len(batch), join_states))
+            text_states.add(batch, run_in_halves(encode, len(batch), join_states))
             self.text_count += len(batch)
-        return [side.rows[text] for text in texts]
+        return [text_states.rows[text] for text in texts]
 
-    def _fuse(self, index: int, keys: list[bytes], texts: list[int], images: list[int], states: States) -> None:
-        """Add the values of coalitions whose texts and images are encoded."""
+    def _fuse(self, coalitions: _NewCoalitions, image_rows: list[int], image_states: States) -> None:
+        """Add the values of coalitions whose texts and images are encoded.
+
+        Args:
+            coalitions: The coalitions.
+            image_rows: Row of each coalition's masked image among the states of images.
+            image_states: States of images.
+        """
+        keys = coalitions.keys
         if not keys:
             return
-        words = self._texts[index].states
-        text, image = (torch.tensor(rows, device=self.encoder.device) for rows in (texts, images))
+        text_states = self._texts[coalitions.game].states
+        # Row of each pair's text and image among the distinct states, both of shape (coalitions,).
+        text_index = torch.tensor(coalitions.text_rows, device=self.encoder.device)
+        image_index = torch.tensor(image_rows, device=self.encoder.device)
         for first in range(0, len(keys), self.encoder.pairs_per_batch):
             last = min(first + self.encoder.pairs_per_batch, len(keys))
 
-            def logits(start: int, end: int, first: int = first) -> States:
+            def fuse(start: int, end: int, first: int = first) -> States:
                 rows = slice(first + start, first + end)
-                return (self.encoder.fuse(_select_rows(words, text[rows]), _select_rows(states, image[rows])),)
+                text = _select_rows(text_states, text_index[rows])
+                image = _select_rows(image_states, image_index[rows])
+                return (self.encoder.fuse(text, image),)
 
-            values = self._outcome(run_in_halves(logits, last - first, join_states)[0]).double().cpu().numpy()
-            self.known[index].update(zip(keys[first:last], values[:, None], strict=True))
+            (logits,) = run_in_halves(fuse, last - first, join_states)
+            values = self._outcome(logits).double().cpu().numpy()  # (last - first,)
+            self.known[coalitions.game].update(zip(keys[first:last], values[:, None], strict=True))
             self.progress(last - first)
         self.pair_count += len(keys)
 
 
-class _SideStates:
+def _list_images(coalitions: list[_NewCoalitions]) -> list[bytes]:
+    """Return the distinct masked images of coalitions, in their order."""
+    images: dict[bytes, None] = {}
+    for of_game in coalitions:
+        images.update(dict.fromkeys(of_game.images))
+    return list(images)
+
+
+class _MaskedStates:
     """States of masked texts or images, in the order in which they were computed.
 
     Attributes:
@@ -225,31 +339,39 @@ class _SideStates:
         self.rows: dict[bytes, int] = {}
         self.size = 0
         self._parts: list[States] = []
-        self._places: list[tuple[int, int]] = []
+        self._locations: list[tuple[int, int]] = []  # of each row: the part that holds it, and its row there
 
     def add(self, masks: Sequence[bytes], states: States) -> None:
-        self.rows.update(zip(masks, range(len(self.rows), len(self.rows) + len(masks)), strict=True))
-        self._places += [(len(self._parts), row) for row in range(len(masks))]
+        for row, mask in enumerate(masks):
+            self.rows[mask] = len(self._locations)
+            self._locations.append((len(self._parts), row))
         self._parts.append(states)
         self.size += _count_bytes(states)
 
+    def list_missing(self, masks: Sequence[bytes]) -> list[bytes]:
+        return [mask for mask in masks if mask not in self.rows]
+
     @property
     def states(self) -> States:
-        """All states, in one piece: those of late fusion and of texts are small."""
+        """All states in one tensor; used for late fusion and texts, whose states are small."""
         if len(self._parts) > 1:
+            # Joined once; later rows are appended as further parts.
             self._parts = [join_states(self._parts)]
-            self._places = [(0, row) for row in range(len(self._places))]
+            self._locations = [(0, row) for row in range(len(self._locations))]
         return self._parts[0]
 
     def select(self, masks: Sequence[bytes]) -> States:
         """Return the states of some masks, without a copy of the others."""
-        places = [self._places[self.rows[mask]] for mask in masks]
-        rows = [tuple(tensor[row] for tensor in self._parts[part]) for part, row in places]
+        rows = []
+        for mask in masks:
+            part, row = self._locations[self.rows[mask]]
+            rows.append(tuple(tensor[row] for tensor in self._parts[part]))
         return tuple(torch.stack(tensors) for tensors in zip(*rows, strict=True))
 
 
 def cut_evenly(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Cut rows into as few batches of at most `size` as possible, all of about one length: a short rest is slow."""
+    """Cut rows into the fewest batches of at most `size` rows, all about equally long: a short last batch is slow."""
+    # As few batches as possible, then rows spread evenly over them.
     batches = math.ceil(len(rows) / size)
     for number in range(batches):
         yield rows[number * len(rows) // batches : (number + 1) * len(rows) // batches]

@@ -9,6 +9,7 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
+from waltz.models.user_text import check_user_text
 
 States = tuple[torch.Tensor, ...]
 """States of one modality for a batch; the first axis of each tensor is the batch."""
@@ -20,9 +21,9 @@ class TokenizedText:
 
     Attributes:
         ids: Token ids, special tokens included, without padding.
-        tokens: The same as the tokenizer spells them.
+        tokens: Spelling of each token in the tokenizer.
         spans: Characters of the text that each token stands for; empty ranges for special tokens.
-        special: Whether a token is one that the tokenizer adds.
+        special: Whether the tokenizer adds the token.
     """
 
     ids: tuple[int, ...]
@@ -39,7 +40,7 @@ class Encoder(Protocol):
     image passes there once.
 
     Attributes:
-        spec: Its entry in the registry or the study.
+        spec: The encoder's entry in the registry or the study.
         device: A torch device.
         late: Whether it is a `LateEncoder`.
         probability: Whether the sigmoid of the logit is the model's own probability of a match.
@@ -66,7 +67,7 @@ class Encoder(Protocol):
         """
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """Return an RGB image as the network takes it, on the device: float32 of shape (3, height, width)."""
+        """Return an RGB image prepared for the network, on the device: float32 of shape (3, height, width)."""
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return the image encoder's states of a batch of prepared images, of shape (batch, 3, height, width)."""
@@ -94,8 +95,10 @@ def tokenize_text(tokenizer: Any, text: str, max_tokens: int, name: str) -> Toke
     """Return a text tokenized by a fast tokenizer.
 
     Raises:
-        UserError: The text is too long.
+        UserError: The text is too long, or holds a control token.
     """
+    check_user_text(tokenizer, text, f"models.{name}")
+    # Fast tokenizers know the characters of each token.
     encoding = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids = tuple(encoding["input_ids"])
     if len(ids) > max_tokens:
@@ -103,33 +106,39 @@ def tokenize_text(tokenizer: Any, text: str, max_tokens: int, name: str) -> Toke
             f"models.{name}: {len(ids)} tokens, at most {max_tokens} are read: {text[:60]!r}...; shorten it"
         )
     return TokenizedText(
-        ids,
-        tuple(tokenizer.convert_ids_to_tokens(ids)),
-        tuple(Span(start=start, end=end) for start, end in encoding["offset_mapping"]),
-        tuple(map(bool, encoding["special_tokens_mask"])),
+        ids=ids,
+        tokens=tuple(tokenizer.convert_ids_to_tokens(ids)),
+        spans=tuple(Span(start=start, end=end) for start, end in encoding["offset_mapping"]),
+        special=tuple(map(bool, encoding["special_tokens_mask"])),
     )
 
 
 def find_masked_id(tokenizer: Any, spec: ModelSpec, fallback: str = "") -> int:
-    """Return the id for masked tokens: that of the entry's `masked_token`, else of the mask or unknown token.
+    """Return the id that replaces masked tokens: the entry's `masked_token`, else the mask token or the unknown token.
 
     Args:
         tokenizer: The tokenizer.
         spec: The model's entry.
         fallback: A token for tokenizers that have neither.
     Raises:
-        UserError: There is no such token, or it is the end token, which some models pool at.
+        UserError: No token can be used: it is missing, or it is the end token, whose state some models read.
     """
-    candidates = (spec.masked_token,) if spec.masked_token else (tokenizer.mask_token, tokenizer.unk_token, fallback)
-    for token in filter(None, candidates):
+    if spec.masked_token:
+        # Only this token: a misspelled one must not be replaced silently.
+        candidates = [spec.masked_token]
+    else:
+        candidates = [token for token in (tokenizer.mask_token, tokenizer.unk_token, fallback) if token]
+    for token in candidates:
         token_id = tokenizer.convert_tokens_to_ids(token)
-        is_unknown = token_id is None or (token_id == tokenizer.unk_token_id and token != tokenizer.unk_token)
-        if not is_unknown and token_id != tokenizer.eos_token_id:
+        # A token that the tokenizer lacks has no id, or the id of the unknown token.
+        is_lacking = token_id is None or (token_id == tokenizer.unk_token_id and token != tokenizer.unk_token)
+        is_end = token_id == tokenizer.eos_token_id
+        if not is_lacking and not is_end:
             assert isinstance(token_id, int)
             return token_id
-    tried = ", ".join(map(repr, filter(None, candidates))) or "none"
+    tried = ", ".join(map(repr, candidates)) or "none"
     raise UserError(
-        f"models.{spec.name}.masked_token: {tried}: no token that can replace a masked one; name another one"
+        f"models.{spec.name}.masked_token: {tried}: no token that can replace a masked one; name another token"
     )
 
 
@@ -137,9 +146,10 @@ def compute_log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
     """Return log odds of a match, whose sigmoid is the softmax probability of a match.
 
     Args:
-        logits: Of a head with two outputs, of shape (batch, 2).
-        match: Which output stands for a match.
+        logits: Logits of a head with two outputs, of shape (batch, 2).
+        match: Index of the output for a match.
     Returns:
         float32 of shape (batch,).
     """
+    # log(p / (1 - p)) of a softmax over two logits is their difference.
     return logits[:, match].float() - logits[:, 1 - match].float()

@@ -30,7 +30,13 @@ class AnsweringEncoder(Encoder, Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of an encoder: its index in the vocabulary, its text, and its softmax probability over all answers."""
+    """The answer that an encoder chooses.
+
+    Attributes:
+        index: Index in the vocabulary.
+        text: The answer.
+        probability: Softmax probability among all answers.
+    """
 
     index: int
     text: str
@@ -39,19 +45,25 @@ class Answer:
 
 @torch.inference_mode()
 def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: str) -> Answer:
-    """Return the answer to a question about a prepared image; of equal ones the first in the vocabulary.
+    """Return the most probable answer to a question about a prepared image.
+
+    The first in the vocabulary is returned if several answers are equally probable.
 
     Raises:
         UserError: The question is too long for the model.
     """
     ids = torch.tensor([encoder.tokenize(question).ids], device=encoder.device)
-    probabilities = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))[0].softmax(dim=-1)
+    logits = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))
+    probabilities = logits[0].softmax(dim=-1)
+    # The first of several maxima.
     index = int(probabilities.argmax())
     return Answer(index, encoder.answers[index], float(probabilities[index]))
 
 
 def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the value function of a game: from logits of answers to the probability of the unmasked input's answer.
+    """Return the function from logits of answers, (k, answers), to the value of each coalition, (k,).
+
+    The value is the probability of the answer to the unmasked input.
 
     Source:
         MM-SHAP (Parcalabescu and Frank, ACL 2023) on VQA and GQA.
@@ -60,31 +72,42 @@ def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.T
 
 
 def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[str, ...]:
-    """Return the answers that a model's entry names: a JSON list in a file, or in one next to the weights.
+    """Return the answers from the JSON list that a model's entry names by a path, or by a file name next to the
+    weights.
 
     Args:
         spec: The entry.
-        count: How many answers its head chooses from; None where the list alone says.
+        count: Number of answers that its head chooses from; None if the list alone determines it.
     Raises:
-        UserError: No list is named, it cannot be read, or it has another number of answers.
+        UserError: No list is named, the list cannot be read, or it has another number of answers.
     """
-    where = f"models.{spec.name}.answers: {spec.answers or 'missing'}"
+    label = f"models.{spec.name}.answers: {spec.answers or 'missing'}"
     count_text = "" if count is None else f"{count} "
     if not spec.answers:
         raise UserError(
-            f"{where}: name a JSON list of the {count_text}answers, in the order of the outputs of the head"
+            f"{label}: name a JSON list of the {count_text}answers, in the order of the outputs of the head"
         )
-    weights = Path(spec.weights)
-    local_file = (weights.parent if weights.is_file() else weights) / spec.answers
     try:
-        if Path(spec.answers).is_file() or weights.exists():
-            file = Path(spec.answers) if Path(spec.answers).is_file() else local_file
-        else:
-            file = Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
-        answers = parse_json(file.read_text(encoding="utf-8"))
+        answers = parse_json(_find_answers_file(spec).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{where}: cannot be read ({get_first_line(error)}); name a JSON list") from None
-    is_valid = isinstance(answers, list) and all(isinstance(answer, str) for answer in answers) and len(answers) > 0
+        raise UserError(f"{label}: cannot be read ({get_first_line(error)}); name a JSON list") from None
+    # A list of other things, or of another length, belongs to another head.
+    is_list = isinstance(answers, list) and len(answers) > 0
+    is_valid = is_list and all(isinstance(answer, str) for answer in answers)
     if not is_valid or count not in (None, len(answers)):
-        raise UserError(f"{where}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list")
+        raise UserError(f"{label}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list")
     return tuple(answers)
+
+
+def _find_answers_file(spec: ModelSpec) -> Path:
+    """Return the file with the answers: the named path, else next to local weights, else in their repository."""
+    named = Path(spec.answers)
+    if named.is_file():
+        return named
+    weights = Path(spec.weights)
+    if weights.is_file():
+        return weights.parent / spec.answers
+    if weights.exists():
+        return weights / spec.answers
+    # The weights are a hub id: the list lies in the same repository at the same commit.
+    return Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))

@@ -19,19 +19,22 @@ from transformers.models.bert.modeling_bert import BertAttention, BertIntermedia
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
-from waltz.models.checkpoint_file import get_shape, list_layers
+from waltz.models.checkpoint_file import Settings, get_shape, list_layers
 from waltz.models.text.causal import batch_prefix_trees, build_prefix_trees
 
 HEAD_WIDTH = 64
 """Width of an attention head of all released models."""
 TEXT_EPSILON, IMAGE_EPSILON = 1e-12, 1e-6
-"""Epsilon of the layer norms of the text encoder, unless its settings say another, and of the image encoder."""
+"""Epsilon of the layer norms of the text encoder, unless its settings have another, and of the image encoder."""
 NODES_PER_BATCH = 512
 """Maximum number of nodes that pass the decoder at once."""
 
 
 class TextLayer(nn.Module):
-    """BERT's attention to the text, to the context if the layer attends to one, and a perceptron."""
+    """BERT's attention to the text, then to the context if the layer attends to one, then a perceptron.
+
+    The context is the image for ALBEF's fusion layers, and the question for the answer decoder.
+    """
 
     def __init__(self, config: BertConfig, has_context: bool) -> None:
         """Create the weights."""
@@ -39,6 +42,7 @@ class TextLayer(nn.Module):
         self.attention = BertAttention(config, is_cross_attention=True)
         if has_context:
             self.crossattention = BertAttention(config, is_cross_attention=True)
+            # The context may have another width than the text.
             self.crossattention.self.key = nn.Linear(config.encoder_width, config.hidden_size)
             self.crossattention.self.value = nn.Linear(config.encoder_width, config.hidden_size)
         self.intermediate = BertIntermediate(config)
@@ -54,13 +58,14 @@ class TextLayer(nn.Module):
         """Return states of some tokens after the layer.
 
         Args:
-            queries: These tokens, of shape (batch, count, width).
-            states: All tokens, of shape (batch, tokens, width).
-            context: The context, of shape (batch, positions, its width).
-            bias: Added to the scores of attention to the text.
+            queries: States of these tokens, of shape (batch, count, width).
+            states: States of all tokens, of shape (batch, tokens, width).
+            context: States of the context, of shape (batch, positions, context width).
+            bias: Number that is added to the scores of attention to the text.
         Returns:
-            Of shape (batch, count, width).
+            Shape (batch, count, width).
         """
+        # BERT's self-attention, called as cross-attention so that some tokens alone are queries.
         attended = self.attention(queries, encoder_hidden_states=states, encoder_attention_mask=bias)[0]
         if context is not None:
             attended = self.crossattention(attended, encoder_hidden_states=context)[0]
@@ -92,15 +97,18 @@ class TextEncoder(nn.Module):
         """Return states of tokens before the first layer.
 
         Args:
-            ids: Of shape (batch, tokens).
-            positions: Of shape (tokens,); counted from 0 unless given.
-            segments: Of shape (batch, tokens); all 0 unless given.
+            ids: Token ids, of shape (batch, tokens).
+            positions: Position of each token, of shape (tokens,); counted from 0 by default.
+            segments: Segment of each token, of shape (batch, tokens); all 0 by default.
         Returns:
-            Of shape (batch, tokens, width).
+            Shape (batch, tokens, width).
         """
         tables = self.embeddings
-        positions = torch.arange(ids.shape[1], device=ids.device) if positions is None else positions
-        segments = torch.zeros_like(ids) if segments is None else segments
+        if positions is None:
+            positions = torch.arange(ids.shape[1], device=ids.device)
+        if segments is None:
+            segments = torch.zeros_like(ids)
+        # BERT: the sum of the three embeddings, then a layer norm.
         states = tables["word_embeddings"](ids) + tables["token_type_embeddings"](segments)
         normed: torch.Tensor = tables["LayerNorm"](states + tables["position_embeddings"](positions))
         return normed
@@ -120,17 +128,18 @@ class TextEncoder(nn.Module):
         """Return states of tokens after the layers that attend to a context.
 
         Args:
-            states: Of shape (batch, tokens, width), after the layers before.
-            context: Of shape (batch, positions, its width).
-            bias: Added to the scores of attention to the text.
+            states: States after the earlier layers, of shape (batch, tokens, width).
+            context: States of the context, of shape (batch, positions, context width).
+            bias: Number that is added to the scores of attention to the text.
             count: Number of tokens, from the first, to return; all by default.
         Returns:
-            Of shape (batch, count, width).
+            Shape (batch, count, width).
         """
         layers = self.encoder["layer"][self.config.fusion_layer :]
         for number, layer in enumerate(layers, start=1):
-            # no later layer reads the states of the other tokens
-            queries = states[:, :count] if number == len(layers) else states
+            queries = states
+            if number == len(layers):  # no later layer reads the states of the remaining tokens
+                queries = states[:, :count]
             states = layer(queries, states, context, bias)
         return states
 
@@ -144,9 +153,9 @@ class VisionSize:
         depth: Number of blocks.
         heads: Attention heads of a block.
         hidden: Width inside a block's perceptron.
-        patch: Pixels of a patch's side.
-        grid: Patches a side that the file has positions for.
-        side: Pixels of an image's side.
+        patch: Pixels of a patch in each direction.
+        grid: Patches in each direction that the file has positions for.
+        image_size: Pixels of an image in each direction.
     """
 
     width: int
@@ -155,7 +164,7 @@ class VisionSize:
     hidden: int
     patch: int
     grid: int
-    side: int
+    image_size: int
 
 
 class ImageAttention(nn.Module):
@@ -172,7 +181,8 @@ class ImageAttention(nn.Module):
         """Return states of the same shape (batch, positions, width)."""
         batch, positions, width = states.shape
         parts = self.qkv(states).view(batch, positions, 3, self.heads, width // self.heads)
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, positions, head width)
+        # Vaswani et al., equation 1: softmax(Q Kᵀ / √d) V, for each head.
         mixed = nn.functional.scaled_dot_product_attention(queries, keys, values)
         outputs: torch.Tensor = self.proj(mixed.transpose(1, 2).reshape(batch, positions, width))
         return outputs
@@ -191,6 +201,7 @@ class ImageBlock(nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return states of the same shape (batch, positions, width)."""
+        # Pre-norm (Dosovitskiy et al., equations 2 and 3): x + attention(norm(x)), then x + perceptron(norm(x)).
         states = states + self.attn(self.norm1(states))
         inner = nn.functional.gelu(self.mlp["fc1"](self.norm2(states)))
         outputs: torch.Tensor = states + self.mlp["fc2"](inner)
@@ -216,16 +227,18 @@ class ImageEncoder(nn.Module):
         self.norm = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the state of the [CLS] token, then those of the patches, row by row.
+        """Return the state of the [CLS] token, then the states of the patches, row by row.
 
         Args:
-            images: Prepared images, of shape (batch, 3, side, side), the side a multiple of the patch's.
+            images: Prepared square images, of shape (batch, 3, height, width); a patch's size divides both.
         Returns:
-            Of shape (batch, 1 + patches, width).
+            Shape (batch, 1 + patches, width).
         """
-        patches = self.patch_embed["proj"](images)
+        patches = self.patch_embed["proj"](images)  # (batch, width, rows, columns)
         cls = self.cls_token.expand(len(images), -1, -1)
+        # (batch, 1 + patches, width), the patches row by row.
         states = torch.cat([cls, patches.flatten(2).transpose(1, 2)], dim=1)
+        # An image may have another size than the images of the training.
         states = states + resize_positions(self.pos_embed, self.grid, patches.shape[-1])
         for block in self.blocks:
             states = block(states)
@@ -234,34 +247,35 @@ class ImageEncoder(nn.Module):
 
 
 def resize_positions(positions: torch.Tensor, old: int, new: int) -> torch.Tensor:
-    """Return position vectors for another grid: that of [CLS] is kept, the others are interpolated bicubically.
+    """Return position vectors for another grid: the vector of [CLS] stays, the others are interpolated bicubically.
 
     Args:
-        positions: Of shape (1, 1 + old ** 2, width).
-        old: Patches per side of the given vectors.
-        new: Patches per side of the result.
+        positions: Vectors of [CLS] and of the patches, of shape (1, 1 + old ** 2, width).
+        old: Patches in each direction of `positions`.
+        new: Patches in each direction of the result.
     Returns:
-        Of shape (1, 1 + new ** 2, width).
+        Shape (1, 1 + new ** 2, width).
     """
     if old == new:
         return positions
-    grid_vectors: Any = positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)
+    grid_vectors: Any = positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)  # (1, width, old, old)
     grid_vectors = nn.functional.interpolate(grid_vectors, size=(new, new), mode="bicubic", align_corners=False)
-    return torch.cat([positions[:, :1], grid_vectors.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)
+    patch_vectors = grid_vectors.flatten(2).transpose(1, 2).to(positions.dtype)  # (1, new ** 2, width)
+    return torch.cat([positions[:, :1], patch_vectors], dim=1)
 
 
 class AlbefNetwork(nn.Module):
     """Image encoder, text and fusion layers, which all networks of the release have.
 
     Attributes:
-        side: Pixels of an image's side.
-        longest: Longest text in tokens.
+        image_size: Pixels of an image in each direction.
+        longest: Maximum length of a text in tokens.
     """
 
     def __init__(self, vision: VisionSize, text: BertConfig) -> None:
         """Create the weights."""
         super().__init__()
-        self.side, self.longest = vision.side, text.max_position_embeddings
+        self.image_size, self.longest = vision.image_size, text.max_position_embeddings
         self.visual_encoder = ImageEncoder(vision)
         self.text_encoder = TextEncoder(text)
 
@@ -274,17 +288,20 @@ class MatchingNetwork(AlbefNetwork):
         super().__init__(vision, text)
         self.itm_head = nn.Linear(text.hidden_size, 2)
 
-    def logits(self, states: torch.Tensor, image: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def compute_logits(
+        self, states: torch.Tensor, image: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return logits of a mismatch and a match, read at the first token.
 
         Args:
-            states: Of texts after `text_encoder.encode_text`, of shape (batch, tokens, width).
-            image: Of images after `visual_encoder`, of shape (batch, 1 + patches, width).
-            bias: Added to the scores of attention to the text.
+            states: States of texts after `text_encoder.encode_text`, of shape (batch, tokens, width).
+            image: States of images after `visual_encoder`, of shape (batch, 1 + patches, width).
+            bias: Number that is added to the scores of attention to the text.
         Returns:
-            Of shape (batch, 2).
+            Shape (batch, 2).
         """
-        logits: torch.Tensor = self.itm_head(self.text_encoder.fuse(states, image, bias, count=1)[:, 0])
+        joint = self.text_encoder.fuse(states, image, bias, count=1)
+        logits: torch.Tensor = self.itm_head(joint[:, 0])
         return logits
 
 
@@ -304,10 +321,11 @@ class AnswerTrees:
     Attributes:
         tokens: Token of each node, int64 of shape (nodes,).
         depths: Position of each node, int64 of shape (nodes,).
-        bias: Added to attention scores, so that a node sees its ancestors and itself: of shape (nodes, nodes).
+        bias: Number that is added to attention scores, so that a node sees its ancestors and itself: of shape (nodes,
+            nodes).
         parents: Node before each step, int64 of shape (steps,).
-        steps: Token of each step, int64 of shape (steps,); [SEP] where an answer ends.
-        transitions: Number of times that each answer takes each step (0 or 1): float64 of shape (steps, answers).
+        steps: Token of each step, int64 of shape (steps,); [SEP] at the end of an answer.
+        transitions: 1 if an answer takes a step, else 0: float64 of shape (steps, answers).
         indices: Indices of these answers in the list, int64 of shape (answers,).
     """
 
@@ -326,39 +344,52 @@ def build_answer_trees(
     """Return batches of answers as prefix trees.
 
     Args:
-        answers: Token ids of each, without special ones.
+        answers: Token ids of each answer, without special tokens.
         start: Id of [CLS].
         end: Id of [SEP].
+        device: A torch device.
         max_nodes: Maximum number of nodes of a batch.
     """
+    # Answers with the same tokens are one sequence.
     indices_of: dict[tuple[int, ...], list[int]] = {}
     for index, ids in enumerate(answers):
         indices_of.setdefault((start, *ids), []).append(index)
-    return [
-        _build_trees(trees.sequences, indices_of, end, device) for trees in batch_prefix_trees(indices_of, max_nodes)
-    ]
+    batches = batch_prefix_trees(indices_of, max_nodes)
+    return [_build_trees(batch.sequences, indices_of, end, device) for batch in batches]
 
 
 def _build_trees(
     sequences: Sequence[tuple[int, ...]], indices_of: dict[tuple[int, ...], list[int]], end: int, device: str
 ) -> AnswerTrees:
+    """Return answers as prefix trees.
+
+    Args:
+        sequences: Distinct answers as token ids, [CLS] first.
+        indices_of: Indices in the list of the answers with these token ids.
+        end: Id of [SEP].
+        device: A torch device.
+    """
     tree = build_prefix_trees(sequences)
     nodes = len(tree.tokens)
-    inner = np.arange(1, nodes)  # the root is no step
     columns = [(row, index) for row, ids in enumerate(sequences) for index in indices_of[ids]]
+    # Steps: one to each node except the root, then one to the end of each sequence.
+    inner = np.arange(1, nodes)
     transitions = np.zeros((nodes - 1 + len(sequences), len(columns)))
     for column, (row, _) in enumerate(columns):
-        transitions[np.asarray(tree.get_path(row)[1:], dtype=int) - 1, column] = 1
+        path = np.asarray(tree.get_path(row)[1:], dtype=int)
+        transitions[path - 1, column] = 1
         transitions[nodes - 1 + row, column] = 1
+    parents = np.concatenate([tree.parents[inner], tree.ends])
+    steps = np.concatenate([tree.tokens[inner], np.full(len(sequences), end)])
     bias = np.where(tree.build_ancestor_mask(), 0.0, -np.inf).astype(np.float32)
     return AnswerTrees(
-        torch.from_numpy(tree.tokens).to(device),
-        torch.from_numpy(tree.depths).to(device),
-        torch.from_numpy(bias).to(device),
-        torch.from_numpy(np.concatenate([tree.parents[inner], tree.ends])).to(device),
-        torch.from_numpy(np.concatenate([tree.tokens[inner], np.full(len(sequences), end)])).to(device),
-        torch.from_numpy(transitions).to(device),
-        torch.tensor([index for _, index in columns], device=device),
+        tokens=torch.from_numpy(tree.tokens).to(device),
+        depths=torch.from_numpy(tree.depths).to(device),
+        bias=torch.from_numpy(bias).to(device),
+        parents=torch.from_numpy(parents).to(device),
+        steps=torch.from_numpy(steps).to(device),
+        transitions=torch.from_numpy(transitions).to(device),
+        indices=torch.tensor([index for _, index in columns], device=device),
     )
 
 
@@ -386,11 +417,15 @@ class AnswerDecoder(nn.Module):
         count = sum(len(trees.indices) for trees in answers)
         log_probabilities = torch.zeros(len(question), count, device=question.device)
         for trees in answers:
+            # All nodes pass the decoder at once: `bias` hides the nodes that are no ancestors.
             ids = trees.tokens.expand(len(question), -1)
             states = self.bert.embed(ids, positions=trees.depths)
             states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
-            logits = self.cls["predictions"](states).float()
-            steps = logits[:, trees.parents, trees.steps] - logits.logsumexp(dim=-1)[:, trees.parents]
+            logits = self.cls["predictions"](states).float()  # (batch, nodes, vocabulary)
+            # Log-probability of each step's token after its parent, (batch, steps); an answer has the sum of its steps.
+            normalizers = logits.logsumexp(dim=-1)
+            steps = logits[:, trees.parents, trees.steps] - normalizers[:, trees.parents]
+            # float64, as an answer may have many steps.
             log_probabilities[:, trees.indices] = (steps.double() @ trees.transitions).float()
         return log_probabilities
 
@@ -411,22 +446,23 @@ DECODER_SETTINGS = ("num_attention_heads", "hidden_act", "layer_norm_eps")
 
 
 def load_matching_network(
-    file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
+    file: Path, config: Settings | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
 ) -> MatchingNetwork:
     """Return the matching network of a checkpoint file.
 
     Args:
-        file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or one in its layout at another size.
-        config: The release's settings; those next to the file by default.
+        file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or a file in its layout at another size.
+        config: The release's settings; by default the settings next to the file.
         name: Name of the model in the study, for errors.
         allow_missing: See `checkpoint_file.load_weights`.
     Raises:
         UserError: The file or settings cannot be read, or a weight is missing, unexpected or of another shape; a
             checkpoint for answering has no matching head.
     """
-    weights, config, where = _open_checkpoint(file, config, name)
-    vision = _read_vision_size(weights, config, where)
-    text = _read_text_config(weights, _get_bert_settings(config, where), where)
+    weights, config, label = _open_checkpoint(file, config, name)
+    vision = _read_vision_size(weights, config, label)
+    text = _read_text_config(weights, _get_bert_settings(config, label), label)
+    # Without values, which the checkpoint brings.
     with torch.device("meta"):
         network = MatchingNetwork(vision, text)
     checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
@@ -434,30 +470,28 @@ def load_matching_network(
 
 
 def load_answering_network(
-    file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
+    file: Path, config: Settings | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
 ) -> AnsweringNetwork:
     """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
-    weights, config, where = _open_checkpoint(file, config, name)
-    vision, bert = _read_vision_size(weights, config, where), _get_bert_settings(config, where)
-    text = _read_text_config(weights, bert, where)
+    weights, config, label = _open_checkpoint(file, config, name)
+    vision, bert = _read_vision_size(weights, config, label), _get_bert_settings(config, label)
+    text = _read_text_config(weights, bert, label)
+    # The decoder has its own layers, all of which attend to the question.
     settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
     settings |= {"fusion_layer": 0, "encoder_width": text.hidden_size}
-    decoder = _read_text_config(weights, settings, where, "text_decoder.bert.")
+    decoder = _read_text_config(weights, settings, label, "text_decoder.bert.")
     with torch.device("meta"):
         network = AnsweringNetwork(vision, text, decoder)
     checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
     return network.eval()
 
 
-def _open_checkpoint(
-    file: Path, config: Mapping[str, Any] | None, name: str
-) -> tuple[dict[str, torch.Tensor], Mapping[str, Any], str]:
+def _open_checkpoint(file: Path, config: Settings | None, name: str) -> tuple[dict[str, torch.Tensor], Settings, str]:
     """Return a file's weights without the extra level of pre-training, its settings, and the start of errors."""
-    weights = {
-        key.replace("text_encoder.bert.", "text_encoder.", 1): value
-        for key, value in checkpoint_file.read_checkpoint(file).items()
-    }
-    config = checkpoint_file.read_adjacent_settings(file) if config is None else config
+    checkpoint = checkpoint_file.read_checkpoint(file)
+    weights = {key.replace("text_encoder.bert.", "text_encoder.", 1): value for key, value in checkpoint.items()}
+    if config is None:
+        config = checkpoint_file.read_adjacent_settings(file)
     return weights, config, checkpoint_file.format_subject(name, file)
 
 
@@ -465,88 +499,102 @@ def _is_unused(key: str) -> bool:
     return UNUSED_KEYS.fullmatch(key) is not None
 
 
-def _get_bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Return the settings of the text encoder; the release names a file in their place."""
+def _get_bert_settings(config: Settings, label: str) -> Settings:
+    """Return the settings of the text encoder; the release names a file instead of them."""
     settings = config.get("bert_config", {})
     if not isinstance(settings, Mapping):
-        raise UserError(f"{where}: bert_config: {settings!r} is no mapping; write the file's content in its place")
+        raise UserError(f"{label}: bert_config: {settings!r} is no mapping; write the content of that file instead")
     return settings
 
 
-def _read_vision_size(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any], where: str) -> VisionSize:
+def _read_vision_size(weights: Mapping[str, torch.Tensor], config: Settings, label: str) -> VisionSize:
     """Return the size of the image encoder from the settings (`image_res`, `vision_width`, ...), else from shapes."""
-    state_width = get_shape(weights, "visual_encoder.cls_token", 3, where)[2]
-    patch = get_shape(weights, "visual_encoder.patch_embed.proj.weight", 4, where)[3]
-    positions = get_shape(weights, "visual_encoder.pos_embed", 3, where)[1]
+    state_width = get_shape(weights, "visual_encoder.cls_token", 3, label)[2]
+    patch = get_shape(weights, "visual_encoder.patch_embed.proj.weight", 4, label)[3]
+    positions = get_shape(weights, "visual_encoder.pos_embed", 3, label)[1]
+    # One position is that of [CLS].
     grid = math.isqrt(positions - 1)
     if grid < 1 or grid**2 + 1 != positions:
-        raise UserError(f"{where}: visual_encoder.pos_embed has {positions} positions, no square and one more")
+        raise UserError(
+            f"{label}: visual_encoder.pos_embed has {positions} positions, no square and one more; name a checkpoint of"
+            " ALBEF"
+        )
     blocks = list_layers(weights, "visual_encoder.blocks.")
-    width = _read_number(config, "vision_width", state_width, where)
-    patch = _read_number(config, "patch_size", patch, where)
-    side = _read_number(config, "image_res", grid * patch, where)
-    if side % patch:
-        raise UserError(f"{where}: image_res {side} is no multiple of patch_size {patch}")
+    width = _read_number(config, "vision_width", state_width, label)
+    patch = _read_number(config, "patch_size", patch, label)
+    image_size = _read_number(config, "image_res", grid * patch, label)
+    if image_size % patch:
+        raise UserError(
+            f"{label}: image_res {image_size} is no multiple of patch_size {patch}; correct its JSON config"
+        )
     return VisionSize(
         width=width,
-        depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), where),
-        heads=_read_heads(config, "vision_heads", width, where),
-        hidden=get_shape(weights, "visual_encoder.blocks.0.mlp.fc1.weight", 2, where)[0],
+        depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), label),
+        heads=_read_heads(config, "vision_heads", width, label),
+        hidden=get_shape(weights, "visual_encoder.blocks.0.mlp.fc1.weight", 2, label)[0],
         patch=patch,
         grid=grid,
-        side=side,
+        image_size=image_size,
     )
 
 
 def _read_text_config(
-    weights: Mapping[str, torch.Tensor], settings: Mapping[str, Any], where: str, prefix: str = "text_encoder."
+    weights: Mapping[str, torch.Tensor], settings: Settings, label: str, prefix: str = "text_encoder."
 ) -> BertConfig:
     """Return BERT's configuration from the release's `bert_config`, else from shapes.
 
     `fusion_layer` is the first layer that attends to a context, whose states are of width `encoder_width`.
     """
     if settings.get("hidden_act", "gelu") != "gelu":
-        raise UserError(f"{where}: bert_config.hidden_act: {settings['hidden_act']!r}; ALBEF has gelu")
+        raise UserError(
+            f"{label}: bert_config.hidden_act: unsupported (got {settings['hidden_act']!r}, expected 'gelu'); name a"
+            " checkpoint of ALBEF"
+        )
     layer = f"{prefix}encoder.layer."
     context_layers = list_layers(weights, layer, "crossattention.")
     if not context_layers:
-        raise UserError(f"{where}: lacks {layer}*.crossattention.*; no layer attends to an image")
+        raise UserError(
+            f"{label}: lacks {layer}*.crossattention.*; no layer attends to an image; name a checkpoint of ALBEF"
+        )
     context_key = f"{layer}{context_layers[0]}.crossattention.self.key.weight"
-    words, positions, segments = (
-        get_shape(weights, f"{prefix}embeddings.{table}_embeddings.weight", 2, where)
-        for table in ("word", "position", "token_type")
-    )
+    words, width = get_shape(weights, f"{prefix}embeddings.word_embeddings.weight", 2, label)
+    positions, _ = get_shape(weights, f"{prefix}embeddings.position_embeddings.weight", 2, label)
+    segments, _ = get_shape(weights, f"{prefix}embeddings.token_type_embeddings.weight", 2, label)
+    # Shapes of linear layers are (outputs, inputs).
     defaults = {
-        "hidden_size": words[1],
+        "hidden_size": width,
         "num_hidden_layers": 1 + max(list_layers(weights, layer)),
-        "intermediate_size": get_shape(weights, f"{layer}0.intermediate.dense.weight", 2, where)[0],
+        "intermediate_size": get_shape(weights, f"{layer}0.intermediate.dense.weight", 2, label)[0],
         "fusion_layer": context_layers[0],
-        "encoder_width": get_shape(weights, context_key, 2, where)[1],
+        "encoder_width": get_shape(weights, context_key, 2, label)[1],
     }
-    sizes = {key: _read_number(settings, key, default, where) for key, default in defaults.items()}
+    sizes = {key: _read_number(settings, key, default, label) for key, default in defaults.items()}
     return BertConfig(
         **sizes,
-        num_attention_heads=_read_heads(settings, "num_attention_heads", sizes["hidden_size"], where),
-        vocab_size=words[0],
-        max_position_embeddings=positions[0],
-        type_vocab_size=segments[0],
+        num_attention_heads=_read_heads(settings, "num_attention_heads", sizes["hidden_size"], label),
+        vocab_size=words,
+        max_position_embeddings=positions,
+        type_vocab_size=segments,
         layer_norm_eps=float(settings.get("layer_norm_eps", TEXT_EPSILON)),
         attn_implementation="sdpa",
     )
 
 
-def _read_heads(config: Mapping[str, Any], key: str, width: int, where: str) -> int:
-    """Return the number of attention heads: the settings', or the one for heads of the released width."""
+def _read_heads(config: Settings, key: str, width: int, label: str) -> int:
+    """Return the number of attention heads from the settings, or for heads of the released width."""
     if key not in config and width % HEAD_WIDTH:
-        raise UserError(f"{where}: width {width} is no multiple of {HEAD_WIDTH}; say {key} in its JSON config")
-    heads = _read_number(config, key, width // HEAD_WIDTH, where)
+        raise UserError(f"{label}: width {width} is no multiple of {HEAD_WIDTH}; set {key} in its JSON config")
+    heads = _read_number(config, key, width // HEAD_WIDTH, label)
     if width % heads:
-        raise UserError(f"{where}: {key} {heads} does not divide the width {width}")
+        raise UserError(f"{label}: {key} {heads} does not divide the width {width}; correct its JSON config")
     return heads
 
 
-def _read_number(config: Mapping[str, Any], key: str, default: int, where: str) -> int:
+def _read_number(config: Settings, key: str, default: int, label: str) -> int:
+    """Return a positive whole number of the settings, or the default; the first fusion layer may be number 0."""
     value = config.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < (0 if key == "fusion_layer" else 1):
-        raise UserError(f"{where}: {key}: {value!r} is no positive whole number")
-    return value
+    minimum = 0 if key == "fusion_layer" else 1
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < minimum:
+        raise UserError(f"{label}: {key}: {value!r} is no positive whole number; correct its JSON config")
+    return int(value)

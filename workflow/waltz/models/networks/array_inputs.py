@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +9,9 @@ import torch
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
-from waltz.models.checkpoint_file import read_adjacent_settings
+from waltz.models.checkpoint_file import Settings, read_adjacent_settings
 from waltz.models.decoders import load_decoder
+from waltz.models.decoders.network import ForwardRequest
 from waltz.models.networks.albef import load_matching_network
 from waltz.models.networks.mplug_owl3 import ImageStates, MplugOwl3, load_mplug_owl3
 from waltz.models.networks.vilbert import TwoStreams, load_two_streams
@@ -26,28 +26,32 @@ LOCATION_NUMBERS = 5
 
 
 @torch.inference_mode()
-def compute_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays, kind: str) -> dict[str, np.ndarray]:
+def compute_logits(file: Path, config: Settings | None, inputs: Arrays, kind: str) -> dict[str, np.ndarray]:
     """Return logits of an original checkpoint for prepared inputs.
 
     Args:
         file: The checkpoint.
         config: The release's settings; None for those next to the file.
-        inputs: Arrays of n rows; other arrays are ignored. All kinds take `input_ids` of shape (n, tokens), and
-            optionally `attention_mask` (default 1) and `token_type_ids` (default 0) of the same shape. `albef` takes
-            `pixel_values` of shape (n, 3, side, side), the side that of the settings, or else any multiple of the
-            patch's. ViLBERT takes `features` (n, regions, width) and `boxes` (n, regions, 5), whose row 0 is the whole
-            image, and optionally `image_mask` (n, regions); `vilbert-12in1` also `task_ids`, (n,) or (n, 1), whose
-            tokens are not in `input_ids`. `mplug-owl3` takes no `token_type_ids`; it takes `pixel_values` of all rows'
-            tiles in order, (tiles, 3, side, side), and `media_offset`, (n, tokens, 2): the number of tiles of earlier
-            rows, and that plus the tiles that the position sees; any negative numbers where a row has none. Both
-            arrays are missing where no row has any.
+        inputs: Arrays of n rows; further arrays are ignored. Each kind needs its own ones:
+
+            - All kinds take `input_ids` of shape (n, tokens), and optionally `attention_mask` (default 1) and
+              `token_type_ids` (default 0) of the same shape.
+            - `albef` takes `pixel_values` of shape (n, 3, height, width) of square images, of the size in the settings,
+              or else any multiple of the patch's.
+            - `vilbert` takes `features` (n, regions, width) and `boxes` (n, regions, 5), whose row 0 is the complete
+              image, and optionally `image_mask` (n, regions). `vilbert-12in1` also takes `task_ids`, (n,) or (n, 1),
+              whose tokens are not in `input_ids`.
+            - `mplug-owl3` takes no `token_type_ids`. It takes `pixel_values` of all rows' tiles in order, (tiles, 3,
+              height, width), and `media_offset`, (n, tokens, 2): the number of tiles of earlier rows, and this number
+              plus the tiles that the position sees; any negative numbers for a row without tiles. Both arrays are
+              missing if no row has tiles.
         kind: `albef`, `vilbert`, `vilbert-12in1`, `mplug-owl3`, or `text` for a language model: a GGUF file or a folder
             in transformers format, which takes no `token_type_ids`.
     Returns:
         For `mplug-owl3` and `text`, `logits`, float32 of shape (n, tokens, vocabulary), 0 at padding, each row read
         alone. Else `match_logits`, float32 of shape (n, 2), in the order of the head: mismatch and match for ALBEF,
-        match and mismatch for ViLBERT. For `vilbert-12in1` also `retrieval_logit`, float32 of shape (n, 1); the
-        original's output of that name is the NLVR2 head where the batch is even, this one never is.
+        match and mismatch for ViLBERT. For `vilbert-12in1` also `retrieval_logit`, float32 of shape (n, 1). (The
+        original gives the NLVR2 head under that name if the batch is even; here a batch never is.)
     Raises:
         UserError: The checkpoint cannot be loaded, or the inputs do not fit it.
     """
@@ -65,32 +69,40 @@ def build_padding_bias(mask: torch.Tensor) -> torch.Tensor:
     return ((1 - mask) * PADDING_BIAS)[:, None, None]
 
 
-def _compute_albef_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays) -> dict[str, np.ndarray]:
-    config = read_adjacent_settings(file) if config is None else config
+def _compute_albef_logits(file: Path, config: Settings | None, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return the logits of ALBEF's matching head; see `compute_logits`."""
+    if config is None:
+        config = read_adjacent_settings(file)
     network = load_matching_network(file, config)
     ids_shape = _check_ids(inputs, ("pixel_values", "input_ids"), network.longest)
     patch, bert, pixels = network.visual_encoder.patch, network.text_encoder.config, inputs["pixel_values"]
-    side = network.side
+    image_size = network.image_size
     if "image_res" not in config and pixels.ndim:
-        side = max(pixels.shape[-1] // patch, 1) * patch
-    shapes = {
-        "pixel_values": (ids_shape[0], 3, side, side),
-        **{name: ids_shape for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs},
-    }
+        # Without a configured size, the positions are resized to the images.
+        image_size = max(pixels.shape[-1] // patch, 1) * patch
+    shapes: dict[str, tuple[int, ...]] = {"pixel_values": (ids_shape[0], 3, image_size, image_size)}
+    for name in ("input_ids", "attention_mask", "token_type_ids"):
+        if name in inputs:
+            shapes[name] = ids_shape
     limits = {"input_ids": bert.vocab_size, "token_type_ids": bert.type_vocab_size}
     arrays = _check_arrays(inputs, shapes, limits)
+    # So that no rows give an empty array.
     logits = [np.zeros((0, 2), dtype=np.float32)]
     for first in range(0, ids_shape[0], PAIRS_PER_BATCH):
         batch = {name: values[first : first + PAIRS_PER_BATCH] for name, values in arrays.items()}
-        bias = build_padding_bias(batch["attention_mask"]) if "attention_mask" in batch else None
-        states = network.text_encoder.encode_text(batch["input_ids"], bias, batch.get("token_type_ids"))
-        logits.append(network.logits(states, network.visual_encoder(batch["pixel_values"]), bias).numpy())
+        bias = None
+        if "attention_mask" in batch:
+            bias = build_padding_bias(batch["attention_mask"])
+        text = network.text_encoder.encode_text(batch["input_ids"], bias, batch.get("token_type_ids"))
+        image = network.visual_encoder(batch["pixel_values"])
+        logits.append(network.compute_logits(text, image, bias).numpy())
     return {"match_logits": np.concatenate(logits)}
 
 
 def _compute_vilbert_logits(
-    file: Path, settings: Mapping[str, Any] | None, inputs: Arrays, has_tasks: bool
+    file: Path, settings: Settings | None, inputs: Arrays, has_tasks: bool
 ) -> dict[str, np.ndarray]:
+    """Return the logits of the heads of ViLBERT or 12-in-1; see `compute_logits`."""
     network = load_two_streams(file, settings, has_tasks)
     config = network.config
     tasks = ("task_ids",) if has_tasks else ()
@@ -108,6 +120,7 @@ def _compute_vilbert_logits(
         "image_mask": regions_shape,
         **dict.fromkeys(tasks, ids_shape[:1]),
     }
+    # Defaults of optional arrays.
     inputs = {
         "token_type_ids": np.zeros(ids_shape, dtype=np.int64),
         "attention_mask": np.ones(ids_shape),
@@ -118,42 +131,48 @@ def _compute_vilbert_logits(
         inputs["task_ids"] = inputs["task_ids"][:, 0]
     limits = {"input_ids": config.vocab_size, "token_type_ids": config.type_vocab_size, "task_ids": config.tasks}
     arrays = _check_arrays(inputs, shapes, limits)
-    rows = [
-        _compute_row(network, {name: values[[row]] for name, values in arrays.items()}) for row in range(ids_shape[0])
-    ]
-    outputs = {"match_logits": np.array([match for match, _ in rows], dtype=np.float32).reshape(-1, 2)}
+    match_logits, retrieval_logits = [], []
+    for row in range(ids_shape[0]):
+        # Rows of ViLBERT pass alone, of shape (1, ...).
+        row_arrays = {name: values[[row]] for name, values in arrays.items()}
+        joint = _compute_joint_vector(network, row_arrays)
+        match_logits.append(network.compute_match_logits(joint)[0].tolist())
+        if has_tasks:
+            retrieval_logits.append(network.compute_retrieval_logit(joint)[0].tolist())
+    outputs = {"match_logits": np.array(match_logits, dtype=np.float32).reshape(-1, 2)}
     if has_tasks:
-        outputs["retrieval_logit"] = np.array([rank for _, rank in rows], dtype=np.float32).reshape(-1, 1)
+        outputs["retrieval_logit"] = np.array(retrieval_logits, dtype=np.float32).reshape(-1, 1)
     return outputs
 
 
-def _compute_row(network: TwoStreams, inputs: Mapping[str, torch.Tensor]) -> tuple[list[float], list[float]]:
-    """Return ITM logits and, for 12-in-1, the retrieval logit of one row."""
+def _compute_joint_vector(network: TwoStreams, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Return the joint vector of one row, of shape (1, width)."""
     text_mask, tasks = inputs["attention_mask"], inputs.get("task_ids")
-    if tasks is not None:
+    if tasks is not None:  # for the task token that is inserted
         text_mask = torch.nn.functional.pad(text_mask, (1, 0), value=1)
     text_bias, image_bias = build_padding_bias(text_mask), build_padding_bias(inputs["image_mask"])
     text = network.encode_text(inputs["input_ids"], inputs["token_type_ids"], tasks, text_bias)
     image = network.encode_image(inputs["features"], inputs["boxes"], image_bias)
-    joint = network.fuse(text, image, text_bias, image_bias)
-    return network.match_logits(joint)[0].tolist(), network.retrieval_logit(joint)[
-        0
-    ].tolist() if tasks is not None else []
+    return network.fuse(text, image, text_bias, image_bias)
 
 
-def _compute_owl_logits(file: Path, config: Mapping[str, Any] | None, inputs: Arrays) -> dict[str, np.ndarray]:
-    network = load_mplug_owl3(file, read_adjacent_settings(file) if config is None else config)
+def _compute_owl_logits(file: Path, config: Settings | None, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return the logits of mPLUG-Owl3; see `compute_logits`."""
+    if config is None:
+        config = read_adjacent_settings(file)
+    network = load_mplug_owl3(file, config)
     text = network.language_model.config
     needed = ("media_offset", "pixel_values")
-    if not any(name in inputs for name in needed) and "input_ids" in inputs:
-        no_tiles = np.zeros((0, 3, network.side, network.side))
+    has_images = any(name in inputs for name in needed)
+    if not has_images and "input_ids" in inputs:
+        no_tiles = np.zeros((0, 3, network.tile_size, network.tile_size))
         inputs = {**inputs, "media_offset": np.full((*inputs["input_ids"].shape, 2), -1), "pixel_values": no_tiles}
     ids_shape = _check_ids(inputs, ("input_ids", *needed), text.max_position_embeddings)
     tiles = inputs["pixel_values"].shape[:1]
     shapes = {
         "input_ids": ids_shape,
         "attention_mask": ids_shape,
-        "pixel_values": (*tiles, 3, network.side, network.side),
+        "pixel_values": (*tiles, 3, network.tile_size, network.tile_size),
     }
     inputs = {"attention_mask": np.ones(ids_shape), **inputs}
     arrays = _check_arrays(inputs, shapes, {"input_ids": text.vocab_size})
@@ -162,8 +181,9 @@ def _compute_owl_logits(file: Path, config: Mapping[str, Any] | None, inputs: Ar
     logits = np.zeros((*ids_shape, text.vocab_size), dtype=np.float32)
     for row, (start, counts) in enumerate(offsets):
         pixels = arrays["pixel_values"][start : start + counts.max(initial=0)]
-        kept = visible[row]
-        logits[row, kept.numpy()] = _compute_owl_row(network, arrays["input_ids"][row, kept], pixels, counts)
+        is_visible = visible[row]
+        ids = arrays["input_ids"][row, is_visible]
+        logits[row, is_visible.numpy()] = _compute_owl_row(network, ids, pixels, counts)
     return {"logits": logits}
 
 
@@ -171,6 +191,7 @@ def _compute_owl_row(network: MplugOwl3, ids: torch.Tensor, pixels: torch.Tensor
     """Return the logits of a row, of shape (positions, vocabulary), whose positions see the first `counts` tiles."""
     images = None
     if len(pixels):
+        # sees[position, tile]: whether the position sees the tile; a tile stands at the first position that does.
         sees = torch.from_numpy(counts[:, None] > np.arange(len(pixels)))
         features = network.encode_images(pixels).flatten(0, 1)
         positions = sees.long().argmax(dim=0).repeat_interleave(network.positions_per_tile)
@@ -180,18 +201,20 @@ def _compute_owl_row(network: MplugOwl3, ids: torch.Tensor, pixels: torch.Tensor
 
 
 def _compute_text_logits(file: Path, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return the logits of a language model; see `compute_logits`."""
     decoder = load_decoder(ModelSpec(file.name, "text", str(file), "local"), Device("cpu", torch.get_num_threads(), ""))
     ids_shape = _check_ids(inputs, ("input_ids",), decoder.window)
     vocabulary = decoder.network.model.config.vocab_size
     shapes = {"input_ids": ids_shape, "attention_mask": ids_shape}
     arrays = _check_arrays({"attention_mask": np.ones(ids_shape), **inputs}, shapes, {"input_ids": vocabulary})
     logits = np.zeros((*ids_shape, vocabulary), dtype=np.float32)
-    for row, kept in enumerate(arrays["attention_mask"].bool()):
-        ids = arrays["input_ids"][row, kept][None]
+    for row, is_visible in enumerate(arrays["attention_mask"].bool()):
+        ids = arrays["input_ids"][row, is_visible][None]
         if ids.numel():
             positions = torch.arange(ids.shape[1])[None]
-            row_logits, _ = decoder.network.compute_logits(ids, positions, last_count=ids.shape[1])
-            logits[row, kept.numpy()] = row_logits[0].float().numpy()
+            request = ForwardRequest(ids, positions, last_count=ids.shape[1])
+            row_logits, _ = decoder.network.compute_logits(request)
+            logits[row, is_visible.numpy()] = row_logits[0].float().numpy()
     return {"logits": logits}
 
 
@@ -202,13 +225,16 @@ def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list
             f"--inputs: media_offset is {offsets.dtype} of shape {offsets.shape}, whole numbers of shape"
             f" {(*visible.shape, 2)} are needed; correct the file"
         )
-    rows = []
-    for row, kept in zip(offsets, visible, strict=True):
-        start, stop = row[kept].astype(np.int64).T
-        if (start < 0).all():
+    rows: list[tuple[int, np.ndarray]] = []
+    for row, is_visible in zip(offsets, visible, strict=True):
+        # Each of shape (visible positions,): first tile of the row, and tile after the last that the position sees.
+        start, stop = row[is_visible].astype(np.int64).T
+        if (start < 0).all():  # a row without tiles
             rows.append((0, np.zeros(len(start), dtype=np.int64)))
             continue
-        if (start != start[0]).any() or (np.diff(stop, prepend=start[0]) < 0).any() or stop[-1] > tiles:
+        has_one_start = (start == start[0]).all()
+        is_ascending = (np.diff(stop, prepend=start[0]) >= 0).all()
+        if not (has_one_start and is_ascending and stop[-1] <= tiles):
             raise UserError(
                 f"--inputs: media_offset of row {len(rows)} is wrong: its first numbers must be one, and its second"
                 f" ones rise from there to at most the {tiles} tiles of pixel_values; correct the file"
@@ -219,10 +245,12 @@ def _check_offsets(offsets: np.ndarray, visible: np.ndarray, tiles: int) -> list
 
 def _check_ids(inputs: Arrays, needed: Sequence[str], max_tokens: int) -> tuple[int, int]:
     """Return the shape of the ids, after a check that it is valid and no array is missing."""
-    if missing := [name for name in needed if name not in inputs]:
+    missing = [name for name in needed if name not in inputs]
+    if missing:
         raise UserError(f"--inputs: {', '.join(missing)} missing; this model needs {', '.join(needed)}; add them")
     shape = inputs["input_ids"].shape
-    if len(shape) != 2 or not 0 < shape[1] <= max_tokens:
+    is_valid = len(shape) == 2 and 0 < shape[1] <= max_tokens
+    if not is_valid:
         raise UserError(
             f"--inputs: input_ids is of shape {shape}, (n, 1 to {max_tokens} tokens) is needed; correct the file"
         )
@@ -232,20 +260,32 @@ def _check_ids(inputs: Arrays, needed: Sequence[str], max_tokens: int) -> tuple[
 def _check_arrays(
     inputs: Arrays, shapes: Mapping[str, tuple[int, ...]], limits: Mapping[str, int]
 ) -> dict[str, torch.Tensor]:
-    """Return the arrays of these shapes, each checked: ids below their limits as int64, the others as float32."""
+    """Return the arrays of these shapes, checked: ids below their limits as int64, all others as float32."""
     tensors = {}
     for name, shape in shapes.items():
         array = inputs[name]
         if array.shape != shape:
             raise UserError(f"--inputs: {name} is of shape {array.shape}, {shape} is needed; correct the file")
         if name in limits:
-            values = f"whole numbers from 0 to {limits[name] - 1}"
-            is_valid = array.dtype.kind in "iu" and ((array >= 0) & (array < limits[name])).all()
-        elif name.endswith("_mask"):
-            values, is_valid = "0 and 1", array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
+            _check_values(name, _are_ids(array, limits[name]), f"whole numbers from 0 to {limits[name] - 1}")
+            tensors[name] = torch.from_numpy(array.astype(np.int64))
+            continue
+        if name.endswith("_mask"):
+            is_mask = array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
+            _check_values(name, bool(is_mask), "0 and 1")
         else:
-            values, is_valid = "finite numbers", array.dtype.kind in "iuf" and np.isfinite(array).all()
-        if not is_valid:
-            raise UserError(f"--inputs: {name} holds other than {values}; correct the file")
-        tensors[name] = torch.from_numpy(array.astype(np.int64 if name in limits else np.float32))
+            is_finite = array.dtype.kind in "iuf" and np.isfinite(array).all()
+            _check_values(name, bool(is_finite), "finite numbers")
+        tensors[name] = torch.from_numpy(array.astype(np.float32))
     return tensors
+
+
+def _are_ids(array: np.ndarray, limit: int) -> bool:
+    if array.dtype.kind not in "iu":
+        return False
+    return bool(((array >= 0) & (array < limit)).all())
+
+
+def _check_values(name: str, is_valid: bool, expected: str) -> None:
+    if not is_valid:
+        raise UserError(f"--inputs: {name} holds other than {expected}; correct the file")

@@ -7,12 +7,10 @@ Source:
     computed follows the released weights `unc-nlp/frcnn-vg-finetuned`: ResNet-101-C4, 1,600 classes, 400 attributes.
 """
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,9 +20,8 @@ from torch.nn import functional
 
 from waltz.core.errors import UserError, get_first_line
 from waltz.core.files.open_image import open_image
+from waltz.models.networks.detector_operators import AnchorGenerator, BoxCoder, clip_boxes_to_image, nms, roi_pool
 
-MAX_SIZE_DELTA = math.log(1000 / 16)
-"""Maximum delta of a width or height."""
 EPSILON = 1e-5
 """Added to the variance in each batch norm of this detector."""
 STRIDE = 16
@@ -35,22 +32,24 @@ BOXES_PER_BATCH = 60
 
 @dataclass(frozen=True)
 class DetectorSettings:
-    """Settings that the released code reads from its configuration; defaults are those of the released weights.
+    """Settings that the released code reads from its configuration; the released weights have the default values.
+
+    Names and order of the attributes are part of the digest that names a detector in stored regions.
 
     Attributes:
         shortest: Shorter side in pixels that an image is resized to.
         longest: Maximum of the longer side in pixels.
-        mean: Of blue, green and red, in levels of 0 to 255; subtracted.
+        mean: Mean of blue, green and red, in levels of 0 to 255; it is subtracted.
         deviation: Divisor after the mean is subtracted.
-        anchor_offset: Where in a cell its anchors are centred, as a share of the stride.
+        anchor_offset: Position in a cell that its anchors are centered at, as a share of the stride.
         candidates: Number of anchors with the highest scores to consider.
         proposals: Maximum number of proposals.
         proposal_overlap: Intersection over union above which the worse of two candidates is removed.
         proposal_weights: Divisors of the proposals' deltas dx, dy, dw, dh.
-        smallest: Candidates with a side of at most this length are removed.
-        resolution: Cells a side that a proposal is pooled to.
+        smallest: Length of a side in pixels; candidates with a side of at most this length are removed.
+        resolution: Cells in each direction that a proposal is pooled to.
         box_weights: Divisors of the regions' deltas.
-        overlaps: The same limits for regions; the next one is tried if too few are left.
+        overlaps: Such limits for regions; the next one is tried if too few regions are left.
         fewest: Minimum number of regions of an image.
         most: Maximum number of regions of an image.
     """
@@ -74,7 +73,14 @@ class DetectorSettings:
 
 @dataclass(frozen=True)
 class StageSizes:
-    """Number of bottlenecks of a stage, channels inside and out of each, and groups of its 3x3 convolution."""
+    """Sizes of a stage.
+
+    Attributes:
+        blocks: Number of bottlenecks.
+        width: Channels inside a bottleneck.
+        outputs: Channels of a bottleneck's output.
+        groups: Groups of the 3x3 convolution of a bottleneck.
+    """
 
     blocks: int
     width: int
@@ -89,6 +95,7 @@ class DetectorSizes:
     Attributes:
         stem: Channels of the stem.
         stages: Sizes of the stages `res2` to `res5`.
+        anchors: Anchors of a cell.
         hidden: Channels inside the proposal head.
         classes: Number of classes, without background.
         attributes: Number of attributes, without "none".
@@ -114,16 +121,19 @@ class DetectorSizes:
 def read_image(file: Path, is_upright: bool) -> Image.Image:
     """Return an image file in RGB: grey in three channels, no alpha, and rotated by its EXIF data if `is_upright`.
 
-    OpenCV rotates it. `sources.images` differs where there is alpha, which becomes white there.
+    OpenCV, which the released code reads images with, rotates them. `sources.images` makes alpha white instead.
 
     Raises:
-        UserError: It is no image that can be read, or too large a one.
+        UserError: The file holds no image that can be read, or too large an image.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with open_image(file) as opened:
-                return convert_to_rgb(ImageOps.exif_transpose(opened) if is_upright else opened)
+                image: Image.Image = opened
+                if is_upright:
+                    image = ImageOps.exif_transpose(opened)
+                return convert_to_rgb(image)
     except UnidentifiedImageError:
         raise UserError(f"{file}: is no image of a known format; name an image") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -134,25 +144,38 @@ def read_image(file: Path, is_upright: bool) -> Image.Image:
 
 def compute_resized_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
     """Return height and width of an image whose shorter side is resized to `shortest`, or its longer to `longest`."""
+    # Both sides are multiplied by one number, so that the aspect ratio stays.
     scale = shortest / min(height, width)
-    down, right = (shortest, scale * width) if height < width else (scale * height, shortest)
-    if max(down, right) > longest:
-        reduction = longest / max(down, right)
-        down, right = down * reduction, right * reduction
-    return int(down + 0.5), int(right + 0.5)
+    # The shorter side is set, not multiplied: a product may be rounded to another number.
+    new_height: float = shortest
+    new_width: float = shortest
+    if height < width:
+        new_width = scale * width
+    else:
+        new_height = scale * height
+    new_longest = max(new_height, new_width)
+    if new_longest > longest:
+        reduction = longest / new_longest
+        new_height, new_width = new_height * reduction, new_width * reduction
+    return int(new_height + 0.5), int(new_width + 0.5)
 
 
 def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tensor:
-    """Return an upright image prepared for the detector: blue, green, red, resized as floats without antialiasing."""
+    """Return an upright image prepared for the detector: float32 of shape (3, height, width).
+
+    The channels are blue, green and red; they are resized as floats without antialiasing.
+    """
     size = compute_resized_size(image.height, image.width, settings.shortest, settings.longest)
+    # Without antialiasing, as in the released code.
     resized = functional.interpolate(read_levels(image)[None], size, mode="bilinear", align_corners=False)[0]
-    mean, deviation = (torch.tensor(values)[:, None, None] for values in (settings.mean, settings.deviation))
+    mean = torch.tensor(settings.mean)[:, None, None]
+    deviation = torch.tensor(settings.deviation)[:, None, None]
     return (resized - mean) / deviation
 
 
 def read_levels(image: Image.Image) -> torch.Tensor:
     """Return the levels of blue, green and red, 0 to 255: float32 of shape (3, height, width)."""
-    levels = np.asarray(convert_to_rgb(image), dtype=np.float32)
+    levels = np.asarray(convert_to_rgb(image), dtype=np.float32)  # (height, width, RGB)
     return torch.from_numpy(levels[..., ::-1].transpose(2, 0, 1).copy())
 
 
@@ -163,7 +186,8 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
         ValueError: Its levels have no fixed range.
     """
     if image.mode.startswith("I;16"):  # Pillow cuts such levels off at 255
-        return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
+        high_bytes = np.asarray(image).astype(np.uint16) >> 8
+        return Image.fromarray(high_bytes.astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
         raise ValueError(f"pixels of mode {image.mode} have no fixed range")
     return image.convert("RGB")
@@ -175,7 +199,7 @@ class Detections:
 
     Attributes:
         boxes: Left, top, right and bottom in pixels of the prepared image: float32 of shape (regions, 4).
-        features: float32 of shape (regions, width). Each belongs to the proposal, the box is the decoded one.
+        features: Features of the proposals, from which the boxes are decoded: float32 of shape (regions, width).
         classes: int64 of shape (regions,).
         scores: Probability of the class, by which the regions are ordered.
         attributes: int64 of shape (regions,).
@@ -215,7 +239,7 @@ class Detector(nn.Module):
         Raises:
             UserError: Too few regions are left, or there are numbers that are not finite.
         """
-        # boxes change a lot where a score changes a little
+        # TF32 off: boxes change a lot if a score changes a little.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             return self._detect(image)
 
@@ -225,30 +249,37 @@ class Detector(nn.Module):
         proposals = self.proposal_generator(states, height, width)
         if len(proposals) < self.settings.fewest:
             raise self._build_error(height, width, len(proposals))
-        pooled = pool_boxes(states[0], proposals, self.settings.resolution, 1 / STRIDE)
-        features = self.roi_heads.features(pooled)
-        heads = self.roi_heads.box_predictor
-        logits = heads.cls_score(features)  # background last
+
+        # Features, classes and boxes of the proposals.
+        pooled = roi_pool(states, [proposals], self.settings.resolution, 1 / STRIDE)
+        features = self.roi_heads.compute_features(pooled)
+        predictor = self.roi_heads.box_predictor
+        logits = predictor.cls_score(features)  # (proposals, classes + 1), background last
+        # The class of a proposal is its most probable one; the background is no class.
         scores, classes = logits.softmax(dim=-1)[:, :-1].max(dim=-1)
-        boxes = decode_boxes(heads.deltas(features, classes), proposals, self.settings.box_weights)
+        deltas = predictor.compute_deltas(features, classes)
+        boxes = BoxCoder(self.settings.box_weights).decode_single(deltas, proposals)
         if not (boxes.isfinite().all() and features.isfinite().all() and scores.isfinite().all()):
             raise UserError(f"{self.name} gives numbers that are not finite; fetch its weights again")
-        boxes = clip_boxes(boxes, height, width)
-        selected = self._select_best(boxes, scores, height, width).to(boxes.device)
-        attribute_scores, attributes = heads.attributes(features[selected], logits[selected]).max(dim=-1)
+
+        # The regions: the best boxes, with their attributes.
+        boxes = clip_boxes_to_image(boxes, (height, width))
+        selected = self._select_best(boxes, scores, height, width)
+        probabilities = predictor.compute_attribute_probabilities(features[selected], logits[selected])
+        attribute_scores, attributes = probabilities.max(dim=-1)
         return Detections(
             boxes[selected], features[selected], classes[selected], scores[selected], attributes, attribute_scores
         )
 
     def _select_best(self, boxes: torch.Tensor, scores: torch.Tensor, height: int, width: int) -> torch.Tensor:
         """Return the indices of the regions selected with the first limit that leaves enough of them."""
-        most_found = 0
+        max_selected = 0
         for limit in self.settings.overlaps:
-            selected = suppress_overlaps(boxes, scores, limit, self.settings.most)
+            selected = nms(boxes, scores, limit, self.settings.most)
             if len(selected) >= self.settings.fewest:
                 return selected
-            most_found = max(most_found, len(selected))
-        raise self._build_error(height, width, most_found)
+            max_selected = max(max_selected, len(selected))
+        raise self._build_error(height, width, max_selected)
 
     def _build_error(self, height: int, width: int, count: int) -> UserError:
         return UserError(
@@ -270,7 +301,7 @@ class FrozenBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(channels))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Return normalised states, of the same shape (batch, channels, height, width)."""
+        """Return normalized states, of the same shape (batch, channels, height, width)."""
         mean, variance = self.get_buffer("running_mean"), self.get_buffer("running_var")
         return functional.batch_norm(states, mean, variance, self.weight, self.bias, False, 0.0, self.epsilon)
 
@@ -279,11 +310,11 @@ class Convolution(nn.Conv2d):
     """A convolution without bias, then batch norm."""
 
     def __init__(
-        self, inputs: int, outputs: int, side: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
+        self, inputs: int, outputs: int, kernel_size: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> None:
         """Create a convolution that keeps the size except for its stride."""
-        padding = dilation * (side // 2)
-        super().__init__(inputs, outputs, side, stride, padding, dilation, groups, bias=False)
+        padding = dilation * (kernel_size // 2)
+        super().__init__(inputs, outputs, kernel_size, stride, padding, dilation, groups, bias=False)
         self.norm = FrozenBatchNorm(outputs)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -293,32 +324,41 @@ class Convolution(nn.Conv2d):
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions with a shortcut, which is a convolution if the number of channels changes."""
+    """1x1, 3x3 and 1x1 convolutions with a shortcut, which is a convolution if the number of channels changes.
+
+    As in the released weights, the first 1x1 convolution has the stride.
+
+    Source:
+        He et al., Deep residual learning (CVPR 2016), section 4.1.
+    """
 
     def __init__(self, inputs: int, sizes: StageSizes, stride: int, dilation: int) -> None:
         """Create a bottleneck of a stage."""
         super().__init__()
-        different = inputs != sizes.outputs
-        self.shortcut = Convolution(inputs, sizes.outputs, 1, stride=stride) if different else None
+        self.shortcut: Convolution | None = None
+        if inputs != sizes.outputs:
+            self.shortcut = Convolution(inputs, sizes.outputs, 1, stride=stride)
         self.conv1 = Convolution(inputs, sizes.width, 1, stride=stride)
         self.conv2 = Convolution(sizes.width, sizes.width, 3, dilation=dilation, groups=sizes.groups)
         self.conv3 = Convolution(sizes.width, sizes.outputs, 1)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return states of shape (batch, outputs, height / stride, width / stride)."""
-        inner = functional.relu_(self.conv2(functional.relu_(self.conv1(states))))
-        residual = states if self.shortcut is None else self.shortcut(states)
+        # He et al., equation 1: y = F(x) + x; batch norm is part of each convolution.
+        inner = functional.relu_(self.conv1(states))
+        inner = functional.relu_(self.conv2(inner))
+        residual = states
+        if self.shortcut is not None:
+            residual = self.shortcut(states)
         return functional.relu_(self.conv3(inner) + residual)
 
 
 def build_stage(inputs: int, sizes: StageSizes, stride: int, dilation: int = 1) -> nn.Sequential:
     """Return a stage of bottlenecks, of which the first has the stride."""
-    return nn.Sequential(
-        *(
-            Bottleneck(sizes.outputs, sizes, 1, dilation) if block else Bottleneck(inputs, sizes, stride, dilation)
-            for block in range(sizes.blocks)
-        )
-    )
+    blocks = [Bottleneck(inputs, sizes, stride, dilation)]
+    for _ in range(sizes.blocks - 1):
+        blocks.append(Bottleneck(sizes.outputs, sizes, 1, dilation))
+    return nn.Sequential(*blocks)
 
 
 class Stem(nn.Module):
@@ -341,13 +381,17 @@ class Backbone(nn.Module):
         """Create a backbone."""
         super().__init__()
         stages = sizes.stages
+        # The stages halve the size of the map, except the first, which follows the pool of the stem.
         self.stem = Stem(sizes.stem)
         self.res2 = build_stage(sizes.stem, stages["res2"], stride=1)
         self.res3 = build_stage(stages["res2"].outputs, stages["res3"], stride=2)
         self.res4 = build_stage(stages["res3"].outputs, stages["res4"], stride=2)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return the map of an image, a sixteenth of its size; ceil mode of the stem's pool makes 11 of 168."""
+        """Return the map of an image, of shape (batch, channels, height / 16, width / 16).
+
+        The ceil mode of the stem's pool may add a cell: 168 pixels become 11 cells.
+        """
         states: torch.Tensor = self.res4(self.res3(self.res2(self.stem(pixels))))
         return states
 
@@ -358,20 +402,28 @@ class Predictor(nn.Module):
     def __init__(self, sizes: DetectorSizes) -> None:
         """Create the heads."""
         super().__init__()
+        # Names of the attributes are keys of the checkpoint; one output more stands for the background, or for "none".
         self.cls_score = nn.Linear(sizes.width, sizes.classes + 1)
         self.bbox_pred = nn.Linear(sizes.width, 4 * sizes.classes)
         self.cls_embedding = nn.Embedding(sizes.classes + 1, sizes.embedding)
         self.fc_attr = nn.Linear(sizes.width + sizes.embedding, sizes.mixed)
         self.attr_score = nn.Linear(sizes.mixed, sizes.attributes + 1)
 
-    def deltas(self, features: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    def compute_deltas(self, features: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Return deltas of the box for one class of each region: shape (regions, 4)."""
-        of_classes = self.bbox_pred(features).view(len(features), -1, 4)
-        deltas: torch.Tensor = of_classes[torch.arange(len(features), device=features.device), classes]
+        deltas_by_class = self.bbox_pred(features).view(len(features), -1, 4)  # (regions, classes, 4)
+        deltas: torch.Tensor = deltas_by_class[torch.arange(len(features), device=features.device), classes]
         return deltas
 
-    def attributes(self, features: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities of the attributes of regions, given logits of their classes, background included."""
+    def compute_attribute_probabilities(self, features: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Return probabilities of the attributes except "none" of regions: shape (regions, attributes).
+
+        Args:
+            features: Features of the regions, of shape (regions, width).
+            logits: Logits of their classes and of the background, of shape (regions, classes + 1). The embedding of the
+                best one is read with the features.
+        """
+        # Anderson et al., section 3.1: the feature and an embedding of the class, then a hidden layer.
         inputs = torch.cat([features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1)
         scores = self.attr_score(functional.relu_(self.fc_attr(inputs)))
         probabilities: torch.Tensor = scores[:, :-1].softmax(dim=-1)
@@ -387,32 +439,17 @@ class RegionHeads(nn.Module):
         self.res5 = build_stage(sizes.stages["res4"].outputs, sizes.stages["res5"], stride=1, dilation=2)
         self.box_predictor = Predictor(sizes)
 
-    def features(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Return the features of proposals, given the map under each: from (n, channels, side, side) to (n, width)."""
-        parts = (pooled[first : first + BOXES_PER_BATCH] for first in range(0, len(pooled), BOXES_PER_BATCH))
-        return torch.cat([self.res5(part).mean(dim=(2, 3)) for part in parts])
+    def compute_features(self, pooled: torch.Tensor) -> torch.Tensor:
+        """Return the features of proposals, of shape (proposals, width).
 
-
-class AnchorGenerator(nn.Module):
-    """The anchors of a cell of each map, which are part of the checkpoint."""
-
-    def __init__(self, count: int, strides: tuple[int, ...] = (STRIDE,)) -> None:
-        """Create anchors of size 0, until weights are loaded, on maps with these strides."""
-        super().__init__()
-        self.strides = strides
-        self.cell_anchors = nn.ParameterList([nn.Parameter(torch.zeros(count, 4)) for _ in strides])
-
-    def forward(self, height: int, width: int, offset: float, number: int = 0) -> torch.Tensor:
-        """Return the anchors of the map of a number: (height x width x anchors, 4), row by row, cell by cell."""
-        own = self.cell_anchors[number]
-        down, right = (
-            ((torch.arange(cells, device=own.device) + offset) * self.strides[number]).to(own.dtype)
-            for cells in (height, width)
-        )
-        rows, columns = torch.meshgrid(down, right, indexing="ij")
-        shifts = torch.stack([columns, rows, columns, rows], dim=-1)
-        placed: torch.Tensor = (shifts[:, :, None] + own).reshape(-1, 4)
-        return placed
+        Args:
+            pooled: The map under each proposal, of shape (proposals, channels, resolution, resolution).
+        """
+        features = []
+        for first in range(0, len(pooled), BOXES_PER_BATCH):
+            batch = pooled[first : first + BOXES_PER_BATCH]
+            features.append(self.res5(batch).mean(dim=(2, 3)))
+        return torch.cat(features)
 
 
 class ProposalHead(nn.Module):
@@ -435,16 +472,19 @@ def score_anchors(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return scores of shape (candidates,) and deltas of shape (candidates, 4) of a map, in the order of anchors."""
     inner = functional.relu_(convolution(states))
-    scores, deltas = (layer(inner).permute(0, 2, 3, 1) for layer in (score_layer, delta_layer))
+    # (1, anchors or 4 x anchors, rows, columns) -> (1, rows, columns, ...): cell by cell, as anchors are.
+    scores = score_layer(inner).permute(0, 2, 3, 1)
+    deltas = delta_layer(inner).permute(0, 2, 3, 1)
     return scores.flatten(), deltas.reshape(-1, 4)
 
 
 class ProposalGenerator(nn.Module):
-    """Generator of box proposals."""
+    """Generator of box proposals (the region proposal network of Faster R-CNN)."""
 
     def __init__(self, inputs: int, hidden: int, anchors: int, settings: DetectorSettings) -> None:
         """Create a proposal generator on a map."""
         super().__init__()
+        # Names of the attributes are keys of the checkpoint.
         self.anchor_generator = AnchorGenerator(anchors)
         self.rpn_head = ProposalHead(inputs, hidden, anchors)
         self.settings = settings
@@ -453,149 +493,16 @@ class ProposalGenerator(nn.Module):
         """Return proposed boxes on the map of an image of this height and width, best first: shape (boxes, 4)."""
         settings = self.settings
         scores, deltas = self.rpn_head(states)
-        anchors = self.anchor_generator(*states.shape[-2:], settings.anchor_offset)
+        rows, columns = states.shape[-2:]
+        (anchors,) = self.anchor_generator.grid_anchors([(rows, columns)], [STRIDE], settings.anchor_offset)
+
+        # The candidates with the best scores, decoded and clipped.
         best = scores.sort(descending=True, stable=True).indices[: settings.candidates]
-        boxes = clip_boxes(decode_boxes(deltas[best], anchors[best], settings.proposal_weights), height, width)
+        scores = scores[best]
+        boxes = BoxCoder(settings.proposal_weights).decode_single(deltas[best], anchors[best])
+        boxes = clip_boxes_to_image(boxes, (height, width))
+
+        # Those that are large enough and do not overlap a better one.
         is_large_enough = ((boxes[:, 2:] - boxes[:, :2]) > settings.smallest).all(dim=1)
-        boxes, scores = boxes[is_large_enough], scores[best][is_large_enough]
-        selected = suppress_overlaps(boxes, scores, settings.proposal_overlap, settings.proposals)
-        return boxes[selected.to(boxes.device)]
-
-
-def decode_boxes(deltas: torch.Tensor, boxes: torch.Tensor, weights: tuple[float, ...]) -> torch.Tensor:
-    """Return boxes of shape (boxes, 4), moved and resized by deltas of this shape.
-
-    Args:
-        deltas: dx, dy as shares of the box's width and height, and logarithms dw, dh of what they are multiplied by,
-            all times `weights`.
-        boxes: The boxes.
-        weights: Divisors of the four deltas.
-    """
-    sizes = boxes[:, 2:] - boxes[:, :2]
-    centres = boxes[:, :2] + 0.5 * sizes
-    moves = deltas / deltas.new_tensor(weights)
-    moved = moves[:, :2] * sizes + centres
-    halves = 0.5 * (moves[:, 2:].clamp(max=MAX_SIZE_DELTA).exp() * sizes)
-    return torch.cat([moved - halves, moved + halves], dim=1)
-
-
-def clip_boxes(boxes: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Return boxes clipped to an image; those outside have no width or height."""
-    edges = boxes.new_tensor([width, height, width, height])
-    return boxes.clamp(min=0).minimum(edges)
-
-
-def suppress_overlaps(boxes: torch.Tensor, scores: torch.Tensor, limit: float, max_boxes: int) -> torch.Tensor:
-    """Return the best boxes of which no two overlap much (non-maximum suppression).
-
-    A box is removed if a better selected one has an intersection over union with it strictly above the limit. The ratio
-    is float32, the limit float64, as in torchvision's operator on a CPU; of equal scores the first is better.
-
-    Args:
-        boxes: Shape (boxes, 4).
-        scores: Shape (boxes,).
-        limit: Highest intersection over union that two boxes may have.
-        max_boxes: Maximum number of boxes.
-    Returns:
-        Indices of the selected boxes on the CPU, best first.
-    """
-    order = scores.cpu().sort(descending=True, stable=True).indices
-    candidates = boxes.cpu()[order]
-    areas = (candidates[:, 2] - candidates[:, 0]) * (candidates[:, 3] - candidates[:, 1])
-    selected: list[torch.Tensor] = []
-    while len(candidates) and len(selected) < max_boxes:
-        selected.append(order[0])
-        best, area = candidates[0], areas[0]
-        candidates, areas, order = candidates[1:], areas[1:], order[1:]
-        is_separate = ~do_boxes_overlap(best, area, candidates, areas, limit)
-        candidates, areas, order = candidates[is_separate], areas[is_separate], order[is_separate]
-    return torch.stack(selected) if selected else torch.zeros(0, dtype=torch.int64)
-
-
-def do_boxes_overlap(
-    boxes: torch.Tensor, areas: torch.Tensor, others: torch.Tensor, other_areas: torch.Tensor, limit: float
-) -> torch.Tensor:
-    """Return whether boxes have an intersection over union above a limit with others; shapes are broadcast.
-
-    The ratio 0 / 0 of two empty boxes is not above any limit.
-    """
-    overlap = torch.minimum(others[..., 2:], boxes[..., 2:]) - torch.maximum(others[..., :2], boxes[..., :2])
-    both = overlap.clamp(min=0).prod(dim=-1)
-    return (both / (areas + other_areas - both)).double() > limit
-
-
-def pool_boxes(states: torch.Tensor, boxes: torch.Tensor, side: int, scale: float) -> torch.Tensor:
-    """Return the map under each box, pooled to a grid (RoIPool).
-
-    A box's corners are rounded to cells of the map, half away from zero, and both belong to it. Cell j of the grid
-    spans floor(j w / side) to ceil((j + 1) w / side) of its w columns; what lies beyond the map is cut off, and a cell
-    with nothing left is 0. As in torchvision's operator, j (w / side) is computed in float32, which for a side of 14 is
-    off by one column at w = 57 and 62.
-
-    However many boxes there are, a cell costs two look-ups: spans of rows that occur are pooled once, and so are their
-    windows of 1, 2, 4, ... columns, two of which cover any span of columns.
-
-    Args:
-        states: The map, of shape (channels, rows, columns).
-        boxes: In pixels of the image: float32 of shape (boxes, 4), at least one.
-        side: Cells a side of the grid.
-        scale: Cells of the map in a pixel.
-    Returns:
-        Shape (boxes, channels, side, side), the channels lying next to each other in memory.
-    """
-    corners = _round_half_away(boxes * scale)
-    rows = _compute_spans(corners[:, 1], corners[:, 3], side, states.shape[1])
-    columns = _compute_spans(corners[:, 0], corners[:, 2], side, states.shape[2])
-    spans: Any = rows.flatten(0, 1)
-    distinct, span_indices = spans.unique(dim=0, return_inverse=True)
-    windows, row_windows = _pool_windows(states.permute(1, 2, 0), 0, distinct)
-    pooled = torch.maximum(windows[row_windows[0]], windows[row_windows[1]])
-    windows, column_windows = _pool_windows(pooled, 1, columns)
-    row_offsets = span_indices.view(len(boxes), side, 1) * windows.shape[1]
-    flat = windows.flatten(0, 1)
-    first, second = ((row_offsets + window[:, None, :]).flatten() for window in column_windows)
-    cells = flat[first]
-    torch.maximum(cells, flat[second], out=cells)
-    empty = (rows[..., 1] <= rows[..., 0])[:, :, None] | (columns[..., 1] <= columns[..., 0])[:, None, :]
-    cells[empty.flatten()] = 0
-    return cells.view(len(boxes), side, side, -1).permute(0, 3, 1, 2)
-
-
-def _round_half_away(values: torch.Tensor) -> torch.Tensor:
-    """Return whole numbers, half away from zero: `torch.round` rounds to even."""
-    truncated = values.abs().trunc()
-    up = (values.abs() - truncated >= 0.5).to(values.dtype)
-    return ((truncated + up) * values.sign()).long()
-
-
-def _compute_spans(first: torch.Tensor, last: torch.Tensor, side: int, extent: int) -> torch.Tensor:
-    """Return start and end of each of `side` cells between the first and last row (or column) of boxes on the map.
-
-    The result is of shape (boxes, side, 2); no end above its start means that nothing is left.
-    """
-    step = (last - first + 1).clamp(min=1).float()[:, None] / side
-    cells = torch.arange(side, device=first.device, dtype=torch.float32)
-    edges = torch.stack([(cells * step).floor(), ((cells + 1) * step).ceil()], dim=-1)
-    return (edges.long() + first[:, None, None]).clamp(0, extent)
-
-
-def _pool_windows(states: torch.Tensor, axis: int, spans: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Return maxima of the windows of 1, 2, 4, ... states along an axis, and for each span two that cover it.
-
-    Spans are start and end, of shape (..., 2). The windows replace the axis, those of 1 first; the positions of the two
-    are of shape (...), for an empty span those of some other.
-    """
-    lengths = (spans[..., 1] - spans[..., 0]).clamp(min=1)
-    longest = int(lengths.max())
-    levels = [states]
-    for doubled in range(longest.bit_length() - 1):
-        shorter = levels[-1]
-        rest = shorter.shape[axis] - 2**doubled
-        levels.append(torch.maximum(shorter.narrow(axis, 0, rest), shorter.narrow(axis, 2**doubled, rest)))
-    starts = [sum(part.shape[axis] for part in levels[:number]) for number in range(len(levels))]
-    level_by_length = [max(length, 1).bit_length() - 1 for length in range(longest + 1)]
-    level_of, start_of = (torch.tensor(values, device=spans.device) for values in (level_by_length, starts))
-    level = level_of[lengths]
-    first = spans[..., 0].clamp(max=states.shape[axis] - 1)
-    last = first + lengths - 2**level
-    return torch.cat(levels, dim=axis), [start_of[level] + first, start_of[level] + last]
+        boxes, scores = boxes[is_large_enough], scores[is_large_enough]
+        return boxes[nms(boxes, scores, settings.proposal_overlap, settings.proposals)]

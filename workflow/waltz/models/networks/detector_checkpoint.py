@@ -1,23 +1,22 @@
-"""Settings, sizes and weights of a detector, from its released files."""
+"""Settings, sizes and weights of LXMERT's detector, from its released files; other detectors use the same readers."""
 
 import hashlib
 import logging
 import math
-import pickle
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import huggingface_hub
-import numpy as np
 import torch
 import yaml
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from waltz.core.errors import UserError, get_first_line
+from waltz.core.files.bounded_yaml import read_yaml
 from waltz.model_registry import DETECTOR_CONFIGS, DETECTOR_KIND, ModelSpec
+from waltz.models.array_pickle import read_array_pickle
 from waltz.models.checkpoint_file import find_checkpoint_file, get_shape, list_layers, load_weights, read_checkpoint
 from waltz.models.networks.detector import Detector, DetectorSettings, DetectorSizes, StageSizes
 
@@ -27,8 +26,11 @@ AnyDetector = TypeVar("AnyDetector")
 PICKLE_SUFFIX = ".pkl"
 """End of the name of the weights as they were first released."""
 COUNTER_SUFFIX = "num_batches_tracked"
-"""End of the keys of what training counted."""
+"""End of the keys of counters of the training."""
 DIGEST_DIGITS = 16
+"""Hexadecimal digits of the digest in a detector's name."""
+FileSettings = Mapping[str, Any]
+"""Values of a configuration file by key, as they were read: not checked."""
 STAGE_PREFIXES = {
     "res2": "backbone.res2.",
     "res3": "backbone.res3.",
@@ -82,15 +84,24 @@ def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping
     Raises:
         UserError: A file cannot be read, they are of different networks, or a weight is missing or unexpected.
     """
-    weights = _read_arrays(file) if file.suffix == PICKLE_SUFFIX else read_checkpoint(file)
+    weights = read_arrays(file) if file.suffix == PICKLE_SUFFIX else read_checkpoint(file)
     sizes = _read_sizes(weights, str(file))
-    adjacent = file.with_name(DETECTOR_CONFIGS[DETECTOR_KIND])
-    config = config or (adjacent if adjacent.is_file() else None)
-    settings = read_config(config, sizes) if config else DetectorSettings()
+    config = config or find_adjacent_config(file, DETECTOR_KIND)
+    settings = DetectorSettings()
+    if config is not None:
+        settings = read_config(config, sizes)
     with torch.device("meta"):
         network = Detector(name_detector(file, settings), sizes, settings)
     load_weights(network, weights, file, "", lambda key: key.endswith(COUNTER_SUFFIX), allow_missing)
     return network.eval().requires_grad_(False)
+
+
+def find_adjacent_config(file: Path, kind: str) -> Path | None:
+    """Return the configuration of a kind of detector next to the weights; None if there is none."""
+    config = file.with_name(DETECTOR_CONFIGS[kind])
+    if config.is_file():
+        return config
+    return None
 
 
 def load_configured_detector(
@@ -104,7 +115,7 @@ def load_configured_detector(
         load: Function that loads it from its weights, its configuration if that is not next to them, and the patterns
             of keys that may be missing.
     Raises:
-        UserError: As `load` does, or the files cannot be had.
+        UserError: `load` raises it, or the files cannot be fetched.
     """
     is_local = Path(spec.detector).exists()
     if not is_local and not spec.detector_revision:
@@ -113,8 +124,12 @@ def load_configured_detector(
             " detector_revision (a full commit hash)"
         )
     try:
+        # A detector is found like the weights of a model.
         file = find_checkpoint_file(replace(spec, weights=spec.detector, revision=spec.detector_revision))
-        return load(file, None if is_local else _download_config(spec, DETECTOR_CONFIGS[kind]), spec.allow_missing)
+        config = None
+        if not is_local:
+            config = _download_config(spec, DETECTOR_CONFIGS[kind])
+        return load(file, config, spec.allow_missing)
     except UserError as error:
         prefix = f"models.{spec.name}"
         raise UserError(f"{prefix}.detector: {str(error).removeprefix(f'{prefix}: ')}") from None
@@ -126,9 +141,12 @@ def _download_config(spec: ModelSpec, name: str) -> Path | None:
     The hub's cache records absent files, for machines without a network.
     """
     repository = "/".join(spec.detector.split("/")[:2])
+    # A path, or a mark that the repository lacks the file, or None if that is not known.
     cached = huggingface_hub.try_to_load_from_cache(repository, name, revision=spec.detector_revision)
-    if cached is not None:
-        return Path(cached) if isinstance(cached, str) else None
+    if isinstance(cached, str):
+        return Path(cached)
+    if cached is not None:  # the repository is known to lack the file
+        return None
     try:
         return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.detector_revision))
     except LocalEntryNotFoundError as error:
@@ -141,6 +159,7 @@ def name_detector(file: Path, settings: object) -> str:
     """Return the name of a file with a digest of its bytes and the settings."""
     with file.open("rb") as opened:
         hasher = hashlib.file_digest(opened, "sha256")
+    # The class's name is left out, so that renaming it changes no stored region.
     hasher.update(f"Settings({repr(settings).partition('(')[2]}".encode())
     return f"{file.name}@{hasher.hexdigest()[:DIGEST_DIGITS]}"
 
@@ -155,26 +174,33 @@ def read_config(file: Path, sizes: DetectorSizes) -> DetectorSettings:
     """
     values = read_config_values(file)
     check_fixed_values(file, values, FIXED_VALUES)
-    named = {key: name for key, name in CONFIG_KEYS.items() if key in values}
     released = DetectorSettings()
-    settings = DetectorSettings(
-        **{name: parse_value(file, key, values[key], getattr(released, name)) for key, name in named.items()}
-    )
+    changes = {}
+    for key, name in CONFIG_KEYS.items():
+        if key in values:
+            changes[name] = parse_value(file, key, values[key], getattr(released, name))
+    settings = replace(released, **changes)
     _check_settings(file, settings)
     size_keys = _check_sizes(file, values, sizes)
-    if unread := sorted(values.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - size_keys):
-        log.info("%s: not read: %s", file, ", ".join(unread))
+    log_unread_keys(file, values, CONFIG_KEYS.keys() | FIXED_VALUES.keys() | size_keys)
     return settings
 
 
-def read_config_values(file: Path) -> dict[str, Any]:
+def log_unread_keys(file: Path, values: FileSettings, known: Set[str]) -> None:
+    """List the keys of a configuration that are not used in the log."""
+    unread = sorted(values.keys() - known)
+    if unread:
+        log.info("%s: not read: %s", file, ", ".join(unread))
+
+
+def read_config_values(file: Path) -> FileSettings:
     """Return the values of a YAML or JSON file by the keys of all levels, joined by full stops and in lower case.
 
     Raises:
         UserError: The file cannot be read or is no mapping.
     """
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = read_yaml(file)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{file}: cannot be read ({get_first_line(error)}); name the detector's config.yaml") from None
     if not isinstance(content, Mapping):
@@ -182,7 +208,7 @@ def read_config_values(file: Path) -> dict[str, Any]:
     return dict(_flatten(content))
 
 
-def check_fixed_values(file: Path, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+def check_fixed_values(file: Path, values: FileSettings, fixed: FileSettings) -> None:
     """Refuse values of a configuration that are not supported.
 
     Raises:
@@ -199,6 +225,7 @@ def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
     """Yield keys of all levels, joined by full stops and in lower case."""
     for key, value in content.items():
         name = f"{prefix}{key}".lower()
+        # Levels are joined by full stops.
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{name}.")
         else:
@@ -206,22 +233,25 @@ def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def parse_value(file: Path, key: str, value: Any, released: Any) -> Any:
-    """Return the value of a key of a configuration, of the type of the released one: a number or several.
+    """Return the value of a key of a configuration: a number of the released value's type, or a tuple of numbers.
 
     Raises:
-        UserError: It is none.
+        UserError: The value is another one.
     """
     if isinstance(released, tuple):
         elements = value if isinstance(value, (list, tuple)) else [value]
         if all(map(_is_number, elements)):
             return tuple(map(float, elements))
-    elif _is_number(value) and (isinstance(released, float) or value == int(value)):
-        return type(released)(value)
-    raise UserError(f"{file}: {key}: {value!r} is invalid; the released value is {released}")
+    elif _is_number(value):
+        is_exact = isinstance(released, float) or value == int(value)
+        if is_exact:
+            return type(released)(value)
+    raise UserError(f"{file}: {key}: {value!r} is invalid; the released value is {released}; correct the file")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value < math.inf
 
 
 def _check_settings(file: Path, settings: DetectorSettings) -> None:
@@ -229,25 +259,35 @@ def _check_settings(file: Path, settings: DetectorSettings) -> None:
     lengths = {"mean": 3, "deviation": 3, "proposal_weights": 4, "box_weights": 4}
     key_of = {name: key for key, name in CONFIG_KEYS.items()}
     for name, length in lengths.items():
-        if len(getattr(settings, name)) != length:
-            raise UserError(f"{file}: {key_of[name]}: {length} numbers are expected, not {getattr(settings, name)}")
+        value = getattr(settings, name)
+        if len(value) != length:
+            raise UserError(f"{file}: {key_of[name]}: {length} numbers are expected, not {value}; correct the file")
     for name in ("deviation", "proposal_weights", "box_weights"):
         if 0 in getattr(settings, name):
-            raise UserError(f"{file}: {key_of[name]}: nothing can be divided by 0")
+            raise UserError(f"{file}: {key_of[name]}: nothing can be divided by 0; correct the file")
     for name in ("shortest", "longest", "candidates", "proposals", "resolution", "overlaps", "fewest"):
         if not getattr(settings, name):
-            raise UserError(f"{file}: {key_of[name]}: must be above 0")
+            raise UserError(f"{file}: {key_of[name]}: must be above 0; correct the file")
     if settings.fewest > settings.most:
-        raise UserError(f"{file}: min_detections: {settings.fewest} is above max_detections, {settings.most}")
+        raise UserError(
+            f"{file}: min_detections: {settings.fewest} is above max_detections, {settings.most}; correct the file"
+        )
 
 
-def _check_sizes(file: Path, values: Mapping[str, Any], sizes: DetectorSizes) -> set[str]:
+ANCHOR_KEYS = ("anchor_generator.sizes", "anchor_generator.aspect_ratios")
+"""Keys of the sizes and aspect ratios of anchors, whose product is their number in a cell."""
+HIDDEN_KEY = "proposal_generator.hidden_channels"
+"""Key of the channels inside the proposal head; -1 for as many as its input has."""
+
+
+def _check_sizes(file: Path, values: FileSettings, sizes: DetectorSizes) -> set[str]:
     """Refuse a configuration of another network than the weights, and return the keys that state sizes."""
     res2 = sizes.stages["res2"]
     actual = {
         "roi_heads.num_classes": sizes.classes,
         "roi_box_head.num_attrs": sizes.attributes,
-        "proposal_generator.hidden_channels": sizes.hidden,
+        HIDDEN_KEY: sizes.hidden,
+        # Three convolutions of each bottleneck, the first convolution and the last layer.
         "resnets.depth": 2 + 3 * sum(stage.blocks for stage in sizes.stages.values()),
         "resnets.stem_out_channels": sizes.stem,
         "resnets.res2_out_channels": res2.outputs,
@@ -255,111 +295,93 @@ def _check_sizes(file: Path, values: Mapping[str, Any], sizes: DetectorSizes) ->
         "resnets.width_per_group": res2.width // res2.groups,
     }
     stated = {key: values[key] for key in actual if key in values}
-    if stated.get("proposal_generator.hidden_channels") == -1:  # as many as go in
-        stated["proposal_generator.hidden_channels"] = sizes.stages["res4"].outputs
-    anchor_keys = ("anchor_generator.sizes", "anchor_generator.aspect_ratios")
-    invalid = [key for key, value in stated.items() if not isinstance(value, int)]
-    try:
-        anchors = [len(values[key][0]) for key in anchor_keys if key in values]
-    except (TypeError, LookupError):
-        invalid += anchor_keys
-    if invalid:
-        raise UserError(f"{file}: {invalid[0]}: {values[invalid[0]]!r} is invalid; remove the key")
-    if len(anchors) == len(anchor_keys):
-        stated["anchors"], actual["anchors"] = math.prod(anchors), sizes.anchors
-    if faults := [f"{key}: {value} for {actual[key]}" for key, value in stated.items() if value != actual[key]]:
-        raise UserError(
-            f"{file}: is of another detector than the weights: {'; '.join(faults)}; name its own config.yaml"
-        )
-    return {*actual, *anchor_keys}
+    if stated.get(HIDDEN_KEY) == -1:
+        stated[HIDDEN_KEY] = sizes.stages["res4"].outputs
+    for key, value in stated.items():
+        if not isinstance(value, int):
+            raise UserError(f"{file}: {key}: {value!r} is invalid; remove the key")
+    anchors = _count_anchors(file, values)
+    if anchors is not None:
+        stated["anchors"], actual["anchors"] = anchors, sizes.anchors
+    check_stated_sizes(file, stated, actual, "name its own config.yaml")
+    return {*actual, *ANCHOR_KEYS}
 
 
-def _read_sizes(weights: Mapping[str, torch.Tensor], where: str) -> DetectorSizes:
+def _count_anchors(file: Path, values: FileSettings) -> int | None:
+    """Return the number of anchors of a cell that a configuration states; None if it does not."""
+    counts = []
+    for key in ANCHOR_KEYS:
+        if key not in values:
+            continue
+        try:
+            counts.append(len(values[key][0]))
+        except (TypeError, LookupError):
+            raise UserError(f"{file}: {key}: {values[key]!r} is invalid; remove the key") from None
+    if len(counts) < len(ANCHOR_KEYS):
+        return None
+    return math.prod(counts)
+
+
+def check_stated_sizes(file: Path, stated: FileSettings, actual: Mapping[str, int], advice: str) -> None:
+    """Refuse sizes of a configuration that are not the sizes of the weights.
+
+    Raises:
+        UserError: A size differs.
+    """
+    faults = [f"{key}: {value} for {actual[key]}" for key, value in stated.items() if value != actual[key]]
+    if faults:
+        raise UserError(f"{file}: is of another detector than the weights: {'; '.join(faults)}; {advice}")
+
+
+def _read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> DetectorSizes:
     """Return the sizes of a detector from the shapes of its weights."""
     proposals, heads = "proposal_generator.", "roi_heads.box_predictor."
     return DetectorSizes(
-        stem=get_shape(weights, "backbone.stem.conv1.weight", 4, where)[0],
-        stages={name: read_stage_sizes(weights, prefix, where) for name, prefix in STAGE_PREFIXES.items()},
-        anchors=get_shape(weights, f"{proposals}anchor_generator.cell_anchors.0", 2, where)[0],
-        hidden=get_shape(weights, f"{proposals}rpn_head.conv.weight", 4, where)[0],
-        classes=get_shape(weights, f"{heads}cls_score.weight", 2, where)[0] - 1,
-        attributes=get_shape(weights, f"{heads}attr_score.weight", 2, where)[0] - 1,
-        embedding=get_shape(weights, f"{heads}cls_embedding.weight", 2, where)[1],
-        mixed=get_shape(weights, f"{heads}fc_attr.weight", 2, where)[0],
+        stem=get_shape(weights, "backbone.stem.conv1.weight", 4, label)[0],
+        stages={name: read_stage_sizes(weights, prefix, label) for name, prefix in STAGE_PREFIXES.items()},
+        anchors=get_shape(weights, f"{proposals}anchor_generator.cell_anchors.0", 2, label)[0],
+        hidden=get_shape(weights, f"{proposals}rpn_head.conv.weight", 4, label)[0],
+        classes=get_shape(weights, f"{heads}cls_score.weight", 2, label)[0] - 1,
+        attributes=get_shape(weights, f"{heads}attr_score.weight", 2, label)[0] - 1,
+        embedding=get_shape(weights, f"{heads}cls_embedding.weight", 2, label)[1],
+        mixed=get_shape(weights, f"{heads}fc_attr.weight", 2, label)[0],
     )
 
 
-def read_stage_sizes(weights: Mapping[str, torch.Tensor], prefix: str, where: str) -> StageSizes:
+def read_stage_sizes(weights: Mapping[str, torch.Tensor], prefix: str, label: str) -> StageSizes:
     """Return the sizes of the stage whose keys begin with a prefix.
 
     Raises:
         UserError: A weight of its first block is missing or has another shape.
     """
-    shapes = [get_shape(weights, f"{prefix}0.conv{number}.weight", 4, where) for number in (1, 2, 3)]
-    width, group_width = shapes[0][0], shapes[1][1]
+    # Shapes of convolutions: (output channels, input channels of a group, rows, columns).
+    width = get_shape(weights, f"{prefix}0.conv1.weight", 4, label)[0]
+    group_width = get_shape(weights, f"{prefix}0.conv2.weight", 4, label)[1]
+    outputs = get_shape(weights, f"{prefix}0.conv3.weight", 4, label)[0]
     if width % group_width:
-        raise UserError(f"{where}: {prefix}0.conv2.weight: {width} channels are no groups of {group_width}")
-    return StageSizes(
-        blocks=1 + max(list_layers(weights, prefix)), width=width, outputs=shapes[2][0], groups=width // group_width
-    )
+        raise UserError(
+            f"{label}: {prefix}0.conv2.weight: {width} channels are no groups of {group_width}; name a checkpoint of"
+            " this very network"
+        )
+    blocks = 1 + max(list_layers(weights, prefix))
+    return StageSizes(blocks=blocks, width=width, outputs=outputs, groups=width // group_width)
 
 
-def _read_arrays(file: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a pickle of NumPy arrays by key; a `model` level around them is removed."""
+def read_arrays(file: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a pickle of NumPy arrays by key; a `model` level around them is removed.
+
+    Raises:
+        UserError: The file cannot be read, is truncated, or holds anything but plain values and arrays of numbers.
+    """
     try:
-        with file.open("rb") as opened:
-            content: Any = _ArrayUnpickler(opened, encoding="latin1").load()
+        arrays = read_array_pickle(file)
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
     except Exception as error:  # a hostile or truncated file can raise anything
-        first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UserError(
-            f"{file}: is truncated or no pickle of arrays ({first_line[:100]}); fetch it again and compare its sha256"
+            f"{file}: is truncated or no pickle of arrays ({get_first_line(error)[:100]}); fetch it again and compare"
+            " its sha256"
         ) from None
-    if isinstance(content, Mapping) and isinstance(content.get("model"), Mapping):
-        content = content["model"]
-    arrays = {str(key): value for key, value in content.items()} if isinstance(content, Mapping) else {}
-    arrays = {key: value for key, value in arrays.items() if isinstance(value, np.ndarray)}
-    invalid = [key for key, value in arrays.items() if value.dtype.kind not in "fiu"]
-    if invalid or not arrays:
-        fault = f"{invalid[0]} is no array of numbers" if invalid else "holds no arrays by name"
-        raise UserError(f"{file}: {fault}; fetch it again")
-    return {
-        key: torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("="))) for key, value in arrays.items()
-    }
-
-
-def _encode_bytes(text: str, encoding: str) -> bytes:
-    """Return bytes as Python 2's protocol encodes them."""
-    if encoding not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"bytes in {encoding}")
-    return text.encode("latin-1")
-
-
-def _collect_constructors() -> dict[tuple[str, str], Callable[..., Any]]:
-    """Return the constructors of arrays, by their names in pickles of old and new NumPy."""
-    array: Any = np.zeros(1)
-    number: Any = np.float64(0)
-    constructors: dict[tuple[str, str], Callable[..., Any]] = {
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("collections", "OrderedDict"): OrderedDict,
-        ("_codecs", "encode"): _encode_bytes,
-    }
-    for core in ("numpy.core", "numpy._core"):
-        constructors[f"{core}.multiarray", "_reconstruct"] = array.__reduce__()[0]
-        constructors[f"{core}.multiarray", "scalar"] = number.__reduce__()[0]
-        constructors[f"{core}.numeric", "_frombuffer"] = array.__reduce_ex__(5)[0]
-    return constructors
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """An unpickler that creates arrays and refuses everything else."""
-
-    constructors = _collect_constructors()
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a constructor of arrays."""
-        if (module, name) not in self.constructors:
-            raise pickle.UnpicklingError(f"it holds an object of {module}.{name}, which is not loaded")
-        return self.constructors[module, name]
+    if not arrays:
+        raise UserError(f"{file}: holds no arrays by name; fetch it again")
+    return {key: torch.from_numpy(array) for key, array in arrays.items()}

@@ -4,6 +4,8 @@ Source:
     Tan and Le, EfficientNet, ICML 2019, and the lite variants of its authors' repository: no squeeze-excitation, ReLU6.
 """
 
+import math
+
 import torch
 from torch.nn import BatchNorm2d, Conv2d, Identity, Linear, Module, ModuleList
 from torch.nn.functional import pad, relu6
@@ -21,19 +23,19 @@ STAGES = (
 """Blocks of each stage, their kernel, the first one's stride, expansion and output channels."""
 STEM_CHANNELS, HEAD_CHANNELS, CLASSES = 32, 1280, 1000
 EPSILON = 1e-3
-"""Of batch norms."""
-NORMALISED = (
+"""Added to the variance in each batch norm."""
+NORMALIZED = (
     ("_conv_stem", "_bn0"),
     ("_expand_conv", "_bn0"),
     ("_depthwise_conv", "_bn1"),
     ("_project_conv", "_bn2"),
     ("_conv_head", "_bn1"),
 )
-"""Convolutions and the batch norms that follow them, where a module has both."""
+"""Convolutions and the batch norms that follow them, in modules that have both."""
 
 
 class SameConv2d(Conv2d):
-    """A convolution padded as TensorFlow does, so that its output has ceil(side / stride) pixels."""
+    """A convolution padded as TensorFlow does, so that its output has ceil(length / stride) rows and columns."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> None:
         """Build a convolution without bias."""
@@ -41,9 +43,11 @@ class SameConv2d(Conv2d):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Convolve states of shape (batch, inputs, height, width); an odd pixel of padding is right and below."""
-        margins: list[int] = []
-        for side, kernel, stride in zip(states.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
-            total = max((-(-side // stride) - 1) * stride + kernel - side, 0)
+        margins: list[int] = []  # left, right, top and bottom
+        for length, kernel, stride in zip(states.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            outputs = math.ceil(length / stride)
+            # The last of the kernel's positions ends at (outputs - 1) * stride + kernel.
+            total = max((outputs - 1) * stride + kernel - length, 0)
             margins += [total // 2, total - total // 2]
         return super().forward(pad(states, margins))
 
@@ -64,9 +68,15 @@ class Block(Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return the block's states."""
-        wide = relu6(self._bn0(self._expand_conv(states))) if self.expands else states
-        narrow: torch.Tensor = self._bn2(self._project_conv(relu6(self._bn1(self._depthwise_conv(wide)))))
-        return states + narrow if self.has_residual else narrow
+        # Sandler et al., MobileNetV2: 1x1 expansion, a convolution of each channel, 1x1 projection without activation.
+        wide = states
+        if self.expands:
+            wide = relu6(self._bn0(self._expand_conv(states)))
+        wide = relu6(self._bn1(self._depthwise_conv(wide)))
+        narrow: torch.Tensor = self._bn2(self._project_conv(wide))
+        if self.has_residual:
+            return states + narrow
+        return narrow
 
 
 class EfficientNetLite0(Module):
@@ -81,7 +91,9 @@ class EfficientNetLite0(Module):
         channels = STEM_CHANNELS
         for repeats, kernel, stride, expansion, outputs in STAGES:
             for repeat in range(repeats):
-                self._blocks.append(Block(channels, outputs, kernel, 1 if repeat else stride, expansion))
+                # The first block of a stage has its stride and its change of channels.
+                block_stride = stride if repeat == 0 else 1
+                self._blocks.append(Block(channels, outputs, kernel, block_stride, expansion))
                 channels = outputs
         self._conv_head, self._bn1 = SameConv2d(channels, HEAD_CHANNELS), BatchNorm2d(HEAD_CHANNELS, EPSILON)
         self._fc = Linear(HEAD_CHANNELS, CLASSES)
@@ -91,7 +103,8 @@ class EfficientNetLite0(Module):
         states = relu6(self._bn0(self._conv_stem(images)))
         for block in self._blocks:
             states = block(states)
-        logits: torch.Tensor = self._fc(relu6(self._bn1(self._conv_head(states))).mean(dim=(2, 3)))
+        features = relu6(self._bn1(self._conv_head(states)))  # (batch, channels, rows, columns)
+        logits: torch.Tensor = self._fc(features.mean(dim=(2, 3)))
         return logits
 
 
@@ -101,9 +114,11 @@ def fold_batch_norms(network: Module) -> None:
     Both halve the time on a CPU.
     """
     for module in list(network.modules()):
-        for convolution, norm in NORMALISED:
-            if isinstance(getattr(module, convolution, None), Conv2d):
-                fused = fuse_conv_bn_eval(getattr(module, convolution), getattr(module, norm))
-                fused.weight.data = fused.weight.data.contiguous(memory_format=torch.channels_last)
-                setattr(module, convolution, fused)
-                setattr(module, norm, Identity())
+        for convolution_name, norm_name in NORMALIZED:
+            convolution = getattr(module, convolution_name, None)
+            if not isinstance(convolution, Conv2d):
+                continue
+            fused = fuse_conv_bn_eval(convolution, getattr(module, norm_name))
+            fused.weight.data = fused.weight.data.contiguous(memory_format=torch.channels_last)
+            setattr(module, convolution_name, fused)
+            setattr(module, norm_name, Identity())

@@ -1,7 +1,7 @@
 """ViLBERT and 12-in-1 in plain PyTorch: two streams and co-attention layers, for the original checkpoint files."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from transformers.models.bert.modeling_bert import BertIntermediate, BertLayer, 
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
+from waltz.models.checkpoint_file import Settings
 
 EPSILON = 1e-12
-"""Of every layer norm, inside the square root."""
+"""Added to the variance in every layer norm, inside the square root."""
 MATCH = 0
-"""Index of a match in the ITM head's output: 0 own caption, 1 random caption in training."""
+"""Index of a match in the ITM head's output: in training, 0 for the image's caption and 1 for a random one."""
 TASK_EMBEDDINGS = "bert.embeddings.task_embeddings.weight"
 Mask = torch.Tensor | None
 """Bias of attention scores, of shape (batch, 1, 1, keys); None if every key is visible."""
@@ -34,7 +35,7 @@ class VilbertConfig:
         v_biattention_id: Number of image layers before each co-attention layer.
         t_biattention_id: Number of text layers before each co-attention layer.
         fusion_method: Whether the pooled vectors are multiplied (`mul`) or added (`sum`).
-        tasks: Rows of the task embeddings, which no JSON has; 0 for a network without.
+        tasks: Rows of the task embeddings, which no JSON has; 0 for a network without them.
     """
 
     hidden_size: int = 768
@@ -66,20 +67,22 @@ class VilbertConfig:
 
 
 class CoAttention(nn.Module):
-    """Queries of each stream over keys and values of the other, both from the layer's input; then an MLP for each."""
+    """Queries of each stream over keys and values of the other, both from the layer's input; then an MLP for each.
+
+    Source:
+        Lu et al., ViLBERT (NeurIPS 2019), figure 2b.
+    """
 
     def __init__(self, config: VilbertConfig) -> None:
         """Create a layer between both streams; number 1 is the image, 2 the text."""
         super().__init__()
         self.heads = config.bi_num_attention_heads
         image, text, inner = config.v_hidden_size, config.hidden_size, config.bi_hidden_size
-        self.biattention = nn.ModuleDict(
-            {
-                f"{name}{number}": nn.Linear(width, inner)
-                for number, width in ((1, image), (2, text))
-                for name in ("query", "key", "value")
-            }
-        )
+        projections = {}
+        for number, width in ((1, image), (2, text)):
+            for name in ("query", "key", "value"):
+                projections[f"{name}{number}"] = nn.Linear(width, inner)
+        self.biattention = nn.ModuleDict(projections)
         self.biOutput = nn.ModuleDict(
             {
                 "dense1": nn.Linear(inner, image),
@@ -96,6 +99,7 @@ class CoAttention(nn.Module):
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask, image_mask: Mask
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return states of both streams, text first."""
+        # Both attentions read the layer's input, so that neither stream sees the other's new states.
         image_context = self._attend(2, text, 1, image, image_mask)
         text_context = self._attend(1, image, 2, text, text_mask)
         text, image = self._add_residual(2, text, image_context), self._add_residual(1, image, text_context)
@@ -109,16 +113,18 @@ class CoAttention(nn.Module):
         context_states: torch.Tensor,
         mask: Mask,
     ) -> torch.Tensor:
-        queries, keys, values = (
-            self.biattention[f"{name}{stream}"](states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for name, stream, states in (
-                ("query", query_stream, query_states),
-                ("key", context_stream, context_states),
-                ("value", context_stream, context_states),
-            )
-        )
+        # Each of shape (batch, heads, positions, head width).
+        queries = self._project("query", query_stream, query_states)
+        keys = self._project("key", context_stream, context_states)
+        values = self._project("value", context_stream, context_states)
+        # softmax(Q Kᵀ / √d) V with queries of one stream and keys and values of the other.
         context = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
         return context.transpose(1, 2).flatten(2)
+
+    def _project(self, name: str, stream: int, states: torch.Tensor) -> torch.Tensor:
+        projected = self.biattention[f"{name}{stream}"](states)
+        by_head: torch.Tensor = projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return by_head
 
     def _add_residual(self, stream: int, states: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         normed: torch.Tensor = self.biOutput[f"LayerNorm{stream}"](states + self.biOutput[f"dense{stream}"](context))
@@ -140,10 +146,11 @@ class TextEmbeddings(nn.Module):
             self.task_embeddings = nn.Embedding(config.tasks, width)
 
     def forward(self, ids: torch.Tensor, segments: torch.Tensor, tasks: torch.Tensor | None) -> torch.Tensor:
-        """Return states of shape (batch, length, width), one longer with tasks: theirs is at position 1."""
+        """Return states of shape (batch, length, width); with tasks, the task's state is inserted at position 1."""
         positions = torch.arange(ids.shape[1], device=ids.device)
         states = self.word_embeddings(ids) + self.position_embeddings(positions) + self.token_type_embeddings(segments)
         if tasks is not None:
+            # After [CLS]; the task has neither position nor segment.
             states = torch.cat([states[:, :1], self.task_embeddings(tasks)[:, None], states[:, 1:]], dim=1)
         normed: torch.Tensor = self.LayerNorm(states)
         return normed
@@ -169,7 +176,7 @@ class ImageEmbeddings(nn.Module):
 class TwoStreams(nn.Module):
     """Both streams with the ITM head, and for 12-in-1 the retrieval head; parameters as the released files name them.
 
-    `match_logits(fuse(encode_text(...), encode_image(...)))` is the forward pass.
+    `compute_match_logits(fuse(encode_text(...), encode_image(...)))` is the forward pass.
     """
 
     def __init__(self, config: VilbertConfig) -> None:
@@ -212,53 +219,64 @@ class TwoStreams(nn.Module):
 
         Args:
             ids: Word pieces, int64 of shape (batch, length).
-            segments: Of the same shape; None for segment 0 throughout.
+            segments: Segment of each word piece, of the same shape; None for segment 0.
             tasks: Numbers of tasks, int64 of shape (batch,), for a network with task tokens.
             mask: Bias of attention scores, task token included.
         Returns:
-            Of shape (batch, length, width); the length is one more with tasks.
+            Shape (batch, length, width); the length is one more with tasks.
         """
-        states = self.bert["embeddings"](ids, torch.zeros_like(ids) if segments is None else segments, tasks)
+        if segments is None:
+            segments = torch.zeros_like(ids)
+        states = self.bert["embeddings"](ids, segments, tasks)
         return self._apply_layers("layer", 0, states, mask)
 
     def encode_image(self, features: torch.Tensor, locations: torch.Tensor, mask: Mask = None) -> torch.Tensor:
         """Return states of regions before the first co-attention.
 
         Args:
-            features: Of shape (batch, regions, v_feature_size); row 0 is the whole image.
+            features: Features, of shape (batch, regions, v_feature_size); row 0 is the whole image.
             locations: Left, top, right, bottom and area as shares of the image, of shape (batch, regions, 5).
             mask: Bias of attention scores.
         Returns:
-            Of shape (batch, regions, v_hidden_size).
+            Shape (batch, regions, v_hidden_size).
         """
-        return self._apply_layers("v_layer", 0, self.bert["v_embeddings"](features, locations), mask)
+        states = self.bert["v_embeddings"](features, locations)
+        return self._apply_layers("v_layer", 0, states, mask)
 
     def fuse(
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask = None, image_mask: Mask = None
     ) -> torch.Tensor:
         """Return the joint vector of encoded texts and images, of shape (batch, bi_hidden_size)."""
+        # A co-attention, then the layers of each stream up to the next one.
         for number, co_attention in enumerate(self.bert["encoder"]["c_layer"], start=1):
             text, image = co_attention(text, image, text_mask, image_mask)
             text = self._apply_layers("layer", number, text, text_mask)
             image = self._apply_layers("v_layer", number, image, image_mask)
+        # The pooled vectors are those of [CLS] and of the whole image.
         text_vector = functional.relu(self.bert["t_pooler"]["dense"](text[:, 0]))
         image_vector = functional.relu(self.bert["v_pooler"]["dense"](image[:, 0]))
-        return text_vector * image_vector if self.config.fusion_method == "mul" else text_vector + image_vector
+        if self.config.fusion_method == "mul":
+            return text_vector * image_vector
+        return text_vector + image_vector
 
-    def match_logits(self, joint: torch.Tensor) -> torch.Tensor:
+    def compute_match_logits(self, joint: torch.Tensor) -> torch.Tensor:
         """Return both logits of the ITM head, of shape (batch, 2): match, then mismatch."""
         logits: torch.Tensor = self.cls["bi_seq_relationship"](joint)
         return logits
 
-    def retrieval_logit(self, joint: torch.Tensor) -> torch.Tensor:
+    def compute_retrieval_logit(self, joint: torch.Tensor) -> torch.Tensor:
         """Return the logit of the retrieval head, of shape (batch, 1); it has no meaningful zero."""
         logit: torch.Tensor = self.vil_logit(joint)
         return logit
 
     def _apply_layers(self, stack: str, co_attentions: int, states: torch.Tensor, mask: Mask) -> torch.Tensor:
         """Return states after the layers of one stream between two co-attention layers."""
-        positions = self.config.t_biattention_id if stack == "layer" else self.config.v_biattention_id
-        first, last = [0, *positions, None][co_attentions : co_attentions + 2]
+        positions = self.config.v_biattention_id
+        if stack == "layer":
+            positions = self.config.t_biattention_id
+        # Layers between co-attention k - 1 and k are those from positions[k - 1] to positions[k].
+        bounds = [0, *positions, None]
+        first, last = bounds[co_attentions : co_attentions + 2]
         for layer in self.bert["encoder"][stack][first:last]:
             states = layer(states, mask)
         return states
@@ -303,7 +321,7 @@ OLD_NORM_NAMES = {"gamma": "weight", "beta": "bias"}
 
 def load_two_streams(
     file: Path,
-    settings: Mapping[str, Any] | None,
+    settings: Settings | None,
     has_tasks: bool,
     name: str = "",
     dtype: torch.dtype = torch.float32,
@@ -312,106 +330,131 @@ def load_two_streams(
     """Return a network of the sizes of its checkpoint, in evaluation mode.
 
     Args:
-        file: An original checkpoint, also one of training scripts (`model_state_dict`, `module.`).
-        settings: The release's JSON; None for the one next to the file, or the released sizes.
+        file: An original checkpoint, also as training scripts save it (`model_state_dict`, `module.`).
+        settings: The release's JSON; None for the JSON next to the file, or the released sizes.
         has_tasks: Whether it has task tokens and a retrieval head, as 12-in-1 does.
         name: Name of the model in the study; empty outside of one.
         dtype: Precision of its weights.
         allow_missing: See `checkpoint_file.load_weights`.
     Raises:
-        UserError: The file is no such checkpoint, a key lacks or is unexpected, or the JSON does not fit.
+        UserError: The file is no such checkpoint, a key is missing or unexpected, or the JSON does not fit.
     """
     weights = _rename_old_norms(checkpoint_file.read_checkpoint(file))
-    where = checkpoint_file.format_subject(name, file)
+    label = checkpoint_file.format_subject(name, file)
     if TASK_EMBEDDINGS in weights and not has_tasks:
-        raise UserError(f"{where}: it reads task tokens ({TASK_EMBEDDINGS}); say that it is of kind vilbert-12in1")
+        raise UserError(f"{label}: it reads task tokens ({TASK_EMBEDDINGS}); set its kind to vilbert-12in1")
     if settings is None:
         settings = checkpoint_file.read_adjacent_settings(file) or None
+    # Without values, which the checkpoint brings.
     with torch.device("meta"):
-        network = TwoStreams(read_config(weights, settings, has_tasks, where)).to(dtype)
+        network = TwoStreams(read_config(weights, settings, has_tasks, label)).to(dtype)
     checkpoint_file.load_weights(network, weights, file, name, is_unused, allow_missing)
     return network.eval().requires_grad_(False)
 
 
 def is_unused(key: str) -> bool:
-    """Return whether a checkpoint's key belongs to a head that scores no match, or to nothing."""
+    """Return whether a checkpoint's key belongs to a head that scores no match, or is not used at all."""
     return any(re.fullmatch(pattern, key) for pattern in UNUSED_KEYS.values())
 
 
 def read_config(
-    weights: Mapping[str, torch.Tensor], settings: Mapping[str, Any] | None, has_tasks: bool, where: str
+    weights: Mapping[str, torch.Tensor], settings: Settings | None, has_tasks: bool, label: str
 ) -> VilbertConfig:
-    """Return the configuration of a checkpoint: sizes from its shapes, which its JSON must agree with, and the rest.
+    """Return the configuration of a checkpoint.
+
+    Sizes come from the shapes of the weights, which the JSON must agree with, and everything else from the JSON.
 
     Args:
         weights: The checkpoint.
-        settings: The release's JSON, whose other keys do not matter here; None for a checkpoint of the released sizes.
-        has_tasks: Whether it reads task tokens (12-in-1).
-        where: Start of error messages.
+        settings: The release's JSON, of which other keys are ignored; None for a checkpoint of the released sizes.
+        has_tasks: Whether the network reads task tokens (12-in-1).
+        label: Start of error messages.
     Raises:
-        UserError: A parameter that tells a size is missing, the JSON disagrees with a shape, lacks what no shape tells,
-            or asks for what is not built here.
+        UserError: A parameter that determines a size is missing, or the JSON disagrees with a shape, lacks a setting
+            that no shape determines, or has an option that is not supported.
     """
-    values = asdict(VilbertConfig()) if settings is None else settings
-    source = f"{where}: it comes without a JSON, and the released" if settings is None else f"{where}: its JSON's"
-    sizes = {key: checkpoint_file.get_shape(weights, name, 2, where)[axis] for key, (name, axis) in SIZE_AXES.items()}
-    stacks = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer"}
-    sizes |= {key: _count_layers(weights, stack) for key, stack in stacks.items()}
+    values = asdict(VilbertConfig())
+    source = f"{label}: it comes without a JSON, and the released"
+    if settings is not None:
+        values = dict(settings)
+        source = f"{label}: its JSON's"
+    sizes = _read_sizes(weights, label)
+    # A JSON that disagrees belongs to another network, and so do its settings that no shape shows.
     for key, size in sizes.items():
         if values.get(key, size) != size:
             raise UserError(f"{source} {key} is {values[key]}, its weights have {size}; use the JSON of these weights")
-    options = {key: values.get(key, supported[0]) for key, supported in SUPPORTED_OPTIONS.items()}
-    for key, value in options.items():
-        if value not in SUPPORTED_OPTIONS[key]:
-            supported = ", ".join(map(repr, SUPPORTED_OPTIONS[key]))
-            raise UserError(f"{where}: its JSON's {key} is {value!r}; only {supported} can be computed")
+    options = {}
+    for key, supported in SUPPORTED_OPTIONS.items():
+        options[key] = values.get(key, supported[0])
+        if options[key] not in supported:
+            choices = ", ".join(map(repr, supported))
+            raise UserError(
+                f"{label}: its JSON's {key} is {options[key]!r}; only {choices} can be computed; name a checkpoint with"
+                " that"
+            )
+    tasks = 0
+    if has_tasks:
+        tasks, _ = checkpoint_file.get_shape(weights, TASK_EMBEDDINGS, 2, label)
     co_attentions = _count_layers(weights, "c_layer")
+    image_layers, text_layers = sizes["v_num_hidden_layers"], sizes["num_hidden_layers"]
     return VilbertConfig(
         **sizes,
-        **{f"{stream}num_attention_heads": _read_heads(values, stream, sizes, where) for stream in ("", "v_", "bi_")},
-        v_biattention_id=_read_positions(
-            values, "v_biattention_id", co_attentions, sizes["v_num_hidden_layers"], where
-        ),
-        t_biattention_id=_read_positions(values, "t_biattention_id", co_attentions, sizes["num_hidden_layers"], where),
+        num_attention_heads=_read_heads(values, "", sizes, label),
+        v_num_attention_heads=_read_heads(values, "v_", sizes, label),
+        bi_num_attention_heads=_read_heads(values, "bi_", sizes, label),
+        v_biattention_id=_read_positions(values, "v_biattention_id", co_attentions, image_layers, label),
+        t_biattention_id=_read_positions(values, "t_biattention_id", co_attentions, text_layers, label),
         hidden_act=options["hidden_act"],
         v_hidden_act=options["v_hidden_act"],
         fusion_method=options["fusion_method"],
-        tasks=checkpoint_file.get_shape(weights, TASK_EMBEDDINGS, 2, where)[0] if has_tasks else 0,
+        tasks=tasks,
     )
+
+
+def _read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> dict[str, int]:
+    """Return the sizes that shapes and numbers of layers determine, by their names in the JSON."""
+    sizes = {}
+    for key, (name, axis) in SIZE_AXES.items():
+        sizes[key] = checkpoint_file.get_shape(weights, name, 2, label)[axis]
+    sizes["num_hidden_layers"] = _count_layers(weights, "layer")
+    sizes["v_num_hidden_layers"] = _count_layers(weights, "v_layer")
+    return sizes
 
 
 def _count_layers(weights: Mapping[str, torch.Tensor], stack: str) -> int:
     return 1 + max(checkpoint_file.list_layers(weights, f"bert.encoder.{stack}."), default=-1)
 
 
-def _read_heads(values: Mapping[str, Any], stream: str, sizes: Mapping[str, int], where: str) -> int:
+def _read_heads(values: Settings, stream: str, sizes: Mapping[str, int], label: str) -> int:
     """Return the number of attention heads of a stream, which no shape determines."""
     key, width = f"{stream}num_attention_heads", sizes[f"{stream}hidden_size"]
     heads = values.get(key)
     if not isinstance(heads, int) or heads < 1:
-        raise UserError(f"{where}: its JSON's {key} is {heads!r}, a whole number above 0 is needed; add it to the JSON")
+        raise UserError(f"{label}: its JSON's {key} is {heads!r}, a whole number above 0 is needed; add it to the JSON")
     if width % heads:
-        raise UserError(f"{where}: {stream}hidden_size {width} is no multiple of {key} {heads}; mend the JSON")
+        raise UserError(f"{label}: {stream}hidden_size {width} is no multiple of {key} {heads}; correct the JSON")
     return heads
 
 
-def _read_positions(values: Mapping[str, Any], key: str, count: int, layers: int, where: str) -> tuple[int, ...]:
+def _read_positions(values: Settings, key: str, count: int, layers: int, label: str) -> tuple[int, ...]:
     """Return the positions of the co-attention layers in a stream, which no shape determines."""
-    positions = values.get(key)
-    if (
-        not isinstance(positions, list | tuple)
-        or not all(isinstance(position, int) for position in positions)
-        or sorted(positions) != [*positions]
-    ):
+    positions: Any = values.get(key)
+    is_list = isinstance(positions, list | tuple)
+    if not (is_list and all(isinstance(position, int) for position in positions) and _are_ascending(positions)):
         raise UserError(
-            f"{where}: its JSON's {key} is {positions!r}, ascending whole numbers are needed; correct the JSON"
+            f"{label}: its JSON's {key} is {positions!r}, ascending whole numbers are needed; correct the JSON"
         )
-    if len(positions) != count or not all(0 <= position <= layers for position in positions):
+    is_within_layers = all(0 <= position <= layers for position in positions)
+    if len(positions) != count or not is_within_layers:
         raise UserError(
-            f"{where}: {key} {[*positions]} does not fit {count} co-attention layers over {layers} layers; correct the"
+            f"{label}: {key} {[*positions]} does not fit {count} co-attention layers over {layers} layers; correct the"
             " JSON"
         )
     return tuple(positions)
+
+
+def _are_ascending(positions: Sequence[int]) -> bool:
+    return sorted(positions) == [*positions]
 
 
 def _rename_old_norms(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -419,6 +462,10 @@ def _rename_old_norms(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     renamed = {}
     for key, tensor in weights.items():
         layer, _, parameter = key.rpartition(".")
-        new_key = f"{layer}.{OLD_NORM_NAMES.get(parameter, parameter)}" if "LayerNorm" in layer else key
-        renamed[key if new_key in weights else new_key] = tensor
+        new_key = key
+        if "LayerNorm" in layer:
+            new_key = f"{layer}.{OLD_NORM_NAMES.get(parameter, parameter)}"
+        if new_key in weights:
+            new_key = key
+        renamed[new_key] = tensor
     return renamed

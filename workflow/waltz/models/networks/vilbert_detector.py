@@ -1,7 +1,7 @@
 """The Faster R-CNN that ViLBERT takes its regions from, in plain PyTorch: a ResNeXt with a feature pyramid.
 
 A box is left, top, right and bottom, and its last column and row belong to it: it is right - left + 1 pixels wide.
-Functions of `networks.detector`, whose boxes are continuous, read it as left, top, right + 1 and bottom + 1.
+Functions of `networks.detector_operators`, whose boxes are continuous, read it as left, top, right + 1 and bottom + 1.
 
 Source:
     Lu et al., 12-in-1 (CVPR 2020); Lin et al., Feature pyramid networks (CVPR 2017); Xie et al., Aggregated residual
@@ -19,16 +19,15 @@ from torch import nn
 from torch.nn import functional
 
 from waltz.core.errors import UserError
-from waltz.models.networks.detector import (
+from waltz.models.networks.detector import FrozenBatchNorm, StageSizes, read_levels, score_anchors
+from waltz.models.networks.detector_operators import (
     AnchorGenerator,
-    FrozenBatchNorm,
-    StageSizes,
-    clip_boxes,
-    decode_boxes,
-    do_boxes_overlap,
-    read_levels,
-    score_anchors,
-    suppress_overlaps,
+    BoxCoder,
+    box_area,
+    box_iou,
+    clip_boxes_to_image,
+    nms,
+    roi_align,
 )
 
 DETECTOR_NAME = "vqa-maskrcnn-benchmark"
@@ -51,16 +50,18 @@ BOXES_PER_BATCH = 100
 class PyramidSettings:
     """Settings of the released script and of its configuration.
 
+    Names and order of the attributes are part of the digest that names a detector's file in stored regions.
+
     Attributes:
         shortest: Shorter side in pixels that an image is resized to.
         longest: Maximum of the longer side in pixels.
-        mean: Of blue, green and red, in levels of 0 to 255; subtracted.
+        mean: Mean of blue, green and red, in levels of 0 to 255; it is subtracted.
         candidates: Number of anchors with the highest scores to consider on each map.
         map_proposals: Maximum number of proposals of each map.
         proposals: Maximum number of proposals of an image.
         proposal_overlap: Intersection over union above which the worse of two candidates is removed.
         smallest: Candidates with a shorter side are removed.
-        samples: Points a side of each cell that RoIAlign averages.
+        samples: Points of each cell in each direction that RoIAlign averages.
         class_overlap: Intersection over union above which the worse of two proposals is removed for a class.
         most: Maximum number of regions of an image.
     """
@@ -87,7 +88,7 @@ class PyramidSizes:
         stages: Sizes of the stages `STAGES`.
         channels: Channels of each map of the pyramid.
         anchors: Anchors of a cell.
-        resolution: Cells a side that a proposal is pooled to.
+        resolution: Cells in each direction that a proposal is pooled to.
         width: Number of features of a region.
         hidden: Width of the second layer on a pooled proposal.
         classes: Number of classes, without background.
@@ -123,7 +124,7 @@ class PyramidDetections:
     Attributes:
         boxes: Proposals in pixels of the image: float32 of shape (regions, 4). They may reach into its padding.
         features: float32 of shape (regions, width).
-        class_probabilities: float32 of shape (regions, 1 + classes); the first is that of the background.
+        class_probabilities: float32 of shape (regions, 1 + classes), the background first.
         scores: Highest probability among the classes for which no better proposal overlaps; 0 if there is none.
     """
 
@@ -139,11 +140,13 @@ def compute_scale(height: int, width: int, shortest: int, longest: int) -> float
     Like in the released code, the longer side is compared after rounding, half to even.
     """
     scale = shortest / min(height, width)
-    return longest / max(height, width) if round(scale * max(height, width)) > longest else scale
+    if round(scale * max(height, width)) > longest:
+        return longest / max(height, width)
+    return scale
 
 
 def subtract_mean(image: Image.Image, settings: PyramidSettings) -> torch.Tensor:
-    """Return blue, green and red without the mean, at the image's own size, which determines the factor of its sides.
+    """Return blue, green and red without the mean, at the size of the image, which determines the factor of its sides.
 
     Returns:
         float32 of shape (3, height, width).
@@ -160,10 +163,12 @@ def resize_image(pixels: torch.Tensor, settings: PyramidSettings) -> PaddedImage
     """
     height, width = pixels.shape[-2:]
     scale = compute_scale(height, width, settings.shortest, settings.longest)
-    size = [max(1, round(side * scale)) for side in (height, width)]
+    size = [max(1, round(height * scale)), max(1, round(width * scale))]
+    # The operator behind `interpolate`, which would take the factor from the rounded sides.
     resized = torch.ops.aten.upsample_bilinear2d(pixels[None], size, False, scale, scale)[0]
-    bottom, right = (-side % SIDE_MULTIPLE for side in size)
-    return PaddedImage(functional.pad(resized, (0, right, 0, bottom)), scale)
+    bottom, right = -size[0] % SIDE_MULTIPLE, -size[1] % SIDE_MULTIPLE
+    padding = (0, right, 0, bottom)
+    return PaddedImage(functional.pad(resized, padding), scale)
 
 
 class PyramidDetector(nn.Module):
@@ -189,9 +194,9 @@ class PyramidDetector(nn.Module):
         are clipped to.
 
         Raises:
-            UserError: There are numbers that are not finite.
+            UserError: A box, feature or probability is not finite.
         """
-        # boxes change a lot where a score changes a little
+        # TF32 off: boxes change a lot if a score changes a little.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             return self._detect(resize_image(image, self.settings))
 
@@ -201,9 +206,11 @@ class PyramidDetector(nn.Module):
         features, probabilities = self.roi_heads["box"](maps, proposals, self.settings.samples)
         if not (proposals.isfinite().all() and features.isfinite().all() and probabilities.isfinite().all()):
             raise UserError(f"{self.name} gives numbers that are not finite; fetch its weights again")
+        # From pixels of the resized image to pixels of the image; features were pooled before.
         boxes = proposals / image.scale
+        classes = probabilities[:, 1:]  # without the background
         selected, scores = select_by_class(
-            extend_boxes(boxes), probabilities[:, 1:], self.settings.class_overlap, self.settings.most
+            extend_boxes(boxes), classes, self.settings.class_overlap, self.settings.most
         )
         selected = selected.to(boxes.device)
         return PyramidDetections(boxes[selected], features[selected], probabilities[selected], scores)
@@ -218,12 +225,19 @@ class NormedConvolution(nn.Sequential):
 
 
 class PyramidBottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions; the 3x3 is grouped and has the stride."""
+    """1x1, 3x3 and 1x1 convolutions; the 3x3 is grouped and has the stride.
+
+    Source:
+        Xie et al., Aggregated residual transformations (CVPR 2017), figure 3 (c).
+    """
 
     def __init__(self, inputs: int, sizes: StageSizes, stride: int, is_first: bool) -> None:
         """Create a bottleneck of a stage, the first of which has a convolution as its shortcut."""
         super().__init__()
-        self.downsample = NormedConvolution(inputs, sizes.outputs, stride) if is_first else None
+        self.downsample: NormedConvolution | None = None
+        if is_first:
+            self.downsample = NormedConvolution(inputs, sizes.outputs, stride)
+        # Names of the attributes are keys of the checkpoint; its batch norms add nothing to the variance.
         self.conv1 = nn.Conv2d(inputs, sizes.width, 1, bias=False)
         self.bn1 = FrozenBatchNorm(sizes.width, epsilon=0.0)
         self.conv2 = nn.Conv2d(sizes.width, sizes.width, 3, stride, padding=1, groups=sizes.groups, bias=False)
@@ -235,7 +249,9 @@ class PyramidBottleneck(nn.Module):
         """Return states of shape (batch, outputs, height / stride, width / stride), rounded up."""
         inner = functional.relu_(self.bn1(self.conv1(states)))
         inner = functional.relu_(self.bn2(self.conv2(inner)))
-        residual = states if self.downsample is None else self.downsample(states)
+        residual = states
+        if self.downsample is not None:
+            residual = self.downsample(states)
         return functional.relu_(self.bn3(self.conv3(inner)) + residual)
 
 
@@ -250,7 +266,8 @@ class PyramidStem(nn.Module):
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Return states at a quarter of the size."""
-        return functional.max_pool2d(functional.relu_(self.bn1(self.conv1(pixels))), 3, stride=2, padding=1)
+        states = functional.relu_(self.bn1(self.conv1(pixels)))
+        return functional.max_pool2d(states, 3, stride=2, padding=1)
 
 
 class Body(nn.Module):
@@ -262,9 +279,11 @@ class Body(nn.Module):
         self.stem = PyramidStem(sizes.stem)
         inputs = sizes.stem
         for name in STAGES:
-            stage, stride = sizes.stages[name], 1 if name == STAGES[0] else 2
+            stage = sizes.stages[name]
+            stride = 1 if name == STAGES[0] else 2  # the pool of the stem precedes the first stage
             blocks = [PyramidBottleneck(inputs, stage, stride, is_first=True)]
-            blocks += [PyramidBottleneck(stage.outputs, stage, 1, is_first=False) for _ in range(stage.blocks - 1)]
+            for _ in range(stage.blocks - 1):
+                blocks.append(PyramidBottleneck(stage.outputs, stage, 1, is_first=False))
             setattr(self, name, nn.Sequential(*blocks))
             inputs = stage.outputs
 
@@ -278,7 +297,11 @@ class Body(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """Maps of equal depth: each is that of its stage and the enlarged one above it."""
+    """Maps with equally many channels: each is the sum of its stage's map and the enlarged map above it.
+
+    Source:
+        Lin et al., Feature pyramid networks (CVPR 2017), figure 3.
+    """
 
     def __init__(self, sizes: PyramidSizes) -> None:
         """Create the convolutions of each map."""
@@ -288,9 +311,11 @@ class Pyramid(nn.Module):
             setattr(self, f"fpn_layer{number}", nn.Conv2d(sizes.channels, sizes.channels, 3, padding=1))
 
     def forward(self, stage_maps: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return five maps with strides `STRIDES`; the last is every second row and column of the one before."""
+        """Return five maps with strides `STRIDES`; the last is every second row and column of the map before it."""
         maps: list[torch.Tensor] = []
         above: torch.Tensor | None = None
+        # From the coarsest stage to the finest.
+        # Lin et al., figure 3: a 1x1 convolution of the stage plus the enlarged map above, then a 3x3 convolution.
         for number in range(len(stage_maps), 0, -1):
             inner: torch.Tensor = getattr(self, f"fpn_inner{number}")(stage_maps[number - 1])
             if above is not None:
@@ -337,30 +362,42 @@ class PyramidProposalGenerator(nn.Module):
     def __init__(self, sizes: PyramidSizes, settings: PyramidSettings) -> None:
         """Create a proposal generator."""
         super().__init__()
-        self.anchor_generator = AnchorGenerator(sizes.anchors, STRIDES)
+        self.anchor_generator = AnchorGenerator(sizes.anchors, len(STRIDES))
         self.head = PyramidProposalHead(sizes.channels, sizes.anchors)
         self.settings = settings
 
     def forward(self, maps: list[torch.Tensor], height: int, width: int) -> torch.Tensor:
         """Return proposed boxes on a padded image of this height and width, best first: shape (boxes, 4)."""
-        proposals = [self._propose(states, number, height, width) for number, states in enumerate(maps)]
-        boxes, scores = (torch.cat(parts) for parts in zip(*proposals, strict=True))
-        return boxes[scores.sort(descending=True, stable=True).indices[: self.settings.proposals]]
+        grid_sizes = [(states.shape[-2], states.shape[-1]) for states in maps]
+        anchors = self.anchor_generator.grid_anchors(grid_sizes, STRIDES)
+        boxes_of_maps, scores_of_maps = [], []
+        for states, map_anchors in zip(maps, anchors, strict=True):
+            map_boxes, map_scores = self._propose(states, map_anchors, height, width)
+            boxes_of_maps.append(map_boxes)
+            scores_of_maps.append(map_scores)
+        boxes, scores = torch.cat(boxes_of_maps), torch.cat(scores_of_maps)
+        # The maps compete for the proposals of the image.
+        best = scores.sort(descending=True, stable=True).indices[: self.settings.proposals]
+        return boxes[best]
 
-    def _propose(self, states: torch.Tensor, number: int, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _propose(
+        self, states: torch.Tensor, anchors: torch.Tensor, height: int, width: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return boxes and scores of the proposals of one map."""
         settings = self.settings
         scores, deltas = self.head(states)
-        anchors = self.anchor_generator(*states.shape[-2:], 0.0, number)
+
+        # The candidates with the best scores, decoded and clipped; the last pixel belongs to a box.
         best = scores.sort(descending=True, stable=True).indices[: settings.candidates]
-        boxes = decode_boxes(deltas[best], extend_boxes(anchors[best]), DELTA_WEIGHTS)
-        boxes = clip_boxes(shrink_boxes(boxes), height - 1, width - 1)
         scores = scores[best]
+        boxes = BoxCoder(DELTA_WEIGHTS).decode_single(deltas[best], extend_boxes(anchors[best]))
+        boxes = clip_boxes_to_image(shrink_boxes(boxes), (height - 1, width - 1))
+
+        # Those that are large enough and do not overlap a better one.
         extended = extend_boxes(boxes)
         is_large_enough = ((extended[:, 2:] - extended[:, :2]) >= settings.smallest).all(dim=1)
         boxes, scores, extended = boxes[is_large_enough], scores[is_large_enough], extended[is_large_enough]
-        selected = suppress_overlaps(extended, scores, settings.proposal_overlap, settings.map_proposals)
-        selected = selected.to(boxes.device)
+        selected = nms(extended, scores, settings.proposal_overlap, settings.map_proposals)
         return boxes[selected], scores[selected]
 
 
@@ -397,102 +434,60 @@ class BoxHead(nn.Module):
         """Return features, the first layer after its ReLU, and probabilities of the classes, background first.
 
         Args:
-            maps: The maps of the pyramid; the last one only proposes.
+            maps: The maps of the pyramid; no box is pooled from the last, which serves proposals alone.
             boxes: Boxes on the padded image, of shape (boxes, 4).
-            samples: Points a side of each cell that are averaged.
+            samples: Points of each cell in each direction that are averaged.
         Returns:
             float32 of shape (boxes, width) and (boxes, 1 + classes).
         """
         layers = self.feature_extractor
+        # Boxes of one map are pooled together; `rows` are their positions among all boxes.
         features = boxes.new_zeros(len(boxes), layers.fc6.out_features)
         numbers = assign_maps(boxes)
         for number in range(len(STAGES)):
             rows = (numbers == number).nonzero()[:, 0]
-            states = maps[number][0].permute(1, 2, 0).contiguous()
+            # The channels next to each other, as `roi_align` reads them.
+            states = maps[number].contiguous(memory_format=torch.channels_last)
             for start in range(0, len(rows), BOXES_PER_BATCH):
                 batch = rows[start : start + BOXES_PER_BATCH]
-                pooled = align_boxes(states, boxes[batch], self.resolution, 1 / STRIDES[number], samples)
+                pooled = roi_align(states, [boxes[batch]], self.resolution, 1 / STRIDES[number], samples)
                 features[batch] = functional.relu_(layers.fc6(pooled.flatten(1)))
+        # The released features are those of the first layer; the classes need the second one.
         logits = self.predictor.cls_score(functional.relu_(layers.fc7(features)))
         return features, logits.softmax(dim=-1)
 
 
 def extend_boxes(boxes: torch.Tensor) -> torch.Tensor:
-    """Return continuous boxes, which end where the last column and row do."""
+    """Return boxes as continuous ones, which end at the end of the last column and row."""
     return boxes + boxes.new_tensor([0, 0, 1, 1])
 
 
 def shrink_boxes(boxes: torch.Tensor) -> torch.Tensor:
-    """Return boxes given continuous ones."""
+    """Return continuous boxes as boxes whose last column and row belong to them."""
     return boxes - boxes.new_tensor([0, 0, 1, 1])
 
 
 def assign_maps(boxes: torch.Tensor) -> torch.Tensor:
-    """Return the number of the map that each box is pooled from, by its area; int64 of shape (boxes,).
+    """Return for each box the index in `STRIDES` of the map that it is pooled from: int64 of shape (boxes,).
+
+    The larger the area of a box, the coarser its map.
 
     Source:
         Lin et al., Feature pyramid networks (CVPR 2017), equation 1.
     """
-    sides = extend_boxes(boxes)
-    areas = (sides[:, 2] - sides[:, 0]) * (sides[:, 3] - sides[:, 1])
+    areas = box_area(extend_boxes(boxes))
+    # Equation 1: k = floor(k0 + log2(sqrt(w h) / 224)); the released code adds 1e-6, so that log2 is finite.
     numbers = (CANONICAL_MAP + torch.log2(areas.sqrt() / CANONICAL_SIDE + 1e-6)).floor()
     return numbers.clamp(0, len(STAGES) - 1).long()
 
 
-def align_boxes(states: torch.Tensor, boxes: torch.Tensor, side: int, scale: float, samples: int) -> torch.Tensor:
-    """Return the map under each box, averaged in a grid (RoIAlign, `aligned=False` of torchvision).
-
-    A box is its corners times `scale`, neither rounded nor moved, and at least a cell wide and high. Each cell of the
-    grid is the mean of `samples` x `samples` points in it. A point is interpolated between the four states around it,
-    which lie at whole coordinates; it is 0 if it is more than a cell outside the map, and else moved onto the map.
-
-    Args:
-        states: The map, of shape (rows, columns, channels).
-        boxes: In pixels of the image: float32 of shape (boxes, 4).
-        side: Cells a side of the grid.
-        scale: Cells of the map in a pixel.
-        samples: Points a side of each cell.
-    Returns:
-        Shape (boxes, channels, side, side).
-    """
-    corners = boxes * scale
-    rows, row_weights = _sample_axis(corners[:, 1], corners[:, 3], side, samples, states.shape[0])
-    columns, column_weights = _sample_axis(corners[:, 0], corners[:, 2], side, samples, states.shape[1])
-    indices = rows[:, :, None, :, None] * states.shape[1] + columns[:, None, :, None, :]
-    weights = row_weights[:, :, None, :, None] * column_weights[:, None, :, None, :]
-    indices, weights = indices.flatten(3).flatten(0, 2), weights.flatten(3).flatten(0, 2)
-    pooled = functional.embedding_bag(indices, states.flatten(0, 1), per_sample_weights=weights, mode="sum")
-    return pooled.view(len(boxes), side, side, -1).permute(0, 3, 1, 2)
-
-
-def _sample_axis(
-    first: torch.Tensor, last: torch.Tensor, side: int, samples: int, extent: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows (or columns) of a map whose weighted sum is each cell between the first and last of boxes.
-
-    Returns:
-        int64 and float32 of shape (boxes, side, 2 x samples).
-    """
-    step = (last - first).clamp(min=1)[:, None, None] / side
-    cells = torch.arange(side, device=first.device, dtype=first.dtype)[:, None]
-    points = (torch.arange(samples, device=first.device, dtype=first.dtype) + 0.5) / samples
-    places = first[:, None, None] + cells * step + points * step
-    is_inside = (places >= -1) & (places <= extent)
-    places = places.clamp(0, extent - 1)
-    lower = places.floor()
-    share = places - lower
-    upper = (lower + 1).clamp(max=extent - 1)
-    weights = torch.cat([1 - share, share], dim=-1) * torch.cat([is_inside, is_inside], dim=-1) / samples
-    return torch.cat([lower, upper], dim=-1).long(), weights
-
-
 def select_by_class(
-    boxes: torch.Tensor, probabilities: torch.Tensor, limit: float, most: int
+    boxes: torch.Tensor, probabilities: torch.Tensor, limit: float, max_boxes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the boxes with the highest probability of a class for which no better box overlaps.
 
-    The result is that of a non-maximum suppression for each class. Pairs of a box and a class are visited by falling
-    probability: a pair survives if no surviving one of its class overlaps it, and a box is selected at its first
+    The result equals a non-maximum suppression for each class. Pairs of a box and a class are visited by falling
+    probability: a pair survives if no surviving pair of its class overlaps it, and a box is selected at its first
     surviving pair. A few hundred pairs are visited instead of 1,600 suppressions. Of equal probabilities the first box
     is better.
 
@@ -500,27 +495,34 @@ def select_by_class(
         boxes: Continuous boxes, of shape (boxes, 4).
         probabilities: Shape (boxes, classes).
         limit: Highest intersection over union that two surviving boxes of a class may have.
-        most: Maximum number of boxes.
+        max_boxes: Maximum number of boxes.
     Returns:
         Indices of the selected boxes, best first, and their probabilities, both on the CPU; a box that survives for no
         class has the probability 0.
     """
     boxes, probabilities = boxes.cpu(), probabilities.cpu()
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    do_overlap = do_boxes_overlap(boxes[:, None], areas[:, None], boxes, areas, limit).numpy()
+    # overlaps[i, j]: whether boxes i and j overlap too much to survive both in a class.
+    overlaps = (box_iou(boxes, boxes).double() > limit).numpy()
+    n_boxes, n_classes = probabilities.shape
+    # Pair p is box p // classes and class p % classes.
     values, pairs = probabilities.flatten().sort(descending=True, stable=True)
-    removed: dict[int, np.ndarray] = {}
-    selected: dict[int, float] = {}
+    removed: dict[
+        int, np.ndarray
+    ] = {}  # of each class, the boxes that a surviving box overlaps: bool of shape (boxes,)
+    selected: dict[int, float] = {}  # probability of each selected box, best first
     for value, pair in zip(values.numpy(), pairs.numpy(), strict=True):
-        if len(selected) == most or not value > 0:
+        # A probability of 0 survives for no class.
+        if len(selected) == max_boxes or not value > 0:
             break
-        box, class_number = divmod(int(pair), probabilities.shape[1])
-        removed_of_class = removed.setdefault(class_number, np.zeros(len(boxes), dtype=bool))
+        box, class_number = divmod(int(pair), n_classes)
+        removed_of_class = removed.setdefault(class_number, np.zeros(n_boxes, dtype=bool))
         if not removed_of_class[box]:
-            removed_of_class |= do_overlap[box]
+            removed_of_class |= overlaps[box]
             selected.setdefault(box, float(value))
-    for box in range(len(boxes)):
-        if len(selected) >= most:
+
+    # Boxes that survive for no class follow in their order until there are enough.
+    for box in range(n_boxes):
+        if len(selected) >= max_boxes:
             break
         selected.setdefault(box, 0.0)
     return torch.tensor(list(selected), dtype=torch.int64), torch.tensor(list(selected.values()))

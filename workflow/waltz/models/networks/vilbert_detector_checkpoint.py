@@ -1,22 +1,25 @@
 """Settings, sizes and weights of ViLBERT's detector, from its released files."""
 
 import ast
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from waltz.core.errors import UserError
-from waltz.model_registry import DETECTOR_CONFIGS, VILBERT_DETECTOR_KIND
+from waltz.model_registry import VILBERT_DETECTOR_KIND
 from waltz.models.checkpoint_file import get_shape, load_weights, read_checkpoint
 from waltz.models.networks.detector_checkpoint import (
     COUNTER_SUFFIX,
+    FileSettings,
     check_fixed_values,
+    check_stated_sizes,
+    find_adjacent_config,
+    log_unread_keys,
     name_detector,
     parse_value,
     read_config_values,
@@ -24,12 +27,10 @@ from waltz.models.networks.detector_checkpoint import (
 )
 from waltz.models.networks.vilbert_detector import STAGES, PyramidDetector, PyramidSettings, PyramidSizes
 
-log = logging.getLogger(__name__)
-
 UNUSED_KEY = re.compile(
     r"roi_heads\.box\.predictor\.(bbox_pred|cls_embed|attr_linear1|attr_linear2)\.(weight|bias)", re.ASCII
 )
-"""Keys of what the features do not depend on: regression of boxes, and attributes."""
+"""Keys that the features do not depend on: regression of boxes, and attributes."""
 OTHER_RELEASE = (3, 4, 23, 3)
 """Blocks of the stages of a ResNeXt-101 that was released under the same file name for another model."""
 CONFIG_KEYS = {
@@ -48,8 +49,8 @@ CONFIG_KEYS = {
 }
 """Setting of each key of the configuration, without its level `model`."""
 SCRIPT_KEYS = ("min_size", "max_size", "num_features")
-"""Those that are names of the script, at any level."""
-FIXED_VALUES: dict[str, Any] = {
+"""Keys that are names of the script, at any level."""
+FIXED_VALUES: FileSettings = {
     "input.to_bgr255": True,
     "resnets.stride_in_1x1": False,
     "rpn.anchor_stride": [4, 8, 16, 32, 64],
@@ -68,7 +69,9 @@ SIZE_KEYS: dict[str, Callable[[PyramidSizes], int]] = {
     "roi_box_head.mlp_head_dim": lambda sizes: sizes.width,
     "roi_box_head.num_classes": lambda sizes: 1 + sizes.classes,
 }
-"""Keys that state sizes of the network, and how to compute each from the weights'."""
+"""Keys that state sizes of the network, and functions that compute each from the sizes of the weights."""
+MAY_BE_ZERO = {"mean", "smallest", "proposal_overlap", "class_overlap"}
+"""Settings that may be 0."""
 MODEL_LEVEL = "model."
 """Level of the released configuration that holds the network's keys."""
 
@@ -79,8 +82,8 @@ def load_vilbert_detector(
     """Return ViLBERT's detector from its weights and configuration.
 
     Args:
-        file: Weights in the layout of the released `detectron_model.pth`. Those of the regression of boxes and of the
-            attributes are not used and may be missing.
+        file: Weights in the layout of the released `detectron_model.pth`. The weights of the regression of boxes and of
+            the attributes are not used and may be missing.
         config: Its configuration in YAML or JSON; None uses the `detectron_config.yaml` next to the weights, else the
             released values.
         allow_missing: Patterns of keys that may be missing or unexpected, with reasons.
@@ -89,9 +92,10 @@ def load_vilbert_detector(
     """
     weights = read_checkpoint(file)
     sizes = read_sizes(weights, str(file))
-    adjacent = file.with_name(DETECTOR_CONFIGS[VILBERT_DETECTOR_KIND])
-    config = config or (adjacent if adjacent.is_file() else None)
-    settings = read_pyramid_config(config, sizes) if config else PyramidSettings()
+    config = config or find_adjacent_config(file, VILBERT_DETECTOR_KIND)
+    settings = PyramidSettings()
+    if config is not None:
+        settings = read_pyramid_config(config, sizes)
     with torch.device("meta"):
         network = PyramidDetector(name_detector(file, settings), sizes, settings)
     load_weights(network, weights, file, "", _is_unused, allow_missing)
@@ -102,36 +106,39 @@ def _is_unused(key: str) -> bool:
     return key.endswith(COUNTER_SUFFIX) or UNUSED_KEY.fullmatch(key) is not None
 
 
-def read_sizes(weights: Mapping[str, torch.Tensor], where: str) -> PyramidSizes:
+def read_sizes(weights: Mapping[str, torch.Tensor], label: str) -> PyramidSizes:
     """Return the sizes of a detector from the shapes of its weights.
 
     Raises:
         UserError: A weight is missing or of another shape, or the network is the ResNeXt-101 of another release.
     """
-    stages = {name: read_stage_sizes(weights, f"backbone.body.{name}.", where) for name in STAGES}
-    if tuple(stage.blocks for stage in stages.values()) == OTHER_RELEASE:
+    stages = {name: read_stage_sizes(weights, f"backbone.body.{name}.", label) for name in STAGES}
+    # Both releases have a file of this name.
+    blocks = tuple(stage.blocks for stage in stages.values())
+    if blocks == OTHER_RELEASE:
         raise UserError(
-            f"{where}: is a ResNeXt-101, which another model released under this file name (23 blocks in layer3,"
+            f"{label}: is a ResNeXt-101, which another model released under this file name (23 blocks in layer3,"
             " expected 36); name the ResNeXt-152 of vilbert-multi-task"
         )
     head = "roi_heads.box."
-    channels = get_shape(weights, "backbone.fpn.fpn_inner1.weight", 4, where)[0]
-    width, inputs = get_shape(weights, f"{head}feature_extractor.fc6.weight", 2, where)
+    channels = get_shape(weights, "backbone.fpn.fpn_inner1.weight", 4, label)[0]
+    width, inputs = get_shape(weights, f"{head}feature_extractor.fc6.weight", 2, label)
+    # The first linear layer reads all cells of a pooled proposal: channels x resolution x resolution.
     resolution = math.isqrt(inputs // channels)
     if channels * resolution**2 != inputs:
         raise UserError(
-            f"{where}: {head}feature_extractor.fc6.weight has {inputs} inputs, which are no square of cells with"
+            f"{label}: {head}feature_extractor.fc6.weight has {inputs} inputs, which are no square of cells with"
             f" {channels} channels; name a checkpoint of this very network"
         )
     return PyramidSizes(
-        stem=get_shape(weights, "backbone.body.stem.conv1.weight", 4, where)[0],
+        stem=get_shape(weights, "backbone.body.stem.conv1.weight", 4, label)[0],
         stages=stages,
         channels=channels,
-        anchors=get_shape(weights, "rpn.anchor_generator.cell_anchors.0", 2, where)[0],
+        anchors=get_shape(weights, "rpn.anchor_generator.cell_anchors.0", 2, label)[0],
         resolution=resolution,
         width=width,
-        hidden=get_shape(weights, f"{head}feature_extractor.fc7.weight", 2, where)[0],
-        classes=get_shape(weights, f"{head}predictor.cls_score.weight", 2, where)[0] - 1,
+        hidden=get_shape(weights, f"{head}feature_extractor.fc7.weight", 2, label)[0],
+        classes=get_shape(weights, f"{head}predictor.cls_score.weight", 2, label)[0] - 1,
     )
 
 
@@ -147,20 +154,21 @@ def read_pyramid_config(file: Path, sizes: PyramidSizes) -> PyramidSettings:
     """
     values = {_complete_key(key): _parse_tuple(value) for key, value in read_config_values(file).items()}
     check_fixed_values(file, values, FIXED_VALUES)
-    released = PyramidSettings()
     key_of = {name: key for key, name in CONFIG_KEYS.items() if key in values}
-    settings = PyramidSettings(
-        **{name: parse_value(file, key, values[key], getattr(released, name)) for name, key in key_of.items()}
-    )
+    released = PyramidSettings()
+    changes = {}
+    for name, key in key_of.items():
+        changes[name] = parse_value(file, key, values[key], getattr(released, name))
+    settings = replace(released, **changes)
     if len(settings.mean) != 3:
-        raise UserError(f"{file}: {key_of['mean']}: 3 numbers are expected, not {settings.mean}")
-    may_be_zero = ("mean", "smallest", "proposal_overlap", "class_overlap")
-    for field in fields(settings):
-        if field.name not in may_be_zero and not getattr(settings, field.name):
-            raise UserError(f"{file}: {key_of[field.name]}: must be above 0")
-    _check_sizes(file, values, sizes)
-    if unread := sorted(values.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - SIZE_KEYS.keys()):
-        log.info("%s: not read: %s", file, ", ".join(unread))
+        raise UserError(f"{file}: {key_of['mean']}: 3 numbers are expected, not {settings.mean}; correct the file")
+    for name, value in changes.items():
+        if name not in MAY_BE_ZERO and not value:
+            raise UserError(f"{file}: {key_of[name]}: must be above 0; correct the file")
+    stated = {key: values[key] for key in SIZE_KEYS if key in values}
+    actual = {key: compute(sizes) for key, compute in SIZE_KEYS.items()}
+    check_stated_sizes(file, stated, actual, "name its own configuration")
+    log_unread_keys(file, values, CONFIG_KEYS.keys() | FIXED_VALUES.keys() | SIZE_KEYS.keys())
     return settings
 
 
@@ -170,25 +178,23 @@ def _complete_key(key: str) -> str:
     known = (*CONFIG_KEYS, *FIXED_VALUES, *SIZE_KEYS)
     if key in known:
         return key
-    last = key.rpartition(".")[2]
-    return last if last in SCRIPT_KEYS else next((name for name in known if name.endswith(f".{key}")), key)
+    _, _, last_part = key.rpartition(".")
+    if last_part in SCRIPT_KEYS:
+        return last_part
+    for known_key in known:  # a key without its levels
+        if known_key.endswith(f".{key}"):
+            return known_key
+    return key
 
 
 def _parse_tuple(value: Any) -> Any:
-    """Return the list that a Python tuple in a YAML file stands for, and any other value unchanged."""
-    if isinstance(value, str) and value.startswith("("):
-        try:
-            parsed = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            return value
-        return list(parsed) if isinstance(parsed, tuple) else value
+    """Return the list of a value that is a Python tuple in a YAML file, and any other value unchanged."""
+    if not isinstance(value, str) or not value.startswith("("):
+        return value
+    try:
+        parsed = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    if isinstance(parsed, tuple):
+        return list(parsed)
     return value
-
-
-def _check_sizes(file: Path, values: Mapping[str, Any], sizes: PyramidSizes) -> None:
-    """Refuse a configuration of another network than the weights."""
-    stated = {key: (values[key], compute(sizes)) for key, compute in SIZE_KEYS.items() if key in values}
-    if faults := [f"{key}: {value} for {size}" for key, (value, size) in stated.items() if value != size]:
-        raise UserError(
-            f"{file}: is of another detector than the weights: {'; '.join(faults)}; name its own configuration"
-        )

@@ -1,8 +1,8 @@
 """Causal language models: the loss of each token of a text, and the mean log-likelihood of texts.
 
-A causal model's state at a token depends on the tokens before it only. Sequences that begin alike therefore share
-their prefix: prefix trees are one row of tokens in which each token attends to its ancestors and has the position of
-its depth.
+A causal model's state at a token depends only on this token and the tokens before it. Sequences that begin alike
+therefore share their prefix. Prefix trees are read as one row of tokens, in which each token attends to its ancestors
+and its position is its depth.
 """
 
 import logging
@@ -20,17 +20,24 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.digest import digest
-from waltz.core.errors import UserError, get_first_line
+from waltz.core.errors import ItemError, UserError
 from waltz.core.files import result_cache
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import Tokens, run_in_halves
+from waltz.models.forward_checks import (
+    LATER_TOKENS_SEEN,
+    choose_probe_length,
+    compute_reference,
+    draw_probe_ids,
+    find_checked_length,
+    sees_last_token,
+)
 from waltz.models.pretrained import TextModel, get_causal_window, load_pretrained, report_faults
+from waltz.models.user_text import check_user_text
 
 log = logging.getLogger(__name__)
-PROBE_SEQUENCES = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
-"""Three short sequences with a fork, to test whether a model reads trees."""
-PROBE_TOLERANCE = 0.01
-"""Maximum difference, relative to the spread of the losses, that counts as equal."""
+PROBE_TOKENS = 8
+"""Minimum length of the longest test sequences, which exceed the network's sliding windows if its window allows it."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +78,23 @@ class PrefixTrees:
 
 
 def batch_prefix_trees(sequences: Iterable[Tokens], budget: int) -> Iterator[PrefixTrees]:
-    """Yield prefix trees of distinct sequences in lexicographic order, each of at most `budget` nodes.
+    """Yield prefix trees of distinct sequences in lexicographic order, each batch with at most `budget` nodes.
 
     The batches depend only on the set of sequences and the budget. A sequence longer than the budget
-    is a batch of its own.
+    is a batch of one sequence.
     """
     pending: list[Tokens] = []
-    nodes = 0
+    node_count = 0
     for sequence in sorted(set(sequences)):
-        new = len(sequence) - (_count_shared(pending[-1], sequence) if pending else 0)
-        if pending and nodes + new > budget:
-            yield build_prefix_trees(pending)
-            pending, nodes, new = [], 0, len(sequence)
+        # A sequence adds one node for each token that it does not share with the one before it.
+        new_count = len(sequence)
+        if pending:
+            new_count -= _count_shared(pending[-1], sequence)
+            if node_count + new_count > budget:
+                yield build_prefix_trees(pending)
+                pending, node_count, new_count = [], 0, len(sequence)
         pending.append(sequence)
-        nodes += new
+        node_count += new_count
     if pending:
         yield build_prefix_trees(pending)
 
@@ -99,11 +109,12 @@ def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
     parents: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
-    path: list[int] = []
+    path: list[int] = []  # nodes of the sequence so far
     previous: Tokens = ()
     for sequence in sequences:
         if sequence <= previous:
             raise ValueError("sequences are empty, repeated or out of order")
+        # Keep the nodes that the sequence shares with the one before it, and append nodes for its other tokens.
         del path[_count_shared(previous, sequence) :]
         for token in sequence[len(path) :]:
             parents.append(path[-1] if path else -1)
@@ -112,10 +123,8 @@ def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
             tokens.append(token)
         ends.append(path[-1])
         previous = sequence
-    return PrefixTrees(
-        tuple(sequences),
-        *(np.asarray(values, dtype=np.int64) for values in (tokens, parents, depths, ends)),
-    )
+    arrays = (np.asarray(values, dtype=np.int64) for values in (tokens, parents, depths, ends))
+    return PrefixTrees(tuple(sequences), *arrays)
 
 
 def _count_shared(first: Tokens, second: Tokens) -> int:
@@ -130,23 +139,57 @@ class CausalModel(TextModel):
     """A loaded causal language model.
 
     Attributes:
-        start: Id of its start token, or None where it has none (GPT-1).
-        reads_trees: Whether it applies a mask of ancestors, so that prefixes are shared.
+        start: Id of the start token; None without one, as for GPT-1.
+        reads_trees: Whether the network applies a mask of ancestors, so that prefixes are shared.
+        pads_rows: Whether sequences of different lengths can be read together, padded at the end.
+        checked_length: Maximum length of sequences for which trees and padding were tested; None without a limit.
+        reason: Reason why prefixes are not shared; empty if they are shared.
     """
 
     start: int | None
     reads_trees: bool
+    pads_rows: bool = False
+    checked_length: int | None = None
+    reason: str = ""
+
+    def can_share(self, trees: PrefixTrees) -> bool:
+        """Return whether the prefixes of sequences can be shared."""
+        return self.reads_trees and self._is_checked(trees)
+
+    def can_pad(self, trees: PrefixTrees) -> bool:
+        """Return whether sequences of different lengths can be read together."""
+        return self.pads_rows and self._is_checked(trees)
+
+    def _is_checked(self, trees: PrefixTrees) -> bool:
+        longest = max(len(sequence) for sequence in trees.sequences)
+        return self.checked_length is None or longest <= self.checked_length
 
     def tokenize(self, text: str) -> Tokens:
-        """Return ids of a text without special tokens."""
+        """Return ids of a text without special tokens.
+
+        Raises:
+            ItemError: The text holds a control token.
+        """
+        check_user_text(self.tokenizer, text, f"models.{self.spec.name}")
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def tokenize_texts(self, texts: Iterable[str]) -> tuple[dict[str, Tokens], dict[str, "TextScore"]]:
+        """Return the ids of each distinct text that can be read, and for other texts a score that holds the reason."""
+        ids: dict[str, Tokens] = {}
+        unreadable: dict[str, TextScore] = {}
+        for text in dict.fromkeys(texts):
+            try:
+                ids[text] = self.tokenize(text)
+            except ItemError as error:
+                unreadable[text] = TextScore(None, 0, str(error))
+        return ids, unreadable
 
 
 def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
     """Load a causal language model by hub id, folder or package.
 
     Raises:
-        UserError: The weights cannot be had, or lack parameters of the network.
+        UserError: The weights cannot be loaded, or lack parameters of the network.
     """
     if spec.server:
         raise UserError(
@@ -159,34 +202,60 @@ def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
 
 
 def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> CausalModel:
-    """Return a causal model from a network and tokenizer that are already loaded."""
+    """Return a causal model from a network and tokenizer that are already loaded.
+
+    Raises:
+        UserError: A token's logits depend on later tokens, so that its likelihood has no meaning.
+    """
     network = network.to(device).eval()
     window = get_causal_window(network.config)
-    start = tokenizer.bos_token_id
-    without_trees = CausalModel(spec, device, network, tokenizer, window, compute_fingerprint(spec), start, False)
-    with_trees = replace(without_trees, reads_trees=True)
-    model = with_trees if _reads_trees(with_trees, without_trees) else without_trees
-    log.info("%s: start token %s, window %d, shares prefixes: %s", spec.name, start, window, model.reads_trees)
+    model = CausalModel(
+        spec,
+        device,
+        network,
+        tokenizer,
+        window,
+        compute_fingerprint(spec),
+        start=tokenizer.bos_token_id,
+        reads_trees=False,
+        checked_length=find_checked_length(network.config),
+    )
+    # Trees and padding are used only if they give the logits of the network's own pass on test sequences.
+    probe = _build_probe(network, window)
+    with torch.inference_mode():
+        ids = torch.tensor([max(probe.sequences, key=len)[:PROBE_TOKENS]], device=device)
+        if sees_last_token(network, ids, lambda row: network(input_ids=row).logits):
+            raise UserError(f"models.{spec.name}: {type(network).__name__}: {LATER_TOKENS_SEEN}")
+        reference = compute_reference(network, lambda: torch.cat(_read_alone(model, probe)))
+        fault = reference.find_fault(lambda: torch.cat(_read_tree_paths(model, probe)))
+        pads_rows = not reference.find_fault(lambda: torch.cat(_read_padded(model, probe)))
+    model = replace(model, reads_trees=not fault, pads_rows=pads_rows, reason=fault)
+    reading = f"whole rows: {fault}" if fault else "shares prefixes"
+    log.info("%s: start token %s, window %d, %s", spec.name, model.start, window, reading)
     return model
 
 
 def compute_node_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
-    """Return the negative log-likelihood of each node's token after its ancestors.
+    """Return the negative log-likelihood of each node's token given the tokens of its ancestors.
 
     Args:
         trees: Sequences of ids within the model's window.
     Returns:
-        Nats, float64 of shape (nodes,); NaN at roots, which have no context.
+        Losses in nats, float64 of shape (nodes,); NaN at roots, which have no context.
     """
+    compute_losses = _compute_tree_losses if model.can_share(trees) else _compute_row_losses
 
     def compute(first: int, last: int) -> list[np.ndarray]:
-        subtrees = trees if last - first == len(trees.sequences) else build_prefix_trees(trees.sequences[first:last])
-        part_losses = (
-            _compute_tree_losses(model, subtrees) if model.reads_trees else _compute_row_losses(model, subtrees)
-        )
+        """Return the losses of consecutive sequences: of all sequences, unless the device has too little memory."""
+        subtrees = trees
+        if last - first < len(trees.sequences):
+            subtrees = build_prefix_trees(trees.sequences[first:last])
+        part_losses = compute_losses(model, subtrees)
         return [part_losses[subtrees.get_path(index)] for index in range(last - first)]
 
+    # Trees are halved by sequences if the device has too little memory.
     by_sequence = run_in_halves(compute, len(trees.sequences), lambda parts: list(chain.from_iterable(parts)))
+    # Sequences that share a node give it the same loss but for rounding; the last sequence's loss stays.
     losses = np.full(len(trees.tokens), np.nan)
     for index, sequence_losses in enumerate(by_sequence):
         losses[trees.get_path(index)] = sequence_losses
@@ -195,15 +264,9 @@ def compute_node_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
 
 @torch.inference_mode()
 def _compute_tree_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
+    logits = _read_tree(model, trees)  # (nodes, vocabulary)
     tokens = torch.as_tensor(trees.tokens, device=model.device)
-    mask = torch.zeros((len(trees.tokens),) * 2, dtype=model.network.dtype, device=model.device)
-    mask.masked_fill_(~torch.as_tensor(trees.build_ancestor_mask(), device=model.device), torch.finfo(mask.dtype).min)
-    logits = model.network(
-        input_ids=tokens[None],
-        attention_mask=mask[None, None],
-        position_ids=torch.as_tensor(trees.depths, device=model.device)[None],
-        use_cache=False,
-    ).logits[0]
+    # The logits after a node are those of its children's tokens.
     children = torch.as_tensor(np.flatnonzero(trees.parents >= 0), device=model.device)
     parents = torch.as_tensor(trees.parents, device=model.device)[children]
     losses = np.full(len(trees.tokens), np.nan)
@@ -211,43 +274,88 @@ def _compute_tree_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
     return losses
 
 
+def _read_tree(model: CausalModel, trees: PrefixTrees) -> torch.Tensor:
+    """Return the logits after each node, of shape (nodes, vocabulary), read in one pass."""
+    tokens = torch.as_tensor(trees.tokens, device=model.device)
+    # mask[i, j] is added to the attention of node i to node j: 0 for its ancestors and itself, else the lowest number.
+    is_ancestor = torch.as_tensor(trees.build_ancestor_mask(), device=model.device)
+    mask = torch.zeros((len(trees.tokens),) * 2, dtype=model.network.dtype, device=model.device)
+    mask.masked_fill_(~is_ancestor, torch.finfo(mask.dtype).min)
+    logits: torch.Tensor = model.network(
+        input_ids=tokens[None],
+        attention_mask=mask[None, None],
+        position_ids=torch.as_tensor(trees.depths, device=model.device)[None],
+        use_cache=False,
+    ).logits[0]
+    return logits
+
+
 @torch.inference_mode()
 def _compute_row_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
-    """Return the losses by plain rows, padded at the end, where no token attends."""
+    """Return the losses of the nodes, with each sequence read as a row of its own tokens: float64 of shape (nodes,)."""
+    read = _read_padded if model.can_pad(trees) else _read_alone
     losses = np.full(len(trees.tokens), np.nan)
+    rows = list(zip(trees.sequences, read(model, trees), strict=True))
+    # A node that several sequences share has their losses, which differ by rounding; the first sequence's stays.
+    for row, (sequence, logits) in reversed(list(enumerate(rows))):
+        before = torch.arange(len(sequence) - 1, device=model.device)
+        targets = torch.tensor(sequence[1:], dtype=torch.int64, device=model.device)
+        losses[trees.get_path(row)[1:]] = _compute_losses(logits, before, targets)
+    return losses
+
+
+def _read_alone(model: CausalModel, trees: PrefixTrees) -> list[torch.Tensor]:
+    """Return the logits of each sequence, of shape (length, vocabulary), read alone by the network's own forward
+    pass.
+    """
+    logits = []
+    for sequence in trees.sequences:
+        ids = torch.tensor([sequence], device=model.device)
+        logits.append(model.network(input_ids=ids).logits[0])
+    return logits
+
+
+def _read_padded(model: CausalModel, trees: PrefixTrees) -> list[torch.Tensor]:
+    """Return the logits of each sequence; all sequences are read in one pass, padded at the end."""
     longest = max(len(sequence) for sequence in trees.sequences)
+    # (sequences, longest): zeros stand behind the shorter sequences, where a causal model does not look.
     ids = torch.zeros((len(trees.sequences), longest), dtype=torch.int64)
     mask = torch.zeros_like(ids)
     for row, sequence in enumerate(trees.sequences):
         ids[row, : len(sequence)] = torch.tensor(sequence)
         mask[row, : len(sequence)] = 1
     logits = model.network(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
-    for row in reversed(range(len(trees.sequences))):
-        path = trees.get_path(row)
-        before = torch.arange(len(path) - 1, device=model.device)
-        losses[path[1:]] = _compute_losses(logits[row], before, ids[row, 1 : len(path)].to(model.device))
-    return losses
+    return [row[: len(sequence)] for row, sequence in zip(logits, trees.sequences, strict=True)]
 
 
 def _compute_losses(logits: torch.Tensor, positions: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
     """Return -ln p(target) at each position, float64 of shape (positions,)."""
-    normaliser = torch.logsumexp(logits.float(), dim=-1)[positions]
-    return (normaliser - logits[positions, targets].float()).double().cpu().numpy()
+    # -ln p(t) = ln(sum_v exp z_v) - z_t
+    normalizer = torch.logsumexp(logits.float(), dim=-1)[positions]
+    return (normalizer - logits[positions, targets].float()).double().cpu().numpy()
 
 
-def _reads_trees(with_trees: CausalModel, without_trees: CausalModel) -> bool:
-    probe = build_prefix_trees(PROBE_SEQUENCES)
-    try:
-        losses = _compute_tree_losses(with_trees, probe)
-    except torch.OutOfMemoryError:  # a RuntimeError that does not depend on the model
-        raise
-    except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        log.info("%s reads plain rows only: %s", with_trees.spec.name, get_first_line(error))
-        return False
-    expected = _compute_row_losses(without_trees, probe)
-    inner_nodes = probe.parents >= 0
-    spread = float(np.std(expected[inner_nodes]))
-    return bool(np.abs(losses[inner_nodes] - expected[inner_nodes]).max() <= PROBE_TOLERANCE * spread)
+def _build_probe(network: Any, window: int) -> PrefixTrees:
+    """Return the prefix trees of three test sequences; the two longer sequences exceed the network's sliding
+    windows.
+    """
+    length = choose_probe_length(network.config, PROBE_TOKENS, window)
+    vocabulary_size = network.config.get_text_config(decoder=True).vocab_size
+    stem, first, second = draw_probe_ids(vocabulary_size, 3 * length).reshape(3, length).tolist()
+    # Two sequences that share their first half, and a short one that shares nothing.
+    middle = length // 2
+    sequences = [
+        (*stem[:middle], *first[middle:]),
+        (*stem[:middle], *second[middle:-1]),
+        tuple(second[: PROBE_TOKENS // 2]),
+    ]
+    return build_prefix_trees(sorted(sequences))
+
+
+def _read_tree_paths(model: CausalModel, trees: PrefixTrees) -> list[torch.Tensor]:
+    """Return the logits of each sequence, selected along its path in the trees."""
+    logits = _read_tree(model, trees)
+    return [logits[trees.get_path(index)] for index in range(len(trees.sequences))]
 
 
 @dataclass(frozen=True)
@@ -257,7 +365,7 @@ class TextScore:
     Attributes:
         value: Minus the log perplexity in nats; None with an error.
         tokens: Number of tokens, without the start token.
-        error: Reason why there is no value.
+        error: Reason why the text has no value; empty with a value.
     """
 
     value: float | None
@@ -272,24 +380,25 @@ def compute_mean_log_likelihoods(
     cache_file: Path,
     on_progress: Callable[[int], object],
 ) -> dict[str, TextScore]:
-    """Return the mean log-likelihood per token of each distinct text: minus its log perplexity.
+    """Return the mean log-likelihood per token of each distinct text, which is minus its log perplexity.
 
-    Each token counts after the start token and all tokens before it. Without a start token (GPT-1) the first token has
-    no context and is not scored. Batches depend only on the set of texts and `tokens_per_batch`.
+    Each token is predicted from the start token and all tokens before it. Without a start token (GPT-1) the first token
+    has no context and is not scored. Batches depend only on the set of texts and `tokens_per_batch`.
 
     Args:
         texts: Texts.
         tokens_per_batch: Maximum number of tokens in one forward pass.
         on_progress: Called with the number of texts of each finished batch, for a progress bar.
     """
-    ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
-    sequences_of = {text: _prepend_start(tokens, model) for text, tokens in ids.items()}
-    sequences = {sequence for sequences in sequences_of.values() for sequence in sequences}
+    ids, scores = model.tokenize_texts(texts)
+    sequences_of_texts = {text: _prepend_start(tokens, model) for text, tokens in ids.items()}
+    sequences = set(chain.from_iterable(sequences_of_texts.values()))
     losses = compute_token_losses(sequences, model, tokens_per_batch, cache_file, on_progress)
-    return {
-        text: _compute_text_score(ids[text], [losses[sequence] for sequence in sequences_of[text]], model.window)
-        for text in ids
-    }
+    for text, text_sequences in sequences_of_texts.items():
+        # A text has one sequence, or none if the model cannot read it.
+        text_losses = [losses[sequence] for sequence in text_sequences]
+        scores[text] = _compute_text_score(ids[text], text_losses, model.window)
+    return scores
 
 
 def compute_token_losses(
@@ -299,34 +408,46 @@ def compute_token_losses(
     cache_file: Path,
     on_progress: Callable[[int], object],
 ) -> dict[Tokens, np.ndarray]:
-    """Return the negative log-likelihood of each token of each sequence after the tokens before it.
+    """Return the negative log-likelihood of each token of each sequence given the tokens before it.
 
     Returns:
-        By sequence, float64 of its length, in nats; NaN at the first token, which has no context.
+        For each sequence, float64 of shape (length,), in nats; NaN at the first token, which has no context.
     """
     content = model.build_cache_content(digest(__file__))
     token_losses: dict[Tokens, np.ndarray] = {}
     for trees in batch_prefix_trees(sequences, tokens_per_batch):
-        values = result_cache.load_or_compute(
-            cache_file, {**content, "sequences": trees.sequences}, partial(compute_node_losses, model, trees)
-        )
-        token_losses |= {sequence: values[trees.get_path(index)] for index, sequence in enumerate(trees.sequences)}
+        # The trees depend on the set of sequences and the budget only, so that a batch is found again in the cache.
+        key = {**content, "sequences": trees.sequences}
+        node_losses = result_cache.load_or_compute(cache_file, key, partial(compute_node_losses, model, trees))
+        for index, sequence in enumerate(trees.sequences):
+            token_losses[sequence] = node_losses[trees.get_path(index)]
         on_progress(len(trees.sequences))
     return token_losses
 
 
 def _prepend_start(tokens: Tokens, model: CausalModel) -> list[Tokens]:
+    """Return the list of the text's only sequence, start token first; an empty list if it is empty or exceeds the
+    window.
+    """
     sequence = tokens if model.start is None else (model.start, *tokens)
-    return [sequence] if 0 < len(sequence) <= model.window else []
+    fits = 0 < len(sequence) <= model.window
+    return [sequence] if fits else []
 
 
 def _compute_text_score(tokens: Tokens, losses: Sequence[np.ndarray], window: int) -> TextScore:
+    """Return the score of a text from the losses of its tokens, or the reason why it has no score.
+
+    Args:
+        losses: Losses of the text's only sequence, float64 of shape (length,); empty where the model does not read it.
+    """
+    if not tokens and not losses:
+        return TextScore(None, 0, "the text is empty")
     if not losses:
-        reason = f"{len(tokens)} tokens do not fit into a window of {window}" if tokens else "the text is empty"
-        return TextScore(None, len(tokens), reason)
-    scored = losses[0][1:]
+        return TextScore(None, len(tokens), f"{len(tokens)} tokens do not fit into a window of {window}")
+    scored = losses[0][1:]  # the first token has no context
     if not len(scored):
         return TextScore(None, len(tokens), "no token has a context")
+    # fsum adds without rounding errors, so that the mean does not depend on the order.
     value = -math.fsum(scored) / len(scored)
     if not math.isfinite(value):
         return TextScore(None, len(tokens), f"the model's log-likelihood is {value}")

@@ -16,11 +16,12 @@ from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import ProgressCallback, Tokens, compute_in_batches, ignore_progress
 from waltz.models.pretrained import TextModel, get_max_positions, load_pretrained, report_faults
+from waltz.models.user_text import check_user_text
 
 log = logging.getLogger(__name__)
 
 EncodedText = tuple[Tokens, Tokens]
-"""Ids, and the segment of each where the tokenizer gives segments."""
+"""Ids of a text or pair, and the segment of each id; no segments if the tokenizer returns none."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Classifier(TextModel):
     """A loaded classifier.
 
     Attributes:
-        labels: Name of each class, in the order of the outputs, as the study or the checkpoint's config says.
+        labels: Name of each class, in the order of the outputs, from the study or the checkpoint's config.
     """
 
     labels: tuple[str, ...]
@@ -38,8 +39,8 @@ def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
     """Load a classifier by hub id or folder.
 
     Raises:
-        UserError: The weights cannot be had, or lack those of the classification head, or the study's `labels` are
-            not as many as its classes.
+        UserError: The weights cannot be loaded or lack the classification head, or the number of the study's `labels`
+            differs from the number of classes.
     """
     network, tokenizer = load_pretrained(
         spec, transformers.AutoModelForSequenceClassification, "classification head", device=device.name
@@ -52,26 +53,38 @@ def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) 
     """Return a classifier from a network and tokenizer that are already loaded.
 
     Raises:
-        UserError: The study's `labels` are not as many as its classes, or those of the config in another order.
+        UserError: The number of the study's `labels` differs from the number of classes, or they are the config's
+            labels in another order.
     """
     names = network.config.id2label
     labels = tuple(str(names[index]) for index in sorted(names))
     if spec.labels:
-        configured = tuple(label.strip() for label in spec.labels.split(","))
-        if len(configured) != len(labels):
-            raise UserError(
-                f"models.{spec.name}: labels: wrong number of labels (got {len(configured)}: {spec.labels}, expected"
-                f" {len(labels)} for {spec.weights}); name each class once, in order"
-            )
-        own, named = ([label.lower() for label in group] for group in (labels, configured))
-        if own != named and sorted(own) == sorted(named):
-            raise UserError(
-                f"models.{spec.name}: labels: another order than in the config of {spec.weights} (got {spec.labels},"
-                f" expected {', '.join(labels)}); correct it"
-            )
-        labels = configured
+        labels = _read_labels(spec, labels)
     window = get_max_positions(network, tokenizer)
     return Classifier(spec, device, network.to(device).eval(), tokenizer, window, compute_fingerprint(spec), labels)
+
+
+def _read_labels(spec: ModelSpec, config_labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the labels that the study names for the classes.
+
+    Raises:
+        UserError: Their number differs from the number of classes, or they are the config's labels in another order.
+    """
+    labels = tuple(label.strip() for label in spec.labels.split(","))
+    if len(labels) != len(config_labels):
+        raise UserError(
+            f"models.{spec.name}: labels: wrong number of labels (got {len(labels)}: {spec.labels}, expected"
+            f" {len(config_labels)} for {spec.weights}); name each class once, in order"
+        )
+    # Other names may be chosen freely; the config's own labels in another order are a mistake.
+    lower_labels = [label.lower() for label in labels]
+    lower_config_labels = [label.lower() for label in config_labels]
+    if lower_labels != lower_config_labels and sorted(lower_labels) == sorted(lower_config_labels):
+        raise UserError(
+            f"models.{spec.name}: labels: another order than in the config of {spec.weights} (got {spec.labels},"
+            f" expected {', '.join(config_labels)}); correct it"
+        )
+    return labels
 
 
 def compute_class_logits(
@@ -85,20 +98,22 @@ def compute_class_logits(
     """Return the raw logits of each distinct text or pair of texts.
 
     Args:
-        texts: Tuples of one text, or of two.
+        texts: Tuples of one text, or of two texts for a classifier of pairs.
         max_positions: Maximum number of positions, special tokens included; at most the window. Longer input is cut.
         on_progress: Called with the number of rows of each finished batch.
     Returns:
-        By tuple, float64 of shape (classes,).
+        For each tuple, float64 of shape (classes,).
     """
     limit = min(model.window, max_positions or model.window)
     encoded = {pair: _encode_text(model, pair, limit) for pair in dict.fromkeys(texts)}
-    full = sum(len(ids) == limit for ids, _ in encoded.values())
-    if full:
-        log.warning("%s: %d inputs fill all %d positions and may have been cut", model.spec.name, full, limit)
+    # The tokenizer cuts silently: only an input of exactly the maximum length can have been cut.
+    full_count = sum(len(ids) == limit for ids, _ in encoded.values())
+    if full_count:
+        log.warning("%s: %d inputs fill all %d positions and may have been cut", model.spec.name, full_count, limit)
 
     @torch.inference_mode()
     def compute(batch: list[EncodedText]) -> np.ndarray:
+        # Rows of a batch have one length, so that none is padded.
         ids = torch.tensor([ids for ids, _ in batch], device=model.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if batch[0][1]:
@@ -118,5 +133,8 @@ def compute_class_logits(
 
 
 def _encode_text(model: Classifier, texts: tuple[str, ...], limit: int) -> EncodedText:
+    for text in texts:
+        check_user_text(model.tokenizer, text, f"models.{model.spec.name}")
+    # BERT's tokenizers return segments, RoBERTa's do not.
     encoded = model.tokenizer(*texts, truncation=True, max_length=limit)
     return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))

@@ -1,35 +1,45 @@
-"""Points of charts, selected from the cells of tables or computed from them."""
+"""Points of charts, which are cells of tables or are computed from them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from waltz.core.intervals import Measure, compute_interval_of_mean
+from waltz.core.intervals import compute_interval_of_mean, count_images
+from waltz.core.measure import Measure
 from waltz.reporting.figures.chart_declarations import Chart, Part
 from waltz.reporting.tables.cells import Cell, group_cells
 from waltz.reporting.tables.declaration import AVERAGE, SETTING_SEPARATOR
 from waltz.reporting.tables.paper_values import RANDOM
 
 CORRELATED = 10.0
-"""Least magnitude of a correlation times 100 that is counted (thesis C.6.4)."""
+"""Smallest magnitude at which a correlation times 100 is counted as high or low (thesis C.6.4)."""
 
 
-@dataclass(frozen=True)
+class ChartPosition(NamedTuple):
+    """Position of a point in a chart: the labels of its panel, row and series."""
+
+    panel: str
+    row: str
+    series: str
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """What a chart shows of one row and series in one panel.
+    """Numbers that a chart shows for one row and series in one panel.
 
     Attributes:
         panel: Label of the panel.
         row: Label of the row.
         series: Label of the series.
-        value: Our number; None where there is none.
-        low: Lower end of the bar through it: of its interval, or one deviation over seeds below it.
-        high: Upper end.
-        n: Items that it was measured on.
-        paper_value: The paper value; None where there is none.
-        seeds: Our number of each seed, where there are several.
+        value: Our number; None if it is missing.
+        low: Lower end of the bar through our number: of its interval, or one standard deviation over seeds below it.
+        high: Upper end of the bar.
+        n: Number of items that our number was measured on.
+        paper_value: Paper value; None if it is missing.
+        seeds: Our number of each seed; empty unless there are several seeds.
     """
 
     panel: str
@@ -42,145 +52,203 @@ class Point:
     paper_value: float | None
     seeds: tuple[float, ...] = ()
 
+    @property
+    def has_number(self) -> bool:
+        """True if the point has a number to draw: ours or the paper's."""
+        return self.value is not None or self.paper_value is not None
+
 
 def select_points(chart: Chart, cells: Iterable[Cell], profile: str) -> list[Point]:
-    """Return the points of a chart in one profile, panel by panel, row by row; without points that have no number."""
-    shown = [
-        cell
-        for cell in cells
-        if cell.profile == profile and cell.table in chart.tables and cell.model not in (RANDOM, *chart.hidden_models)
-    ]
+    """Return the points of a chart in one profile that have a number, panel by panel, row by row, series by series."""
+    hidden_models = (RANDOM, *chart.hidden_models)
+    shown = []
+    for cell in cells:
+        is_of_chart = cell.profile == profile and cell.table in chart.tables
+        if is_of_chart and cell.model not in hidden_models:
+            shown.append(cell)
+    # Derived cells are added to the others, so that panels and series select them in the same way.
     for name in chart.derived:
         shown += DERIVED_CELLS[name](shown)
-    by_place: dict[tuple[str, str, str], list[Cell]] = {}
+
+    cells_by_position: dict[ChartPosition, list[Cell]] = {}
     for cell in shown:
-        for place in _find_places(chart, cell):
-            by_place.setdefault(place, []).append(cell)
-    points = [_build_point(chart, place, members) for place, members in by_place.items()]
+        for position in _find_positions(chart, cell):
+            cells_by_position.setdefault(position, []).append(cell)
+    points = [_build_point(chart, position, members) for position, members in cells_by_position.items()]
+
+    panels = [part.label for part in chart.panels]
     rows = _list_labels(chart.rows, [point.row for point in points])
     series = _list_labels(chart.series, [point.series for point in points])
-    panels = [part.label for part in chart.panels]
-    return sorted(
-        (point for point in points if point.value is not None or point.paper_value is not None),
-        key=lambda point: (panels.index(point.panel), rows.index(point.row), series.index(point.series)),
-    )
+
+    def rank(point: Point) -> tuple[int, int, int]:
+        return panels.index(point.panel), rows.index(point.row), series.index(point.series)
+
+    return sorted((point for point in points if point.has_number), key=rank)
 
 
 def _list_labels(parts: Sequence[Part] | str, present: Iterable[str]) -> list[str]:
-    """Return the labels of rows or series in their order."""
-    return list(dict.fromkeys(present)) if isinstance(parts, str) else [part.label for part in parts]
+    """Return the labels of rows or series in the order of their declaration, or of appearance if a field names them."""
+    if isinstance(parts, str):
+        return list(dict.fromkeys(present))
+    return [part.label for part in parts]
 
 
-def _find_places(chart: Chart, cell: Cell) -> Iterator[tuple[str, str, str]]:
-    """Yield labels of panel, row and series that a cell belongs to."""
+def _find_positions(chart: Chart, cell: Cell) -> Iterator[ChartPosition]:
+    """Yield each position in a chart that a cell belongs to."""
     for panel in _find_labels(chart.panels, cell):
         for row in _find_labels(chart.rows, cell):
             for series in _find_labels(chart.series, cell):
-                yield panel, row, series
+                yield ChartPosition(panel, row, series)
 
 
 def _find_labels(parts: Sequence[Part] | str, cell: Cell) -> list[str]:
-    """Return the labels of the parts that a cell belongs to."""
+    """Return the labels of the parts that a cell belongs to; if a field names the parts, its value is the label."""
     if isinstance(parts, str):
         return [getattr(cell, parts)]
-    return [
-        part.label for part in parts if all(_get_value(cell, name) in values for name, values in part.where.items())
-    ]
+    return [part.label for part in parts if _belongs_to(part, cell)]
 
 
-def _get_value(cell: Cell, name: str) -> str:
-    """Return the value of a field; of a setting with a statistic over seeds, the setting."""
-    value: str = getattr(cell, name)
-    return value.partition(SETTING_SEPARATOR)[0] if name == "setting" else value
+def _belongs_to(part: Part, cell: Cell) -> bool:
+    """Return whether a cell belongs to a part: each field that the part names has one of its values.
+
+    In a setting with a statistic over seeds, only the setting itself is compared.
+    """
+    for name, values in part.fields.items():
+        value: str = getattr(cell, name)
+        if name == "setting":
+            value = value.partition(SETTING_SEPARATOR)[0]
+        if value not in values:
+            return False
+    return True
 
 
-def _build_point(chart: Chart, place: tuple[str, str, str], cells: Sequence[Cell]) -> Point:
-    """Build a point: the first number of ours, the first paper value, and the numbers of single seeds."""
-    means = sorted(
-        (cell for cell in cells if SETTING_SEPARATOR not in cell.setting),
-        key=lambda cell: chart.tables.index(cell.table),
-    )
+def _build_point(chart: Chart, position: ChartPosition, cells: Sequence[Cell]) -> Point:
+    """Return the point at one position: our first number, the first paper value, and the number of each seed."""
+    # Cells of single seeds and deviations have a statistic behind the setting.
+    means = [cell for cell in cells if SETTING_SEPARATOR not in cell.setting]
+    # The tables of a chart are in order of preference; sort is stable, so cells of a table keep their order.
+    means.sort(key=lambda cell: chart.tables.index(cell.table))
     ours = next((cell for cell in means if cell.value is not None), None)
     paper_value = next((cell.paper_value for cell in means if cell.paper_value is not None), None)
     if ours is None or ours.value is None:
-        return Point(*place, None, None, None, None, paper_value)
-    low, high = ours.ci_low, ours.ci_high
-    seeds: list[float] = []
-    if chart.over_seeds:
-        low, high = (None, None) if ours.sd is None else (ours.value - ours.sd, ours.value + ours.sd)
-        single = [cell.value for cell in cells if f"{SETTING_SEPARATOR}seed " in cell.setting]
-        seeds = [value for value in single if value is not None]
-    return Point(*place, ours.value, low, high, ours.n, paper_value, tuple(seeds) if len(seeds) > 1 else ())
+        return Point(*position, None, None, None, None, paper_value)
+    if not chart.over_seeds:
+        return Point(*position, ours.value, ours.ci_low, ours.ci_high, ours.n, paper_value)
+
+    # One deviation over seeds to either side of the mean, in the place of an interval.
+    low = high = None
+    if ours.sd is not None:
+        low, high = ours.value - ours.sd, ours.value + ours.sd
+    seeds = []
+    for cell in cells:
+        is_single_seed = f"{SETTING_SEPARATOR}seed " in cell.setting
+        if is_single_seed and cell.value is not None:
+            seeds.append(cell.value)
+    # The number of a single seed is the mean itself, and would be drawn twice.
+    several_seeds = tuple(seeds) if len(seeds) > 1 else ()
+    return Point(*position, ours.value, low, high, ours.n, paper_value, several_seeds)
 
 
 # Cells that are computed from others, because no table has them
 
 
 def _average_single_texts(cells: Sequence[Cell]) -> list[Cell]:
-    """Return acc, the mean of p_c and p_f, for tables without it.
+    """Return acc, the mean of p_c and p_f, for tables that do not show it.
 
-    It has no interval, because p_c and p_f are of the same images.
+    This mean has no interval, because p_c and p_f are measured on the same images and so are not independent.
     """
-    by_place = {(cell.table, cell.model, cell.dataset, cell.setting, cell.metric): cell for cell in cells}
+    cells_by_name: dict[tuple[str, ...], Cell] = {}
+    for cell in cells:
+        cells_by_name[cell.table, cell.model, cell.dataset, cell.setting, cell.metric] = cell
     averages = []
-    for (table, model, dataset, setting, metric), p_c in by_place.items():
-        p_f = by_place.get((table, model, dataset, setting, "p_f"))
-        if metric == "p_c" and p_f is not None and (table, model, dataset, setting, "acc") not in by_place:
-            average = _average([p_c, p_f], 2, "acc", dataset)
+    for (*names, metric), p_c in cells_by_name.items():
+        p_f = cells_by_name.get((*names, "p_f"))
+        has_acc = (*names, "acc") in cells_by_name
+        if metric == "p_c" and p_f is not None and not has_acc:
+            average = _average([p_c, p_f], 2, "acc", p_c.dataset)
             averages.append(replace(average, n=p_c.n, ci_low=None, ci_high=None))
     return averages
 
 
 def _average_tasks(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the accuracies of each model averaged over data sets; none where it lacks one that another model has."""
+    """Return the accuracies of each model, averaged over data sets.
+
+    A model gets no average if it has no accuracy on a data set of another model.
+    """
     averages = []
     for metric in ("accuracy", "accuracy_cot"):
-        by_model = group_cells((cell for cell in cells if cell.metric == metric), "model")
-        expected = max((len({cell.dataset for cell in members}) for members in by_model.values()), default=0)
-        averages += [_average(members, expected, metric, AVERAGE) for members in by_model.values()]
+        of_metric = [cell for cell in cells if cell.metric == metric]
+        # Each mean is over the data sets of all models, so that means can be compared.
+        n_datasets = len({cell.dataset for cell in of_metric})
+        for members in group_cells(of_metric, "model").values():
+            averages.append(_average(members, n_datasets, metric, AVERAGE))
     return averages
 
 
 def _average(cells: Sequence[Cell], expected: int, metric: str, dataset: str) -> Cell:
-    """Return a cell with the means of our numbers and of the paper values; its other fields are the first cell's.
+    """Return a cell with the mean of our numbers and the mean of the paper values.
+
+    Its other fields are taken from the first cell.
 
     Args:
-        expected: Number of cells that a mean is over; where fewer have a number, there is no mean.
+        cells: The cells to average.
+        expected: Number of cells that a mean is over; if fewer cells have a number, there is no mean.
+        metric: Metric of the mean.
+        dataset: Data set of the mean.
     """
-    measures = [Measure(cell.value, cell.n or 0, cell.ci_low, cell.ci_high) for cell in cells if cell.value is not None]
-    printed = [cell.paper_value for cell in cells if cell.paper_value is not None]
     average = _clear(replace(cells[0], metric=metric, dataset=dataset))
-    if len(printed) == expected:
-        average = replace(average, paper_value=float(np.mean(printed)))
-    if len(measures) == expected:
-        value = float(np.mean([measure.value for measure in measures]))
-        low, high = compute_interval_of_mean(measures)
-        average = replace(average, value=value, n=sum(part.n for part in measures), ci_low=low, ci_high=high)
-    return average
+    paper_values = [cell.paper_value for cell in cells if cell.paper_value is not None]
+    # Our mean and the paper's mean are independent: one may exist without the other.
+    if len(paper_values) == expected:
+        average = replace(average, paper_value=float(np.mean(paper_values)))
+
+    measured = [cell for cell in cells if cell.value is not None]
+    if len(measured) != expected:
+        return average
+    measures = [Measure(cell.value, cell.n or 0, cell.ci_low, cell.ci_high, images=cell.images) for cell in measured]
+    # Data sets are independent, with equal weights.
+    low, high, _ = compute_interval_of_mean(measures)
+    return replace(
+        average,
+        value=float(np.mean([cell.value for cell in measured])),
+        n=sum(measure.n for measure in measures),
+        ci_low=low,
+        ci_high=high,
+        images=count_images(measures),
+    )
 
 
 def _clear(cell: Cell) -> Cell:
-    """Return a cell without its numbers."""
-    return replace(cell, value=None, n=None, ci_low=None, ci_high=None, paper_value=None, sd=None)
+    """Return a copy of a cell without its numbers."""
+    return replace(cell, value=None, n=None, ci_low=None, ci_high=None, paper_value=None, sd=None, images=None)
 
 
 def _count_correlations(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the numbers of correlations of each test with CC-SHAP that are high (setting `high`) and low (`low`).
+    """Return for each test how many of its correlations with CC-SHAP are high, and how many are low.
 
-    n is the number of correlations that are defined.
+    The cells have the settings `high` and `low`; their n is the number of defined correlations.
     """
     counts = []
     for members in group_cells(cells, "metric").values():
         ours = [cell.value for cell in members if cell.value is not None]
         papers = [cell.paper_value for cell in members if cell.paper_value is not None]
         for setting, sign in (("high", 1.0), ("low", -1.0)):
-            own, printed = (
-                float(sum(sign * value >= CORRELATED for value in values)) if values else None
-                for values in (ours, papers)
-            )
             cleared = _clear(replace(members[0], model="", dataset="", setting=setting))
-            counts.append(replace(cleared, value=own, n=len(ours) if ours else None, paper_value=printed))
+            our_count, paper_count = _count_strong(ours, sign), _count_strong(papers, sign)
+            counts.append(replace(cleared, value=our_count, n=len(ours) or None, paper_value=paper_count))
     return counts
+
+
+def _count_strong(correlations: Sequence[float], sign: float) -> float | None:
+    """Return the number of correlations of one sign that are at least `CORRELATED`; None without correlations.
+
+    Args:
+        correlations: Correlations times 100.
+        sign: 1 to count positive correlations, -1 to count negative ones.
+    """
+    if not correlations:
+        return None
+    return float(sum(sign * correlation >= CORRELATED for correlation in correlations))
 
 
 DERIVED_CELLS: dict[str, Callable[[Sequence[Cell]], list[Cell]]] = {
@@ -188,14 +256,22 @@ DERIVED_CELLS: dict[str, Callable[[Sequence[Cell]], list[Cell]]] = {
     "accuracy over tasks": _average_tasks,
     "counts of correlations": _count_correlations,
 }
-"""Functions by the names that charts use; each gets the chart's cells of one profile."""
+"""Functions that compute further cells from a chart's cells of one profile, by the names in `Chart.derived`."""
 
 
 def explain_empty(chart: Chart, cells: Iterable[Cell], profile: str) -> str:
-    """Return the reason why a chart has no points."""
-    of_tables = [cell for cell in cells if cell.profile == profile and cell.table in chart.tables]
-    if any(cell.value is not None for cell in of_tables):
-        return "the study has no number that this figure shows"
-    reasons = Counter(cell.reason for cell in of_tables if cell.reason)
-    suffix = f":\n{reasons.most_common(1)[0][0]}" if reasons else ""
-    return f"no cell of its tables has a number{suffix}"
+    """Return the reason why a chart has no points: the most frequent reason in the cells of its tables."""
+    reasons: Counter[str] = Counter()
+    for cell in cells:
+        is_of_chart = cell.profile == profile and cell.table in chart.tables
+        if not is_of_chart:
+            continue
+        # The tables have numbers, but no panel, row or series selects one.
+        if cell.value is not None:
+            return "the study has no number that this figure shows"
+        if cell.reason:
+            reasons[cell.reason] += 1
+    if not reasons:
+        return "no cell of its tables has a number"
+    most_common, _ = reasons.most_common(1)[0]
+    return f"no cell of its tables has a number:\n{most_common}"

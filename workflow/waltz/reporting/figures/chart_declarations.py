@@ -1,17 +1,17 @@
-"""Declarations of charts: which cells of which tables each one shows, arranged as in the paper's figure.
+"""Declarations of charts: each shows cells of some tables, arranged as in the paper's figure.
 
-The papers show these figures without numbers. The declarations follow their captions and the text about them, and take
-the tables with the same numbers; docs/reference/figures.md compares each chart with its figure.
+The papers show these figures without numbers. The declarations follow the captions of the figures and the text about
+them, and use the tables with the same numbers; docs/reference/figures.md compares each chart with its figure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from waltz.consistency.metrics import RESCALED_AVERAGES
-from waltz.instruments import INSTRUMENTS
-from waltz.reporting.tables.declaration import AVERAGE, get_style
-from waltz.reporting.tables.declarations import CC_SHAPS, COT_TESTS, POST_HOC_TESTS
+from waltz.consistency.metrics import CC_SHAP_METRICS, COT_TESTS, POST_HOC_TESTS, RESCALED_AVERAGES
+from waltz.reporting.tables.declaration import AVERAGE
+from waltz.reporting.tables.declarations import get_style
+from waltz.valse_release import RELEASE
 
 PERCENT = "percent"
 CC_SHAP_UNIT = "CC-SHAP, -1 to 1"
@@ -19,37 +19,37 @@ CC_SHAP_UNIT = "CC-SHAP, -1 to 1"
 
 @dataclass(frozen=True)
 class Part:
-    """Cells of a chart that share a panel, a row or a series.
+    """Part of a chart: the cells of one panel, row or series.
 
     Attributes:
         label: Name of the panel, row or series in the chart.
-        where: Values that a cell may have, by field of `Cell`; fields that are not named may have any.
-        unit: Unit of the numbers, on the axis of a panel.
+        fields: Values that a cell of the part may have, by field of `Cell`; other fields may have any value.
+        unit: Unit of the numbers, which is written at the axis of a panel.
     """
 
     label: str
-    where: Mapping[str, tuple[str, ...]]
+    fields: Mapping[str, tuple[str, ...]]
     unit: str = PERCENT
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart of table cells; a cell is shown where it belongs to one of the panels, rows and series.
+    """Declaration of one chart, which shows the cells that belong to one of its panels, rows and series.
 
     Attributes:
         id: Id of the paper's figure.
         title: One line that says what the chart shows.
-        tables: Ids of the tables whose cells it shows. Our number of a point is that of the first one that has it; a
-            study without the first one has no such chart.
-        panels: The panels, in order; those without cells are not drawn.
-        rows: The rows of each panel, or the field that names them.
-        series: The series, each with a marker and a colour, or the field that names them.
-        kind: `points` with a row for each model or data set; `trends` over the models' sizes, with lines of a linear
-            regression; `counts` as bars.
-        derived: Cells to compute from other cells first, keys of `chart_cells.DERIVED_CELLS`.
-        hidden_models: Models of the papers that the figure leaves out.
-        over_seeds: Whether numbers are shown with their deviation over seeds instead of an interval, and with the
-            number of each seed.
+        tables: Ids of the tables whose cells it shows, in order of preference. Our number of a point comes from the
+            first table that has it. A study without the first table has no such chart.
+        panels: Panels in their order; a panel without cells is not drawn.
+        rows: Rows of each panel, or the field whose values name them.
+        series: Series, each with a marker and a color, or the field whose values name them.
+        kind: `points`, with a row for each model or data set; `trends` over the sizes of models, with lines of a linear
+            regression; or `counts`, drawn as bars.
+        derived: Cells that are computed from other cells first, keys of `chart_cells.DERIVED_CELLS`.
+        hidden_models: Models of the papers that the figure does not show.
+        over_seeds: Whether numbers are shown with their standard deviation over seeds instead of an interval, and with
+            the number of each seed.
         further_figures: Ids of further paper figures that it corresponds to.
         note: Remark that a reader needs.
     """
@@ -69,22 +69,32 @@ class Chart:
 
     @property
     def figures(self) -> str:
-        """Names of the paper figures that it corresponds to."""
+        """Names of all paper figures that the chart corresponds to."""
         return ", ".join(name.replace("-", " ") for name in (self.id, *self.further_figures))
 
 
-def select(label: str, unit: str = PERCENT, **where: str | tuple[str, ...]) -> Part:
-    """Return the part of a chart whose cells have the given values of fields."""
-    values = {name: (value,) if isinstance(value, str) else value for name, value in where.items()}
-    return Part(label, values, unit)
+def select(label: str, unit: str = PERCENT, **fields: str | tuple[str, ...]) -> Part:
+    """Return the part of a chart whose cells have some values in some fields.
+
+    Args:
+        label: Name of the part.
+        unit: Unit of the numbers.
+        **fields: A value, or several alternative values, by field of `Cell`.
+    """
+    values_by_field = {}
+    for name, values in fields.items():
+        values_by_field[name] = (values,) if isinstance(values, str) else values
+    return Part(label, values_by_field, unit)
 
 
 def select_metrics(metrics: tuple[str, ...], unit: str = PERCENT) -> tuple[Part, ...]:
-    """Return one part for each metric, under its heading in the tables."""
+    """Return one part for each metric, whose label is the metric's heading in tables."""
     return tuple(select(get_style(metric).heading, unit, metric=metric) for metric in metrics)
 
 
+CC_SHAPS = tuple(CC_SHAP_METRICS.values())
 TESTS = (*POST_HOC_TESTS, *COT_TESTS)
+# Of the post-hoc tests, only counterfactual edits are run on items with images.
 TESTS_WITH_IMAGES = ("counterfactual_edits", *COT_TESTS)
 ACCURACIES = (
     select("accuracy", metric=("accuracy", "acc_r"), setting="post-hoc"),
@@ -100,15 +110,17 @@ VQA, GQA, GQA_BALANCED, MSCOCO = (
     select(label, dataset=name)
     for label, name in (("VQA", "vqa"), ("GQA", "gqa"), ("GQA balanced", "gqa-balanced"), ("MSCOCO", "mscoco"))
 )
-VALSE_ROWS = tuple(select(name, dataset=name) for name in (*INSTRUMENTS, AVERAGE))
+VALSE_ROWS = tuple(select(name, dataset=name) for name in (*RELEASE, AVERAGE))
 SEED_ROWS = (
     select("existence (choice between caption and foil)", dataset="existence"),
     select("VQA (generated answer)", dataset=("vqa", "vqa-decoders")),
 )
+# Pairwise accuracy and accuracy of single texts, averaged over the data sets of VALSE.
 PAIRWISE_PANELS = tuple(
-    replace(part, where={**part.where, "dataset": (AVERAGE,)}) for part in select_metrics(("acc_r", "acc"))
+    replace(part, fields={**part.fields, "dataset": (AVERAGE,)}) for part in select_metrics(("acc_r", "acc"))
 )
 
+# The decoders paper shows these two figures of the thesis again, with its own tables (below).
 ACCURACY_AND_T_SHAP = Chart(
     "thesis-5.2",
     "VL decoders: accuracy and share of text in answers and explanations",
@@ -184,6 +196,7 @@ CHARTS = (
         "thesis-C.1",
         "Language models: self-consistency averaged over the text tasks",
         ("thesis-C.1",),
+        # A part without fields takes all cells of the table.
         panels=(Part("average, CC-SHAP rescaled from -1…1 to 0…100", {}, "0 to 100"),),
         rows="model",
         series=select_metrics(RESCALED_AVERAGES),
@@ -193,7 +206,7 @@ CHARTS = (
         "Language models on ComVE: accuracy, CC-SHAP and tests over seeds",
         ("seeds-texts", "thesis-5.2"),
         panels=tuple(
-            replace(part, where={**part.where, "dataset": ("comve",)})
+            replace(part, fields={**part.fields, "dataset": ("comve",)})
             for part in (
                 *ACCURACIES,
                 *select_metrics(CC_SHAPS, CC_SHAP_UNIT),

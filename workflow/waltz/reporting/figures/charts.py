@@ -1,6 +1,7 @@
 """Charts of table cells: our numbers with their intervals, paper values as hollow markers or bars.
 
-A chart shows only what is in tables' CSVs. Series differ in shape and colour, so that no colours are needed.
+A chart shows only numbers that are in the CSVs of tables. Series differ in shape as well as in color, so that a reader
+needs no colors.
 """
 
 import math
@@ -20,18 +21,18 @@ from waltz.reporting.figures.figure_files import use_style
 from waltz.reporting.tables.cells import Cell
 
 MARKERS = "osD^vP*Xh<>8"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
-"""Okabe and Ito's palette, darkest contrasts first."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
+"""Colors of the series: the palette of Okabe and Ito, colors with the strongest contrast first."""
 PANEL_WIDTH, LINE, HEAD = 3.1, 0.15, 1.1
-"""Inches: width of a panel, height of one series' marker, height of headings and axis."""
+"""Width of a panel, height of the marker of one series, and height of headings and axis, in inches."""
 TREND_HEIGHT = 2.4
-"""Inches: height of a panel over model sizes."""
+"""Height of a panel over model sizes, in inches."""
 NUDGE = 1.03
-"""Factor that moves the points of each series over sizes to the right of the previous one, so that they can be seen."""
+"""Factor on sizes that moves the points of each series to the right of the previous series, so that all can be seen."""
 COLUMNS = 4
 """Largest number of panels in a row."""
-SINGLE_COLOUR = "#222222"
-"""Colour of the dots of single seeds."""
+SINGLE_COLOR = "#222222"
+"""Color of the dots of single seeds."""
 SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
 ONE_SEED = "One seed was run, so there is no deviation."
 INTERVALS = "Bars: confidence intervals."
@@ -39,76 +40,104 @@ TREND_LINES = "Lines: linear regression on the logarithm of the size, dashed for
 
 
 def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, sizes: Mapping[str, int] | None = None) -> Figure:
-    """Draw a chart; without any point, the figure says why it is empty.
+    """Return the figure of a chart; without any point, the figure says why it is empty.
 
     Args:
-        cells: Cells of tables; those of the chart's tables are used.
-        sizes: Number of parameters by model, for trends over sizes; models without a size are not drawn there.
+        chart: The chart.
+        cells: Cells of tables; only cells of the chart's tables are used.
+        profile: Fidelity profile of the cells that are shown.
+        sizes: Number of parameters of each model, for trends over sizes; a model without a size is not drawn in trends.
     """
     points = select_points(chart, cells, profile)
     unsized: list[str] = []
+    billions: dict[str, float] = {}
     if chart.kind == "trends":
-        known = {name: size / 1e9 for name, size in (sizes or {}).items() if size}
-        unsized = sorted({point.row for point in points} - set(known))
-        points = [point for point in points if point.row in known]
-    panels = [part for part in chart.panels if any(point.panel == part.label for point in points)]
+        # The axis has billions of parameters. Models of unknown size have 0 and cannot be drawn.
+        billions = {name: size / 1e9 for name, size in (sizes or {}).items() if size}
+        unsized = sorted({point.row for point in points} - set(billions))
+        points = [point for point in points if point.row in billions]
+    present_panels = {point.panel for point in points}
+    panels = [part for part in chart.panels if part.label in present_panels]
     rows = _list_labels(chart.rows, [point.row for point in points])
     series = _list_labels(chart.series, [point.series for point in points])
-    panel_rows = max(1, -(-len(panels) // COLUMNS))
-    columns = max(1, -(-len(panels) // panel_rows))
-    height = HEAD + (TREND_HEIGHT if chart.kind == "trends" else LINE * max(4, len(rows) * (len(series) + 1)))
+
+    # As few rows of panels as fit, filled evenly.
+    panel_rows = max(1, math.ceil(len(panels) / COLUMNS))
+    columns = max(1, math.ceil(len(panels) / panel_rows))
+    # Each row has a line for each series and one of space; a panel is at least four lines high.
+    rows_height = LINE * max(4, len(rows) * (len(series) + 1))
+    height = HEAD + (TREND_HEIGHT if chart.kind == "trends" else rows_height)
     with use_style():
         figure = Figure(figsize=(1.6 + PANEL_WIDTH * columns, 0.9 + height * panel_rows), layout="constrained")
         title = f"{chart.title} ({chart.figures}, profile {profile})"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         axes = list(figure.subplots(panel_rows, columns, squeeze=False).flat)
         for axis, part in zip(axes, panels, strict=False):
-            in_panel = [point for point in points if point.panel == part.label]
+            panel_points = [point for point in points if point.panel == part.label]
             axis.set_title(part.label)
             if chart.kind == "trends":
-                _draw_trends(axis, in_panel, known, series)
+                _draw_trends(axis, panel_points, billions, series)
                 axis.set_ylabel(part.unit)
-            else:
-                draw = _draw_counts if chart.kind == "counts" else _draw_points
-                draw(axis, in_panel, rows, series)
+            elif chart.kind == "counts":
+                _draw_counts(axis, panel_points, rows, series)
                 axis.set_xlabel(part.unit)
+            else:
+                _draw_points(axis, panel_points, rows, series)
+                axis.set_xlabel(part.unit)
+        # The last row of panels may be shorter; its empty axes are hidden.
         for axis in axes[len(panels) :]:
             axis.set_axis_off()
         _share_axes(axes, panels, columns, "y" if chart.kind == "trends" else "x")
-        if not points:
-            figure.text(0.5, 0.4, explain_empty(chart, cells, profile), ha="center", fontsize=8, wrap=True)
+        if points:
+            _draw_legend(figure, _build_legend(points, chart, series), _format_note(chart, points, unsized))
         else:
-            handles = _build_legend(points, chart, series)
-            look: dict[str, Any] = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
-            note = _format_note(chart, points, unsized)
-            figure.legend(handles=handles, title=note or None, title_fontsize=8, **look)
+            figure.text(0.5, 0.4, explain_empty(chart, cells, profile), ha="center", fontsize=8, wrap=True)
     return figure
 
 
+def _draw_legend(figure: Figure, handles: list[Any], note: str) -> None:
+    """Draw the legend below all panels, with a note above it."""
+    figure.legend(
+        handles=handles,
+        title=note or None,
+        title_fontsize=8,
+        loc="outside lower left",
+        ncols=min(4, len(handles)),
+        alignment="left",
+    )
+
+
 def _list_labels(parts: Sequence[Part] | str, present: Sequence[str]) -> list[str]:
-    """Return the labels that are present, in the order of the parts, else of their appearance."""
-    names = list(dict.fromkeys(present))
-    return names if isinstance(parts, str) else [part.label for part in parts if part.label in names]
+    """Return the labels that are present, in the order of the parts, or of appearance if a field names the parts."""
+    if isinstance(parts, str):
+        return list(dict.fromkeys(present))
+    return [part.label for part in parts if part.label in present]
 
 
 def _share_axes(axes: Sequence[Any], panels: Sequence[Part], columns: int, numbers: str) -> None:
-    """Give all panels of one unit the same scale; with rows, name them at the left of the figure alone.
+    """Give all panels of one unit the same scale, and write the names of rows only at the left of the figure.
 
     Args:
-        numbers: The axis of the numbers, `x` or `y`.
+        axes: Axes of the panels, row by row.
+        panels: The panels.
+        columns: Number of panels in a row.
+        numbers: Axis of the numbers, `x` or `y`. If it is `x`, the names of rows are at the y axis.
     """
     first_by_unit: dict[str, Any] = {}
     for position, (axis, part) in enumerate(zip(axes, panels, strict=False)):
         first = first_by_unit.setdefault(part.unit, axis)
+        # All panels of a unit share the scale of the first one, which is then fitted to all their numbers.
         if axis is not first:
-            (axis.sharex if numbers == "x" else axis.sharey)(first)
+            share = axis.sharex if numbers == "x" else axis.sharey
+            share(first)
             first.autoscale(enable=True, axis=numbers)
-        if numbers == "x" and position % columns:
+        is_at_left = position % columns == 0
+        if numbers == "x" and not is_at_left:
             axis.tick_params(labelleft=False)
 
 
 def _format_n(points: Sequence[Point]) -> str:
-    """Return the number of items behind each number of ours, as a range; empty where there are none."""
+    """Return how many items our numbers are measured on, as one number or a range; an empty text without items."""
     numbers = [point.n for point in points if point.value is not None and point.n]
     if not numbers:
         return ""
@@ -117,14 +146,17 @@ def _format_n(points: Sequence[Point]) -> str:
 
 
 def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) -> str:
-    """Return the lines above the legend: number of items, meaning of bars and lines, remarks."""
+    """Return the lines above the legend: number of items, meaning of bars and lines, remarks.
+
+    Args:
+        chart: The chart.
+        points: Points that are drawn.
+        unsized: Models that are not drawn because their size is unknown.
+    """
+    unit = "correlations per test" if chart.kind == "counts" else "items per number"
     n = _format_n(points)
-    notes = [n and f"{n} {'correlations per test' if chart.kind == 'counts' else 'items per number'}."]
-    if chart.over_seeds:
-        if any(point.value is not None for point in points):
-            notes.append(SEVERAL_SEEDS if any(point.low is not None for point in points) else ONE_SEED)
-    elif any(point.low is not None for point in points):
-        notes.append(INTERVALS)
+    notes = [f"{n} {unit}." if n else ""]
+    notes.append(_explain_bars(chart, points))
     if chart.kind == "trends":
         notes.append(TREND_LINES)
     lines = [" ".join(filter(None, notes)), chart.note]
@@ -133,48 +165,72 @@ def _format_note(chart: Chart, points: Sequence[Point], unsized: Sequence[str]) 
     return "\n".join(filter(None, lines))
 
 
+def _explain_bars(chart: Chart, points: Sequence[Point]) -> str:
+    """Return the sentence that says what the bars through points mean; an empty text without bars."""
+    has_bars = any(point.low is not None for point in points)
+    if not chart.over_seeds:
+        return INTERVALS if has_bars else ""
+    if not any(point.value is not None for point in points):
+        return ""
+    return SEVERAL_SEEDS if has_bars else ONE_SEED
+
+
 def _draw_rows(axis: Any, rows: Sequence[str]) -> None:
-    """Name the rows of a panel, first on top, with a line between two."""
+    """Write the names of the rows of a panel, the first row on top, and draw a line between rows."""
     for row in range(1, len(rows)):
         axis.axhline(row - 0.5, color="#dddddd", linewidth=0.6, zorder=0)
     axis.set_yticks(range(len(rows)), rows)
+    # Rows count from the top, so the axis is turned round.
     axis.set_ylim(len(rows) - 0.5, -0.5)
 
 
 def _draw_points(axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]) -> None:
-    """Draw a point for each row and series, each series a little below the previous one."""
+    """Draw a point for each row and series; in a row, each series is a little below the previous one."""
+    # A row is one unit high; its series share 0.8 of it.
     step = 0.8 / (len(series) + 1)
     for point in points:
         number = series.index(point.series)
-        marker, colour = _select_marker(number)
+        marker, color = _select_marker(number)
         y = rows.index(point.row) - 0.4 + step * (number + 1)
-        axis.plot(point.seeds, [y] * len(point.seeds), ".", color=SINGLE_COLOUR, markersize=3, zorder=4)
+        axis.plot(point.seeds, [y] * len(point.seeds), ".", color=SINGLE_COLOR, markersize=3, zorder=4)
         if point.value is not None:
             if point.low is not None and point.high is not None:
-                axis.plot([point.low, point.high], [y, y], color=colour, linewidth=1.2, zorder=2)
-            axis.plot([point.value], [y], marker, color=colour, markersize=5, zorder=3)
+                axis.plot([point.low, point.high], [y, y], color=color, linewidth=1.2, zorder=2)
+            axis.plot([point.value], [y], marker, color=color, markersize=5, zorder=3)
         if point.paper_value is not None:
             hollow: dict[str, Any] = {"markerfacecolor": "none", "clip_on": False, "zorder": 4}
-            axis.plot([point.paper_value], [y], marker, color=colour, markersize=6, **hollow)
+            axis.plot([point.paper_value], [y], marker, color=color, markersize=6, **hollow)
     _draw_rows(axis, rows)
 
 
-def _draw_trends(axis: Any, points: Sequence[Point], sizes: Mapping[str, float], series: Sequence[str]) -> None:
-    """Draw points over the models' sizes in billions of parameters, and a line of regression for each series."""
+def _draw_trends(axis: Any, points: Sequence[Point], billions: Mapping[str, float], series: Sequence[str]) -> None:
+    """Draw points over the sizes of models, in billions of parameters, with a regression line for each series."""
     for number, name in enumerate(series):
-        marker, colour = _select_marker(number)
-        of_series = [point for point in points if point.series == name]
-        sizes = {row: size * NUDGE for row, size in sizes.items()}
-        ours = [(sizes[point.row], point.value) for point in of_series if point.value is not None]
-        papers = [(sizes[point.row], point.paper_value) for point in of_series if point.paper_value is not None]
-        for values, face, line in ((ours, colour, "-"), (papers, "none", "--")):
-            look = {"color": colour, "markerfacecolor": face, "markersize": 5}
+        marker, color = _select_marker(number)
+        # Each series moves all sizes once more, relative to the previous one.
+        billions = {model: size * NUDGE for model, size in billions.items()}
+        ours = []
+        papers = []
+        intervals = []
+        for point in points:
+            if point.series != name:
+                continue
+            x = billions[point.row]
+            if point.value is not None:
+                ours.append((x, point.value))
+                if point.low is not None and point.high is not None:
+                    intervals.append((x, point.low, point.high))
+            if point.paper_value is not None:
+                papers.append((x, point.paper_value))
+        # Ours are filled with a solid line, paper values hollow with a dashed one.
+        for values, face, line in ((ours, color, "-"), (papers, "none", "--")):
+            look = {"color": color, "markerfacecolor": face, "markersize": 5}
             axis.plot([x for x, _ in values], [y for _, y in values], marker, **look)
-            axis.plot(*fit_trend(values), line, color=colour, linewidth=1, alpha=0.6, zorder=1)
-        for point in of_series:
-            if point.value is not None and point.low is not None and point.high is not None:
-                axis.plot([sizes[point.row]] * 2, [point.low, point.high], color=colour, linewidth=0.8, zorder=1)
+            axis.plot(*fit_trend(values), line, color=color, linewidth=1, alpha=0.6, zorder=1)
+        for x, low, high in intervals:
+            axis.plot([x, x], [low, high], color=color, linewidth=0.8, zorder=1)
     axis.set_xscale("log")
+    # On a logarithmic axis, ticks at 1, 2 and 5 times a power of ten.
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.minorticks_off()
@@ -183,43 +239,48 @@ def _draw_trends(axis: Any, points: Sequence[Point], sizes: Mapping[str, float],
 
 
 def fit_trend(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return the ends of the line of a linear regression on the logarithm of the size; empty below two sizes.
+    """Return the two ends of the line of a linear regression on the logarithm of the size.
 
     Args:
         points: Size and number of each model.
     Returns:
-        Two sizes, the smallest and the largest, and the line's two numbers there.
+        The smallest and the largest size, and the two numbers on the line at these sizes; empty lists if there are
+        fewer than two sizes.
     """
-    ends = [min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=0.0)]
-    if ends[0] == ends[1]:
+    sizes = [size for size, _ in points]
+    if len(set(sizes)) < 2:
         return [], []
-    slope, start = np.polyfit([math.log(x) for x, _ in points], [y for _, y in points], 1)
-    return ends, [float(start + slope * math.log(x)) for x in ends]
+    ends = [min(sizes), max(sizes)]
+    # number = slope * log(size) + intercept, by least squares
+    slope, intercept = np.polyfit([math.log(size) for size in sizes], [number for _, number in points], 1)
+    return ends, [float(intercept + slope * math.log(size)) for size in ends]
 
 
 def _draw_counts(axis: Any, points: Sequence[Point], rows: Sequence[str], series: Sequence[str]) -> None:
-    """Draw bars with their numbers: ours filled, with that of the paper as an outline below it."""
+    """Draw bars with their numbers: a filled bar for our number, and below it an outline for the paper's."""
+    # Each series has two bars in a row: ours and the paper's.
     height = 0.8 / (2 * len(series))
     for point in points:
         number = series.index(point.series)
-        colour = COLOURS[number]
+        color = COLORS[number]
         top = rows.index(point.row) - 0.4 + 2 * height * number
-        for value, face, place in ((point.value, colour, top), (point.paper_value, "none", top + height)):
+        for value, face, bar_top in ((point.value, color, top), (point.paper_value, "none", top + height)):
             if value is not None:
-                axis.barh(place + height / 2, value, height * 0.85, facecolor=face, edgecolor=colour)
-                axis.text(value, place + height / 2, f" {value:g}", va="center", fontsize=7)
+                axis.barh(bar_top + height / 2, value, height * 0.85, facecolor=face, edgecolor=color)
+                axis.text(value, bar_top + height / 2, f" {value:g}", va="center", fontsize=7)
     _draw_rows(axis, rows)
 
 
 def _build_legend(points: Sequence[Point], chart: Chart, series: Sequence[str]) -> list[Any]:
-    """Return the legend's entries: one for each series, and one for paper values."""
+    """Return the entries of the legend: one for each series, and one for paper values if there are any."""
+    # Bars have patches as entries, points have markers.
     handles: list[Any] = []
     for number, name in enumerate(series):
-        marker, colour = _select_marker(number)
+        marker, color = _select_marker(number)
         if chart.kind == "counts":
-            handles.append(Patch(color=colour, label=name))
+            handles.append(Patch(color=color, label=name))
         else:
-            handles.append(Line2D([], [], marker=marker, color=colour, linestyle="", label=name))
+            handles.append(Line2D([], [], marker=marker, color=color, linestyle="", label=name))
     if any(point.paper_value is not None for point in points):
         label = "hollow: paper value"
         if chart.kind == "counts":
@@ -232,31 +293,34 @@ def _build_legend(points: Sequence[Point], chart: Chart, series: Sequence[str]) 
 
 
 def _select_marker(number: int) -> tuple[str, str]:
-    """Return the marker and colour of a series."""
-    return MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
+    """Return the marker and color of a series by its number; they are repeated if there are too many series."""
+    return MARKERS[number % len(MARKERS)], COLORS[number % len(COLORS)]
 
 
 # Word frequencies
 
 CAPTION, FOIL = "#0072b2", "#e69f00"
-"""Blue and orange that colour-blind readers can distinguish; they differ in grey, too."""
+"""Colors of captions and foils: blue and orange, which color-blind readers can distinguish; they differ in gray too."""
 WORDS = 20
-"""Largest number of words in one figure."""
+"""Largest number of words in a figure of word frequencies."""
 
 
 def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
-    """Draw each word's share of the words of captions and of foils, before and after validation.
+    """Return the figure of the shares of words in captions and in foils, before and after validation.
 
     Args:
         counts: Rows of the frequencies layout, of one data set and one kind.
+        title: Title of the figure.
     Returns:
-        Two panels of horizontal bars: all items, valid items; each side of a panel sums to 100 % over all words. Words
-        are those most frequent in all items.
+        Two panels of horizontal bars: all items, and valid items. The bars of captions in a panel sum to 100 % over all
+        words, and so do the bars of foils. The words are the most frequent words of all items.
     """
     frame = pd.DataFrame(list(counts), columns=["items", "side", "word", "count"])
+    # Rows are words; columns are (all or valid items) x (captions or foils).
     table = frame.pivot_table(index="word", columns=["items", "side"], values="count", aggfunc="sum", fill_value=0)
     columns = pd.MultiIndex.from_product([["all", "valid"], ["caption", "foil"]])
     table = table.reindex(columns=columns, fill_value=0)
+    # The most frequent words of captions and foils together; ties in alphabetical order.
     order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
     words = order[:WORDS]
     with use_style():
@@ -265,6 +329,7 @@ def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
         for panel, items, heading in zip(
             axes, ("all", "valid"), ("before validation", "after validation"), strict=True
         ):
+            # Shares are of all words, not only of the words that are drawn.
             totals = {side: int(table[items, side].sum()) for side in ("caption", "foil")}
             _draw_bars(panel, table.loc[words].xs(items, axis="columns"), totals, heading)
         axes[0].set_yticks(range(len(words)), words)
@@ -278,9 +343,10 @@ def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
 
 
 def _draw_bars(panel: Any, counts: Any, totals: Mapping[str, int], heading: str) -> None:
-    """Draw the shares of words in all words of captions and of foils as horizontal bars, in percent."""
-    for offset, side, colour in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
+    """Draw the share of each word in the words of captions and in the words of foils, as bars in percent."""
+    # Bars of captions above those of foils, as the axis of words is inverted.
+    for offset, side, color in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
         positions = [row + offset for row in range(len(counts))]
-        panel.barh(positions, 100 * counts[side] / max(totals[side], 1), height=0.4, color=colour, label=f"{side}s")
+        panel.barh(positions, 100 * counts[side] / max(totals[side], 1), height=0.4, color=color, label=f"{side}s")
     panel.set_title(f"{heading} (n = {totals['caption']:,} in captions, {totals['foil']:,} in foils)", fontsize=9)
     panel.set_xlabel("percent of words")

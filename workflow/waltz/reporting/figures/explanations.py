@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -33,12 +34,15 @@ from waltz.reporting.figures.heatmaps import (
     LINE,
     HeatmapPanel,
     NotebookFigure,
+    TokenBox,
     add_panel,
+    count_lines,
     draw_heatmaps,
     draw_image,
     draw_legend,
     draw_original,
     draw_tokens,
+    find_peak,
     fit_title,
     lay_out_tokens,
     split_layers,
@@ -49,7 +53,8 @@ Row = Mapping[str, Any]
 
 
 def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
-    """Return the ids of the items to show: a seeded sample of those without an error, in that order."""
+    """Return the ids of the items to show: a seeded sample of the items without an error, in its order."""
+    # An item with an error in any text is shown in none.
     failed = {row["item_id"] for row in rows if row["error"] is not None}
     ids = sorted({row["item_id"] for row in rows} - failed)
     return sample(ids, min(n, len(ids)), seed)
@@ -58,28 +63,44 @@ def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
 def draw_encoder_examples(
     tables: Mapping[str, pa.Table], encoder: Encoder, profiles: Sequence[str], n: int, seed: int, load_image: LoadImage
 ) -> Iterator[NamedFigure]:
-    """Yield a figure of each of a few items of every data set.
+    """Yield figures of a few items of each data set, one for each item.
 
     Args:
         tables: Rows of the layout ATTRIBUTION by data set.
+        encoder: The encoder, which renders the images as it sees them.
+        profiles: Fidelity profiles.
         n: Largest number of items of a data set and profile.
+        seed: Seed of the sample of items.
+        load_image: Function that returns an image by the names of its data set and the image.
     """
     for dataset, table in tables.items():
-        rows = table.to_pylist()
+        rows_by_profile: dict[str, list[Row]] = {}
+        for row in table.to_pylist():
+            rows_by_profile.setdefault(row["profile"], []).append(row)
         for profile in profiles:
-            of_profile = [row for row in rows if row["profile"] == profile]
-            for number, item_id in enumerate(select_example_items(of_profile, n, seed), 1):
-                texts = [row for row in of_profile if row["item_id"] == item_id]
+            rows = rows_by_profile.get(profile, [])
+            for number, item_id in enumerate(select_example_items(rows, n, seed), 1):
+                # All texts of an item are drawn in one figure: caption and foil.
+                item_rows = [row for row in rows if row["item_id"] == item_id]
+                image = load_image(dataset, item_rows[0]["image"])
                 title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
-                figure = draw_encoder_example(encoder, texts, load_image(dataset, texts[0]["image"]), title)
+                figure = draw_encoder_example(encoder, item_rows, image, title)
                 yield f"{dataset}-{profile}-{number}", title, figure
 
 
 def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
-    """Draw the texts of one item with its image and the contributions in its rows."""
+    """Return the figure of one item: its texts with its image and their contributions.
+
+    Args:
+        encoder: The encoder.
+        rows: Rows of the layout ATTRIBUTION, one for each text of the item.
+        image: Image of the item.
+        title: Title of the figure.
+    """
     prepared = encoder.prepare_image(image)
     panels = []
     for row in rows:
+        # The players are built again: rows store their values, but not the patch of each pixel.
         players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared, row["grid"] or None)
         panels.append(
             HeatmapPanel(
@@ -98,32 +119,32 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Ima
 
 
 COLUMN = 5.6
-"""Inches: width of a column of tokens."""
+"""Width of a column of tokens, in inches."""
 LETTER, TEXT_LINE, LAYER, TITLE = 0.072, 0.16, 0.24, 0.5
-"""Inches: width of a letter of generated text, heights of its lines, of a layer's heading, of the title."""
+"""Width of a letter of generated text, and heights of its lines, of a layer's heading and of the title, in inches."""
 HEADINGS = ("as they are, in %", "renormalised per modality, in %")
 MAX_LINES = 5
 """Largest number of lines of a generated text."""
 UNRECORDED_TEXT = "(not recorded)"
-"""Stands for a text that a recorded run does not hold."""
+"""Text in the place of a generated text that a recorded run lacks."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExplainedText:
-    """An answer or an explanation, and the contributions of the prompt to it.
+    """Generated answer or explanation, with the contributions of its prompt.
 
     Attributes:
         name: `answer` or `explanation`.
         generated_text: The text that the model generated.
         prompt: The prompt.
         tokens: The text players' tokens.
-        spans: Characters of the prompt that each token stands for; where empty, the token itself is shown.
-        phi: Shapley values of text players, then of patches row by row: float64 of shape (players, outputs), an output
-            a generated token.
-        cells: Number of the patch that each pixel lies in, of shape (height, width); the number of patches where
-            none. None without an image.
-        t_shap: Share of text, between 0 and 1; None without an image, or where it is undefined.
-        t_shap_se: Its standard error.
+        spans: Characters of the prompt that each token covers; for an empty span, the token itself is shown.
+        phi: Shapley values of text players, then of patches row by row: float64 of shape (players, outputs); each
+            output is a generated token.
+        cells: Number of the patch that each pixel lies in, of shape (height, width); a pixel of no patch has the number
+            of patches. None without an image.
+        t_shap: T-SHAP, between 0 and 1; None without an image, or if it is undefined.
+        t_shap_se: Standard error of T-SHAP.
         is_ratio: Whether `phi` holds contribution ratios in percent, as some recorded runs have them.
     """
 
@@ -139,85 +160,136 @@ class ExplainedText:
     is_ratio: bool = False
 
 
-def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, image: np.ndarray | None = None) -> Figure:
-    """Draw an answer above its explanation, on the left as computed, on the right renormalised per modality.
+def draw_answer_and_explanation(texts: Sequence[ExplainedText], title: str, image: np.ndarray | None = None) -> Figure:
+    """Return the figure of an answer above its explanation.
 
-    Values are contribution ratios, averaged over the tokens with contributions that are not negligible, in percent. On
-    the left both sides share one scale of colours. On the right each modality of each side has its own, and numbers are
-    percent of its sum of magnitudes.
+    The left column shows the values as computed, the right column the values renormalized per modality. Values are
+    contribution ratios in percent, averaged over the generated tokens whose contributions are not negligible. On the
+    left both texts share one scale of colors. On the right each modality of each text has a separate scale, and numbers
+    are percent of the modality's sum of magnitudes.
 
     Args:
+        texts: The answer and the explanation; perhaps several of both.
         title: Heading, such as the model's name with CC-SHAP.
         image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
     """
-    panels = [_make_panel(side) for side in sides]
-    peak = max((float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels), default=0.0)
     width = 2 * COLUMN + 4 * GAP
-    boxes = [lay_out_tokens(side.prompt, side.tokens, side.spans, COLUMN) for side in sides]
-    captions = [_format_caption(side, width) for side in sides]
-    image_heights = [IMAGE + GAP if side.cells is not None and image is not None else 0.0 for side in sides]
-    heights = [
-        len(lines) * TEXT_LINE + LAYER + image_height + (max((box.line + 1 for box in row), default=0)) * LINE + 2 * GAP
-        for lines, image_height, row in zip(captions, image_heights, boxes, strict=True)
-    ]
-    height = TITLE + sum(heights) + 0.35
+    # Bands are laid out first, since their heights decide the height of the page.
+    bands = [_lay_out_band(text, width, image) for text in texts]
+    peak = find_peak([band.panel for band in bands])
+    height = TITLE + sum(band.height for band in bands) + 0.35
     with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
         top = height - TITLE
-        for side, panel, row, lines, image_height, side_height in zip(
-            sides, panels, boxes, captions, image_heights, heights, strict=True
-        ):
-            for number, line in enumerate(lines):
-                weight = "normal" if number else "bold"
-                write_text_at(page, GAP, top - number * TEXT_LINE, line, fontsize=9, fontweight=weight, va="top")
-            below = top - len(lines) * TEXT_LINE - LAYER
-            for column, layer in enumerate(split_layers(panel, peak)):
-                left = GAP + column * (COLUMN + 2 * GAP)
-                write_text_at(page, left, below + 0.03, HEADINGS[column], va="bottom", color="0.25", fontsize=8)
-                if image_height and image is not None and side.cells is not None:
-                    image_width = draw_image(figure, left, below, image, side.cells, layer)
-                    if not column:
-                        draw_original(figure, left + image_width + GAP, below, COLUMN - image_width - GAP, image)
-                draw_tokens(page, left, below - image_height, row, layer)
-            top -= side_height
+        for band in bands:
+            _draw_band(figure, page, top, band, peak)
+            top -= band.height
         draw_legend(page, GAP, 0.12)
     return figure
 
 
-def _format_caption(side: ExplainedText, width: float) -> list[str]:
-    """Return the lines above a side: its name with the share of text, then the generated text."""
-    lines = textwrap.wrap(" ".join(side.generated_text.split()) or "(nothing)", int((width - 2 * GAP) / LETTER))
+@dataclass(frozen=True, eq=False)
+class _Band:
+    """Layout of one answer or explanation on the page; sizes are in inches.
+
+    Attributes:
+        panel: The prompt with its values.
+        caption: Lines of text above the prompt.
+        boxes: Boxes of the prompt's tokens.
+        image: The image as the model sees it; None if it is not drawn.
+        image_height: Height of the image and the space below it; 0 without an image.
+    """
+
+    panel: HeatmapPanel
+    caption: Sequence[str]
+    boxes: Sequence[TokenBox]
+    image: np.ndarray | None
+    image_height: float
+
+    @property
+    def height(self) -> float:
+        """Height of the whole band: caption, heading of the layers, image, tokens and space."""
+        caption_height = len(self.caption) * TEXT_LINE
+        return caption_height + LAYER + self.image_height + count_lines(self.boxes) * LINE + 2 * GAP
+
+
+def _lay_out_band(text: ExplainedText, width: float, image: np.ndarray | None) -> _Band:
+    """Return the layout of an answer or explanation on a page with a width in inches."""
+    has_image = text.cells is not None and image is not None
+    return _Band(
+        panel=_make_panel(text),
+        caption=_format_caption(text, width),
+        boxes=lay_out_tokens(text.prompt, text.tokens, text.spans, COLUMN),
+        image=image if has_image else None,
+        image_height=IMAGE + GAP if has_image else 0.0,
+    )
+
+
+def _draw_band(figure: Figure, page: Axes, top: float, band: _Band, peak: float) -> None:
+    """Draw one answer or explanation: first its caption, then each layer in a column.
+
+    Args:
+        figure: The figure.
+        page: Axes of the whole page, in inches.
+        top: Upper end of the band, in inches.
+        band: Layout of the answer or explanation.
+        peak: Magnitude that gets the full color in the first layer.
+    """
+    for number, line in enumerate(band.caption):
+        weight = "normal" if number else "bold"
+        write_text_at(page, GAP, top - number * TEXT_LINE, line, fontsize=9, fontweight=weight, va="top")
+    below = top - len(band.caption) * TEXT_LINE - LAYER
+    for column, layer in enumerate(split_layers(band.panel, peak)):
+        left = GAP + column * (COLUMN + 2 * GAP)
+        write_text_at(page, left, below + 0.03, HEADINGS[column], va="bottom", color="0.25", fontsize=8)
+        if band.image is not None:
+            image_width = draw_image(figure, left, below, band.image, band.panel.cells, layer)
+            # The original image stands only once, in the room that is left next to the first layer.
+            if column == 0:
+                draw_original(figure, left + image_width + GAP, below, COLUMN - image_width - GAP, band.image)
+        draw_tokens(page, left, below - band.image_height, band.boxes, layer)
+
+
+def _format_caption(text: ExplainedText, width: float) -> list[str]:
+    """Return the lines above a prompt: the name of the generated text with T-SHAP, then the generated text itself."""
+    generated_text = " ".join(text.generated_text.split()) or "(nothing)"
+    letters = int((width - 2 * GAP) / LETTER)
+    lines = textwrap.wrap(generated_text, letters)
     if len(lines) > MAX_LINES:
+        # A text that is too long ends with an ellipsis in its last line.
         lines = [*lines[: MAX_LINES - 1], f"{lines[MAX_LINES - 1][:-1]}…"]
     share = ""
-    if side.t_shap is not None:
-        error = "" if side.t_shap_se is None else f" ± {100 * side.t_shap_se:.1f}"
-        share = f", T-SHAP {100 * side.t_shap:.1f}{error} %"
-    return [f"{side.name}{share}", *lines]
+    if text.t_shap is not None:
+        error = "" if text.t_shap_se is None else f" ± {100 * text.t_shap_se:.1f}"
+        share = f", T-SHAP {100 * text.t_shap:.1f}{error} %"
+    return [f"{text.name}{share}", *lines]
 
 
-def _make_panel(side: ExplainedText) -> HeatmapPanel:
-    """Return the panel of a side: its mean contribution ratios in percent, NaN where nothing contributes."""
-    contributing = find_contributing_outputs(side.phi)
+def _make_panel(text: ExplainedText) -> HeatmapPanel:
+    """Return the panel of a text with its mean contribution ratios in percent; NaN if no player contributes."""
+    # phi: (players, outputs); the mean is over outputs, the tokens of the generated text.
+    contributing = find_contributing_outputs(text.phi)
     if not contributing.any():
-        means = np.full(len(side.phi), math.nan)
-    elif side.is_ratio:
-        means = side.phi.mean(axis=1)
+        means = np.full(len(text.phi), math.nan)
+    # Ratios in percent are averaged over all outputs as they are.
+    elif text.is_ratio:
+        means = text.phi.mean(axis=1)
     else:
-        means = 100 * compute_contribution_ratios(side.phi[:, contributing]).mean(axis=1)
-    cells = np.zeros((0, 0), dtype=np.int64) if side.cells is None else side.cells
-    return HeatmapPanel(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)
+        means = 100 * compute_contribution_ratios(text.phi[:, contributing]).mean(axis=1)
+    cells = np.zeros((0, 0), dtype=np.int64) if text.cells is None else text.cells
+    return HeatmapPanel(text.name, text.prompt, text.tokens, text.spans, cells, means, math.nan, math.nan)
 
 
 ImageWithPatches = tuple[np.ndarray, np.ndarray]
-"""The image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel."""
+"""Image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and number of the patch of each pixel."""
 RenderImage = Callable[[str, Row], ImageWithPatches | None]
-"""Returns the image as the model sees it, by data set and row of contributions; None without an image."""
+"""Function that returns the image as the model sees it, by data set and row of contributions; None without an image."""
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
-SIDES = ("answer", "explanation")
+EXPLAINED = ("answer", "explanation")
+"""Generated texts that are explained, in their order from top to bottom."""
 PLAYERS: Mapping[str, Callable[..., Players]] = {
     "equations": build_equations_players,
     "published": build_published_players,
@@ -229,10 +301,10 @@ class ExplanationTables:
     """Tables of the consistency stage for one decoder and data set.
 
     Attributes:
-        contributions: Contributions, of the attribution layout.
+        contributions: Contributions to answers and explanations, of the attribution layout.
         cc_shap: CC-SHAP values, of the layout `CC_SHAP`.
         edited: Edited items, of the layout `EDITED`; None in a study without edits.
-        edited_contributions: Contributions to edited items, of the attribution layout.
+        edited_contributions: Contributions to answers and explanations of edited items, of the attribution layout.
     """
 
     contributions: pa.Table
@@ -244,10 +316,12 @@ class ExplanationTables:
 def read_explanation_tables(
     files: Mapping[str, Sequence[str]], model: str, datasets: Sequence[str]
 ) -> dict[str, ExplanationTables]:
-    """Read the tables of one decoder by data set.
+    """Return the tables of one decoder, by data set.
 
     Args:
-        files: Files of the consistency stage by the names of the fields of `ExplanationTables`.
+        files: Files of the consistency stage, by field of `ExplanationTables`.
+        model: Name of the decoder.
+        datasets: Names of the data sets.
     """
     layouts = {
         "contributions": ATTRIBUTION,
@@ -256,8 +330,16 @@ def read_explanation_tables(
         "edited_contributions": ATTRIBUTION,
     }
     runs = [(model, dataset) for dataset in datasets]
-    tables = {name: read_runs(files[name], layout, runs) for name, layout in layouts.items() if files.get(name)}
-    return {run[1]: ExplanationTables(**{name: by_run[run] for name, by_run in tables.items()}) for run in runs}
+    tables_by_field = {}
+    for name, layout in layouts.items():
+        # A study without edits has no files of edits.
+        if files.get(name):
+            tables_by_field[name] = read_runs(files[name], layout, runs)
+    tables = {}
+    for dataset in datasets:
+        fields = {name: tables_by_run[model, dataset] for name, tables_by_run in tables_by_field.items()}
+        tables[dataset] = ExplanationTables(**fields)
+    return tables
 
 
 def draw_explanations(
@@ -268,24 +350,33 @@ def draw_explanations(
     seed: int,
     render_image: RenderImage,
 ) -> Iterator[NamedFigure]:
-    """Yield a figure for each kind of explanation of a few items.
+    """Yield figures of a few items, one for each kind of explanation.
 
     Args:
+        tables: Tables of the decoder by data set.
+        model: Name of the decoder.
+        profiles: Fidelity profiles.
         n: Largest number of items of a profile.
+        seed: Seed of the sample of items.
+        render_image: Function that returns the image as the decoder sees it.
     """
     contributions = {dataset: entry.contributions for dataset, entry in tables.items()}
     for profile, number, dataset, item_id in select_items_of_profiles(contributions, profiles, n, seed):
         rows = _index_by_setting(tables[dataset].contributions, item_id, profile)
-        shaps = _select_rows(tables[dataset].cc_shap, item_id, profile)
+        cc_shaps = _select_rows(tables[dataset].cc_shap, item_id, profile)
+        # Settings are named KIND:TEXT, such as `post-hoc:answer`.
         for kind in dict.fromkeys(setting.partition(":")[0] for setting in rows):
-            sides = [rows[f"{kind}:{side}"] for side in SIDES]
-            (shap,) = (row for row in shaps if (row["kind"], row["seed"]) == (kind, sides[0]["seed"]))
-            title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(shap)}"
-            yield (
-                f"{dataset}-{profile}-{number}-{kind}",
-                title,
-                _draw_item(dataset, title, [("", sides, shap)], render_image),
-            )
+            text_rows = [rows[f"{kind}:{name}"] for name in EXPLAINED]
+            cc_shap = _find_cc_shap(cc_shaps, kind, text_rows[0]["seed"])
+            title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(cc_shap)}"
+            figure = _draw_item(dataset, title, [("", text_rows, cc_shap)], render_image)
+            yield f"{dataset}-{profile}-{number}-{kind}", title, figure
+
+
+def _find_cc_shap(rows: Sequence[Row], kind: str, seed: int) -> Row:
+    """Return the CC-SHAP row of one kind of explanation and one seed, of which there is exactly one."""
+    (row,) = (row for row in rows if row["kind"] == kind and row["seed"] == seed)
+    return row
 
 
 def draw_edits(
@@ -296,34 +387,31 @@ def draw_edits(
     seed: int,
     render_image: RenderImage,
 ) -> Iterator[NamedFigure]:
-    """Yield figures of a few items before and after an edit; the arguments are those of `draw_explanations`."""
-    edited_contributions = {
-        dataset: entry.edited_contributions
-        for dataset, entry in tables.items()
-        if entry.edited_contributions is not None
-    }
+    """Yield figures of a few items before and after a counterfactual edit; arguments are as in `draw_explanations`."""
+    edited_contributions = {}
+    for dataset, entry in tables.items():
+        if entry.edited_contributions is not None:
+            edited_contributions[dataset] = entry.edited_contributions
     for profile, number, dataset, item_id in select_items_of_profiles(edited_contributions, profiles, n, seed):
         after = _index_by_setting(edited_contributions[dataset], item_id, profile)
         before = _index_by_setting(tables[dataset].contributions, item_id, profile)
-        seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
-        if f"{POST_HOC}:answer" not in before or (edited := tables[dataset].edited) is None:
+        edited = tables[dataset].edited
+        # An edit without a recorded answer before it cannot be compared.
+        if f"{POST_HOC}:answer" not in before or edited is None:
             continue
-        (shap,) = (
-            row
-            for row in _select_rows(tables[dataset].cc_shap, item_id, profile)
-            if (row["kind"], row["seed"]) == (POST_HOC, seed_of_item)
-        )
+        seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
+        cc_shap = _find_cc_shap(_select_rows(tables[dataset].cc_shap, item_id, profile), POST_HOC, seed_of_item)
         (edit,) = (row for row in _select_rows(edited, item_id, profile) if row["seed"] == seed_of_item)
+        # The texts before the edit stand in the row of CC-SHAP, those after it in the row of the edit.
         generated_texts = {"answer": edit["edited_answer"], "explanation": edit["edited_explanation"]}
         parts = [
-            ("", [before[f"{POST_HOC}:{side}"] for side in SIDES], shap),
-            (f" with “{edit['inserted']}”", [after[f"{AFTER_EDIT}:{side}"] for side in SIDES], generated_texts),
+            ("", [before[f"{POST_HOC}:{name}"] for name in EXPLAINED], cc_shap),
+            (f" with “{edit['inserted']}”", [after[f"{AFTER_EDIT}:{name}"] for name in EXPLAINED], generated_texts),
         ]
-        values = (shap["value"], edit["cc_shap"], edit["answer"], edit["explanation"])
-        before_edit, after_edit, answer, explanation = map(_format_number, values)
         title = (
             f"{model}, {dataset}, {profile}: {item_id}, “{edit['inserted']}” inserted,"
-            f" CC-SHAP {before_edit} → {after_edit}; moved: answer {answer}, explanation {explanation}"
+            f" CC-SHAP {_format_number(cc_shap['value'])} → {_format_number(edit['cc_shap'])};"
+            f" moved: answer {_format_number(edit['answer'])}, explanation {_format_number(edit['explanation'])}"
         )
         yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, render_image)
 
@@ -336,6 +424,7 @@ def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> Rende
     """
 
     def render_image(dataset: str, row: Row) -> ImageWithPatches | None:
+        # Rows without a grid have no patches, so there is nothing to color.
         if decoder is None or row["image"] is None or not row["grid"]:
             return None
         prepared = decoder.prepare_image(load_image(dataset, row["image"]))
@@ -348,27 +437,38 @@ def make_image_renderer(decoder: Decoder | None, load_image: LoadImage) -> Rende
 def _draw_item(
     dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], render_image: RenderImage
 ) -> Figure:
-    """Draw answers and explanations; each part has a suffix of its names, rows, and generated texts."""
-    sides, image = [], None
+    """Return the figure of the answers and explanations of one item.
+
+    Args:
+        dataset: Name of the data set.
+        title: Title of the figure.
+        parts: Parts from top to bottom, each with a suffix of the names of its texts, its rows of contributions (in the
+            order of `EXPLAINED`), and a row with its generated texts.
+        render_image: Function that returns the image as the decoder sees it.
+    """
+    texts = []
+    image = None
     for suffix, rows, generated_texts in parts:
-        for name, row in zip(SIDES, rows, strict=True):
+        for name, row in zip(EXPLAINED, rows, strict=True):
+            cells = None
             view = render_image(dataset, row)
-            image, cells = view or (image, None)
-            sides.append(
-                ExplainedText(
-                    name=name + suffix,
-                    generated_text=generated_texts[name] or UNRECORDED_TEXT,
-                    prompt=row["text"],
-                    tokens=row["tokens"],
-                    spans=row["spans"],
-                    phi=np.array(row["phi"], dtype=np.float64),
-                    cells=cells,
-                    t_shap=None if cells is None else row["t_shap"],
-                    t_shap_se=None if cells is None else row["t_shap_se"],
-                    is_ratio=row["explained"] == CONTRIBUTION_RATIO,
-                )
+            if view is not None:
+                image, cells = view
+            text = ExplainedText(
+                name=name + suffix,
+                generated_text=generated_texts[name] or UNRECORDED_TEXT,
+                prompt=row["text"],
+                tokens=row["tokens"],
+                spans=row["spans"],
+                phi=np.array(row["phi"], dtype=np.float64),
+                cells=cells,
+                # Without an image all players are text players, so T-SHAP says nothing.
+                t_shap=None if cells is None else row["t_shap"],
+                t_shap_se=None if cells is None else row["t_shap_se"],
+                is_ratio=row["explained"] == CONTRIBUTION_RATIO,
             )
-    return draw_answer_and_explanation(sides, title, image)
+            texts.append(text)
+    return draw_answer_and_explanation(texts, title, image)
 
 
 def _select_rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Files of figures: SVG and PNG, the same bytes for the same numbers, and folders of examples with their titles."""
+"""Files of figures: SVG and PNG with the same bytes for the same numbers, and folders of examples with their titles."""
 
 import json
 import warnings
@@ -14,6 +14,7 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file, write_text
+from waltz.core.files.safe_names import is_safe_name
 from waltz.core.sampling import sample
 from waltz.sources.images import load_image, open_images
 
@@ -36,43 +37,46 @@ FALLBACK_FONTS = (
     "Segoe UI Emoji",
     "Symbola",
 )
-"""Fonts, where they are installed, for what the font of the style lacks, such as Chinese; the first that has it."""
+"""Fonts for characters that the font of the style lacks, such as Chinese, in the order in which they are tried."""
 NamedFigure = tuple[str, str, Figure]
-"""Name of a file without its suffix, title, and the figure."""
+"""Name of a figure's file without its suffix, title of the figure, and the figure."""
 LoadImage = Callable[[str, str], Image.Image]
-"""Returns an image of a data set by their names."""
+"""Function that returns an image by the name of its data set and its own name."""
 INDEX = "index.json"
 
 
 @contextmanager
 def use_style(**options: str) -> Iterator[None]:
-    """Draw figures in the style of waltz, with other options of matplotlib if given."""
+    """Use the style of waltz for figures in a block; `options` are further options of matplotlib."""
     with style.context([STYLE, {"font.family": list_fonts()}, options]), allow_missing_glyphs():
         yield
 
 
 @contextmanager
 def allow_missing_glyphs() -> Iterator[None]:
-    """Say nothing of characters that no font has, which are drawn as empty boxes."""
+    """Suppress warnings about characters that no font has; they are drawn as empty boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 def list_fonts() -> list[str]:
-    """Return the font of the style, and those of this machine for characters that it lacks."""
+    """Return the font of the style, followed by the installed fonts for characters that it lacks."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     return [FONT, *(name for name in FALLBACK_FONTS if name in installed)]
 
 
 def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = False) -> None:
-    """Write a figure under each path, in the format that its suffix names, without a date in it.
+    """Write a figure to each path, in the format of its suffix, without the date.
 
     Args:
+        figure: The figure.
+        paths: Paths of the files.
         full_page: Whether the page keeps its size; otherwise it is cropped to its content, which takes twice as long.
     """
     for path in map(Path, paths):
         form = path.suffix.removeprefix(".")
+        # A date would change the bytes of an SVG although its numbers are the same.
         metadata = {"Date": None} if form == "svg" else {}
         options = {"savefig.bbox": "standard"} if full_page else {}
         with replace_file(path) as temporary, use_style(**options):
@@ -80,25 +84,31 @@ def save_figure(figure: Figure, paths: Sequence[str | Path], full_page: bool = F
 
 
 def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int) -> list[tuple[str, str]]:
-    """Return data sets and ids of the items to show: a seeded sample over all data sets.
+    """Return the data set and id of each item to show: a seeded sample over all data sets.
 
     Args:
         tables: By data set, a table with the columns `item_id`, `profile` and `error`; items with an error are
             skipped.
+        profile: Fidelity profile of the rows.
+        n: Largest number of items.
+        seed: Seed of the sample.
     """
     items: dict[str, tuple[str, str]] = {}
     for dataset, table in tables.items():
-        rows = table.select(["item_id", "profile", "error"]).filter(pc.field("profile") == profile).to_pylist()
+        columns = table.select(["item_id", "profile", "error"])
+        rows = columns.filter(pc.field("profile") == profile).to_pylist()
         failed = {row["item_id"] for row in rows if row["error"] is not None}
-        ids = sorted({row["item_id"] for row in rows} - failed)
-        items |= {f"{dataset} {item_id}": (dataset, item_id) for item_id in ids}
-    return [items[key] for key in sample(list(items), min(n, len(items)), seed)]
+        # Sorted, so that the sample depends on the items and the seed, not on the order of rows.
+        for item_id in sorted({row["item_id"] for row in rows} - failed):
+            items[f"{dataset} {item_id}"] = (dataset, item_id)
+    keys = sample(list(items), min(n, len(items)), seed)
+    return [items[key] for key in keys]
 
 
 def select_items_of_profiles(
     tables: Mapping[str, pa.Table], profiles: Iterable[str], n: int, seed: int
 ) -> Iterator[tuple[str, int, str, str]]:
-    """Yield profile, number from 1, data set and id of the items to show; the arguments are those of `select_items`."""
+    """Yield the profile, number (from 1), data set and id of each item to show; arguments are as in `select_items`."""
     for profile in profiles:
         for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
             yield profile, number, dataset, item_id
@@ -106,19 +116,21 @@ def select_items_of_profiles(
 
 @contextmanager
 def open_dataset_images(datasets: Iterable[str], folders: Iterable[str]) -> Iterator[LoadImage]:
-    """Yield a function that loads an image of a data set, by their names.
+    """Yield a function that loads an image by the names of its data set and the image.
 
     Args:
-        folders: Their folders or archives of images; none for text tasks.
+        datasets: Names of the data sets.
+        folders: Folder or archive of images of each data set; empty for text tasks.
     """
+    folder_of = dict(zip(datasets, folders, strict=False))
     with ExitStack() as stack:
-        by_dataset = dict(zip(datasets, folders, strict=False))
-        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(by_dataset.values())}
-        yield lambda dataset, name: load_image(sources[by_dataset[dataset]], name)
+        # Data sets may share a folder or archive, which is opened once.
+        sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(folder_of.values())}
+        yield lambda dataset, name: load_image(sources[folder_of[dataset]], name)
 
 
 def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
-    """Write figures into a new folder, each as SVG and PNG, with their titles in `index.json`."""
+    """Write figures to a new folder, each as SVG and PNG, and their titles to its `index.json`."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     titles = {}
@@ -129,10 +141,22 @@ def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
 
 
 def list_example_files(folder: str | Path) -> dict[str, str]:
-    """Return the titles of a folder's figures by their SVG, in the order in which they were drawn."""
+    """Return the title of each figure in a folder by the path of its SVG, in the order in which they were drawn.
+
+    Raises:
+        UserError: The index of the folder cannot be read, or is not an index of figures.
+    """
     index = Path(folder) / INDEX
     try:
         titles = json.loads(index.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{index}: index cannot be read ({error}); delete its folder and run again") from None
+    # Names become paths below, so a name that leads out of the folder is refused.
+    if not isinstance(titles, dict) or not all(map(_is_figure_name, titles)):
+        raise UserError(f"{index}: not an index of figures by name; delete its folder and run again")
     return {str(index.with_name(f"{name}.svg")): title for name, title in titles.items()}
+
+
+def _is_figure_name(name: str) -> bool:
+    """Return whether a name can only be the name of a file in the folder of its index."""
+    return is_safe_name(name) and "/" not in name

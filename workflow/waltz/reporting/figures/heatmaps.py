@@ -1,12 +1,13 @@
 """Heatmaps of Shapley values: an image with its patches and a text with its tokens.
 
-Thesis 4.1 and B.1 to B.10. Blue counts for a match, red against it; hatching and signs show the same without colours.
+Such figures are in thesis 4.1 and B.1 to B.10. Blue values count for a match, red values against it; hatching and signs
+show the same without colors.
 """
 
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 
 import matplotlib
@@ -23,12 +24,22 @@ from waltz.reporting.figures.figure_files import allow_missing_glyphs, list_font
 FONT_SIZE = 8.5
 """Font size of tokens, in points."""
 NARROWEST = 0.36
-"""Inches: width of the box of a letter, which holds a value of six characters."""
+"""Smallest width of the box of a token, in inches; it has room for a value of six characters."""
 
 
 @dataclass(frozen=True)
 class TokenBox:
-    """Position of a token in the lines of a text, in inches; `joined` to the previous piece."""
+    """Box of a token in the lines of a text.
+
+    Attributes:
+        token: Number of the token.
+        line: Number of the line, from 0.
+        left: Left end of the box in the line, in inches.
+        width: Width of the box, in inches.
+        label: Text in the box.
+        size: Font size of the label, in points.
+        joined: Whether the token continues the word of the previous token.
+    """
 
     token: int
     line: int
@@ -40,54 +51,67 @@ class TokenBox:
 
 
 def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], width: float) -> list[TokenBox]:
-    """Lay out tokens as boxes in lines; pieces of a word touch, and words break at the end of a line.
+    """Return the tokens of a text as boxes in lines.
 
-    A text that begins in a script written from right to left runs from the right.
+    Boxes of tokens of the same word touch each other. A word may break at the end of a line. The lines of a text that
+    begins in a script written from right to left begin at the right.
 
     Args:
+        text: The text.
         tokens: Its tokens as the tokenizer spells them.
+        spans: Characters of the text that each token covers.
         width: Width of a line, in inches.
     Returns:
-        Boxes in the order of the tokens. A label wider than a line is cut.
+        Boxes in the order of the tokens. A label that is wider than a line is cut.
     """
-    labels = _label_tokens(text, tokens, spans)
     boxes: list[TokenBox] = []
-    line, right = 0, 0.0
-    for token, (label, joined) in enumerate(labels):
-        shortened, size = _fit_label(label, width)
-        box_width = min(width, _measure_width(shortened, size) + 0.1)
-        left = right if joined or not right else right + 0.06
-        if right and left + box_width > width:
-            line, left = line + 1, 0.0
-        boxes.append(TokenBox(token, line, left, max(box_width, NARROWEST), shortened, size, joined))
-        right = left + boxes[-1].width
-    if not _is_right_to_left(text):
-        return boxes
-    return [
-        TokenBox(box.token, box.line, width - box.left - box.width, box.width, box.label, box.size, box.joined)
-        for box in boxes
-    ]
+    line = 0
+    right = 0.0  # end of the previous box; 0 at the begin of a line
+    for token, (full_label, joined) in enumerate(_label_tokens(text, tokens, spans)):
+        label, size = _fit_label(full_label, width)
+        label_width = min(width, _measure_width(label, size) + 0.1)
+        needs_space = not joined and right > 0
+        left = right + 0.06 if needs_space else right
+        if right and left + label_width > width:
+            line += 1
+            left = 0.0
+        box_width = max(label_width, NARROWEST)
+        boxes.append(TokenBox(token, line, left, box_width, label, size, joined))
+        right = left + box_width
+    if _is_right_to_left(text):
+        return [replace(box, left=width - box.left - box.width) for box in boxes]
+    return boxes
 
 
 def _label_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, bool]]:
-    """Yield the label of each token, and whether it continues the previous word."""
-    position, last = 0, ""
+    """Yield the label of each token, and whether the token continues the word of the previous token."""
+    position = 0  # end of the text that labels have shown
+    last_letter = ""
     for token, span in zip(tokens, spans, strict=True):
         start, end = span["start"], span["end"]
+        # A token without characters in the text, such as a special token, shows itself.
         if end <= start:
             yield token, False
             continue
+        # Characters that an earlier token has shown are not shown again.
         piece = text[max(start, position) : end]
-        joined = bool(last) and start <= position and not last.isspace() and not piece[:1].isspace()
-        yield piece.strip() or "·", joined  # tokens of one character share its span
-        position, last = end, text[end - 1]
+        # Pieces of a word have no space between them, nor at the end of the one or the begin of the other.
+        is_adjacent = bool(last_letter) and start <= position
+        has_space = last_letter.isspace() or piece[:1].isspace()
+        yield piece.strip() or "·", is_adjacent and not has_space  # tokens of one character share its span
+        position = end
+        last_letter = text[end - 1]
 
 
 def _fit_label(label: str, width: float) -> tuple[str, float]:
-    """Return a label and its font size, cut with an ellipsis where it is wider than a line."""
+    """Return a label that fits a line of a width in inches, and its font size.
+
+    A label that is too wide gets a smaller font; if it is still too wide, it is cut and ends with an ellipsis.
+    """
     size = FONT_SIZE if _measure_width(label, FONT_SIZE) + 0.1 <= width else FONT_SIZE - 2
     if _measure_width(label, size) + 0.1 <= width:
         return label, size
+    # Letters in proportion to the width, less 0.3 inches for the ellipsis and margins.
     n_letters = int(len(label) * (width - 0.3) / _measure_width(label, size))
     return f"{label[:n_letters]}…", size
 
@@ -97,41 +121,45 @@ def _measure_width(label: str, size: float) -> float:
     font = FontProperties(family=list_fonts(), size=size)
     with allow_missing_glyphs():
         points, _, _ = TextToPath().get_text_width_height_descent(label, font, False)
+    # A point is 1/72 of an inch.
     return float(points) / 72
 
 
 def _is_right_to_left(text: str) -> bool:
     """Return whether a text begins in a script written from right to left."""
-    directions = (unicodedata.bidirectional(letter) for letter in text)
-    return next((kind for kind in directions if kind in ("L", "R", "AL")), "L") != "L"
+    for letter in text:
+        direction = unicodedata.bidirectional(letter)
+        if direction in ("L", "R", "AL"):
+            return direction != "L"
+    return False
 
 
 WIDTH, IMAGE, LINE, GAP, TOP = 4.3, 2.7, 0.38, 0.12, 0.42
-"""Inches: width of a column, height of an image, height of a line of tokens, space, height of the headings."""
+"""Width of a column, and heights of an image, a line of tokens, a space and the headings, in inches."""
 DIGITS = 6.0
 """Font size of values, in points."""
 TITLE_LETTER = 0.092
-"""Inches: width of a letter of a title at 11 points, with a margin."""
+"""Width of a letter of a title at 11 points, with a margin, in inches."""
 SMALLEST_ORIGINAL = 0.6
-"""Inches that the original needs at least next to an image."""
+"""Smallest width, in inches, at which the original image is drawn next to the colored one."""
 HATCH = "/////"
-COLOUR_RANGE = 0.34
-"""Distance of a value of 1 from the middle of the colour map, whose ends are too dark for black letters."""
+COLOR_RANGE = 0.34
+"""Distance of the color of 1 from the middle of the color map (0.5), whose ends are too dark for black letters."""
 INTERACTION_COLUMNS, MAX_INTERACTING = 4, 12
-"""Images in a row, and most images, of a figure of interactions."""
+"""Largest number of images in a row, and in a whole figure of interactions."""
 NOTEBOOK_DPI = 80
-"""Dots per inch of a figure in a notebook."""
-MAX_LABELLED_SIDE = 8
-"""Largest number of patches a side whose values are written into them."""
+"""Resolution of a figure in a notebook, in dots per inch."""
+MAX_LABELED_PATCHES = 8**2
+"""Largest number of patches of an image whose values are written into the patches."""
 
 
 @dataclass(frozen=True, eq=False)
 class Heatmap:
-    """Attention relevance of one text with one image, without sign and unit.
+    """Attention relevance of one text and one image, which has no sign and no unit.
 
     Attributes:
         tokens: Relevance of each text player, at least 0.
-        patches: Relevance of each patch of the network itself, at least 0, of shape (rows, columns).
+        patches: Relevance of each patch that the network divides images into, at least 0, of shape (rows, columns).
     """
 
     tokens: np.ndarray
@@ -140,19 +168,20 @@ class Heatmap:
 
 @dataclass(frozen=True, eq=False)
 class HeatmapPanel:
-    """One text with an image and its Shapley values.
+    """Text with its image and their Shapley values.
 
     Attributes:
         heading: Role of the text, such as `caption`.
         text: The text.
         tokens: The text players' tokens.
-        spans: Characters of the text that each token stands for; where empty, the token itself is shown.
-        cells: Number of the patch that each pixel lies in, of shape (height, width); the number of patches where none.
+        spans: Characters of the text that each token covers; for an empty span, the token itself is shown.
+        cells: Number of the patch that each pixel lies in, of shape (height, width); a pixel of no patch has the number
+            of patches.
         phi: Shapley values of text players and of patches, of shape (players,), in the unit of the score.
-        score: The model's score.
-        t_shap: Share of text, between 0 and 1, or NaN.
-        t_shap_se: Its standard error, or NaN.
-        relevance: Attention relevance to show below, if any.
+        score: The model's score of the text.
+        t_shap: T-SHAP, between 0 and 1; NaN if it is undefined.
+        t_shap_se: Standard error of T-SHAP; NaN if it is unknown.
+        relevance: Attention relevance that is drawn below the Shapley values; None if it is not drawn.
     """
 
     heading: str
@@ -169,7 +198,17 @@ class HeatmapPanel:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One colouring of a panel: numbers in [-1, 1], or in [0, 1] without a sign, and their labels."""
+    """Coloring of a panel: a strength of color and a label for each token and patch.
+
+    Attributes:
+        heading: Heading above the coloring.
+        signed: Whether strengths are in [-1, 1]; otherwise they are in [0, 1].
+        tokens: Strength of each text player.
+        patches: Strength of each image player, of shape (patches,); or of each patch of the network, of shape (rows,
+            columns).
+        token_labels: Label of each text player.
+        patch_labels: Label of each image player; empty if patches have no labels.
+    """
 
     heading: str
     signed: bool
@@ -180,7 +219,7 @@ class Layer:
 
 
 class NotebookFigure(Figure):
-    """A figure that a notebook shows whatever its backend is, since pyplot does not know it."""
+    """Figure that a notebook shows with any backend, since it is not a figure of pyplot."""
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()
@@ -190,19 +229,24 @@ class NotebookFigure(Figure):
 
 
 def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str = "") -> Figure:
-    """Draw the texts of one image side by side: as computed, renormalised per modality, and attention relevance if any.
+    """Return the figure of the texts of one image, which stand next to each other.
 
-    The first row shares one scale of colours. In the second each modality has a scale of its own, and numbers are
-    percent of its sum of magnitudes.
+    The first row shows the values as computed; all texts share one scale of colors. In the second row each modality has
+    a separate scale, and numbers are percent of the modality's sum of magnitudes. A third row shows attention relevance
+    if a panel has it.
 
     Args:
         image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
+        panels: The texts with their values.
+        title: Title of the figure.
     """
-    peak = max((float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels), default=0.0)
-    columns = [split_layers(panel, peak) for panel in panels]
-    rows = max(map(len, columns))
-    boxes = [lay_out_tokens(panel.text, panel.tokens, panel.spans, WIDTH) for panel in panels]
-    lines = max((box.line + 1 for column in boxes for box in column), default=1)
+    # All panels share one scale of colors, and the text with most lines decides the height of each row.
+    peak = find_peak(panels)
+    layers_by_panel = [split_layers(panel, peak) for panel in panels]
+    boxes_by_panel = [lay_out_tokens(panel.text, panel.tokens, panel.spans, WIDTH) for panel in panels]
+    rows = max(map(len, layers_by_panel))
+    lines = max(map(count_lines, boxes_by_panel), default=0) or 1
+    # A band holds a heading, the image and the lines of tokens of one layer.
     band = TOP / 2 + IMAGE + GAP + lines * LINE + 2 * GAP
     width = len(panels) * (WIDTH + 2 * GAP)
     height = 2 * TOP + rows * band + 0.25
@@ -210,85 +254,141 @@ def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str 
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
-        for column, (panel, layers, row_boxes) in enumerate(zip(panels, columns, boxes, strict=True)):
+        for column, panel in enumerate(panels):
             left = GAP + column * (WIDTH + 2 * GAP)
-            write_text_at(
-                page, left, height - TOP - 0.05, _format_heading(panel), fontsize=9.5, fontweight="bold", va="top"
-            )
-            for row, layer in enumerate(layers):
+            heading = _format_heading(panel)
+            write_text_at(page, left, height - TOP - 0.05, heading, fontsize=9.5, fontweight="bold", va="top")
+            for row, layer in enumerate(layers_by_panel[column]):
                 top = height - 2 * TOP - row * band
                 write_text_at(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
                 image_width = draw_image(figure, left, top - 0.06, image, panel.cells, layer)
-                if not (row or column):
+                is_first = row == 0 and column == 0
+                if is_first:
                     draw_original(figure, left + image_width + GAP, top - 0.06, WIDTH - image_width - GAP, image)
-                draw_tokens(page, left, top - 0.06 - IMAGE - GAP, row_boxes, layer)
+                draw_tokens(page, left, top - 0.06 - IMAGE - GAP, boxes_by_panel[column], layer)
         draw_legend(page, GAP, 0.12)
     return figure
+
+
+def find_peak(panels: Sequence[HeatmapPanel]) -> float:
+    """Return the largest magnitude of the values in panels, ignoring NaN; 0 without values."""
+    peak = 0.0
+    for panel in panels:
+        magnitudes = np.nan_to_num(np.abs(panel.phi))
+        peak = max(peak, float(magnitudes.max(initial=0)))
+    return peak
+
+
+def count_lines(boxes: Sequence[TokenBox]) -> int:
+    """Return the number of lines that boxes of tokens need."""
+    return max((box.line + 1 for box in boxes), default=0)
 
 
 def draw_interactions(
     image: np.ndarray, cells: np.ndarray, labels: Sequence[str], pairs: np.ndarray, title: str = ""
 ) -> Figure:
-    """Draw the image once for each text player, its regions coloured by their interactions with that player.
+    """Return a figure with the image once for each text player; regions have the colors of their interactions with it.
 
     Args:
         image: The image as the model sees it: RGB in [0, 1], of shape (height, width, 3).
-        cells: Number of the region that each pixel lies in, of shape (height, width); the number of regions where none.
-        labels: Text players; the `MAX_INTERACTING` with the largest interactions are shown, in their order.
+        cells: Number of the region that each pixel lies in, of shape (height, width); a pixel of no region has the
+            number of regions.
+        labels: Label of each text player. The `MAX_INTERACTING` players with the largest interactions are shown, in the
+            order of the text.
         pairs: Interactions, of shape (text players, regions).
+        title: Title of the figure.
     """
-    strengths = np.abs(np.nan_to_num(pairs)).sum(axis=1)
-    shown = sorted(np.argsort(-strengths, kind="stable")[:MAX_INTERACTING].tolist())
-    peak = float(np.nan_to_num(np.abs(pairs)).max(initial=0))
-    cell = IMAGE * image.shape[1] / image.shape[0] if image.shape[1] < image.shape[0] else IMAGE
-    columns = max(1, min(INTERACTION_COLUMNS, len(shown)))
-    rows = max(1, math.ceil(len(shown) / columns))
-    width, height = columns * (cell + GAP) + GAP, TOP + rows * (IMAGE + TOP) + 0.25
-    width = max(width, WIDTH)
+    # pairs: (text players, regions); a player is as strong as the sum over its regions.
+    magnitudes = np.nan_to_num(np.abs(pairs))
+    peak = float(magnitudes.max(initial=0))
+    strongest = np.argsort(-magnitudes.sum(axis=1), kind="stable")[:MAX_INTERACTING]
+    players = sorted(strongest.tolist())
+
+    # An upright image is narrower than it is high.
+    image_height, image_width = image.shape[:2]
+    cell = IMAGE * image_width / image_height if image_width < image_height else IMAGE
+    columns = max(1, min(INTERACTION_COLUMNS, len(players)))
+    rows = max(1, math.ceil(len(players) / columns))
+    width = max(columns * (cell + GAP) + GAP, WIDTH)
+    height = TOP + rows * (IMAGE + TOP) + 0.25
     with use_style():
         figure = NotebookFigure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
+        # Labels of all pairs, one text player after another; n_regions of them belong to each player.
         values, factor = _format_values(pairs.ravel(), peak)
         heading = f"{title}, interactions{factor}" if title else f"interactions{factor}"
         write_text_at(page, GAP, height - 0.16, heading, fontsize=fit_title(heading, width), va="top")
-        for place, player in enumerate(shown):
-            row, column = divmod(place, columns)
-            left, top = GAP + column * (cell + GAP), height - TOP - row * (IMAGE + TOP) - 0.3
-            own_labels = values[player * pairs.shape[1] : (player + 1) * pairs.shape[1]]
-            layer = Layer("", True, np.zeros(0), pairs[player] / (peak or 1), [], own_labels)
-            write_text_at(page, left, top + 0.04, _fit_label(labels[player], cell)[0], va="bottom", fontsize=FONT_SIZE)
+        n_regions = pairs.shape[1]
+        for position, player in enumerate(players):
+            row, column = divmod(position, columns)
+            left = GAP + column * (cell + GAP)
+            top = height - TOP - row * (IMAGE + TOP) - 0.3
+            region_labels = values[player * n_regions : (player + 1) * n_regions]
+            layer = Layer("", True, np.zeros(0), pairs[player] / (peak or 1), [], region_labels)
+            label, _ = _fit_label(labels[player], cell)
+            write_text_at(page, left, top + 0.04, label, va="bottom", fontsize=FONT_SIZE)
             draw_image(figure, left, top, image, cells, layer, cell)
         draw_legend(page, GAP, 0.12)
     return figure
 
 
 def fit_title(title: str, width: float) -> float:
-    """Return the font size at which a title fits a page of this width in inches, at most 11 points."""
+    """Return the font size at which a title fits a page with a width in inches; at most 11 points."""
     return min(11.0, 11.0 * (width - 2 * GAP) / max(1e-9, len(title) * TITLE_LETTER))
 
 
 def split_layers(panel: HeatmapPanel, peak: float) -> list[Layer]:
-    """Return the colourings of a panel: as computed, with full colour at `peak`, per modality, and relevance if any."""
-    n_tokens = len(panel.tokens)
-    text, image = panel.phi[:n_tokens], panel.phi[n_tokens:]
-    plain, factor = _format_values(panel.phi, peak)
-    layers = [
-        Layer(f"as they are{factor}", True, text / (peak or 1), image / (peak or 1), plain[:n_tokens], plain[n_tokens:])
-    ]
-    shares = [100 * part / (np.abs(part).sum() or 1) for part in (text, image)]
-    labels = [_format_percents(part) for part in shares]
-    scaled = [part / (np.abs(part).max(initial=0) or 1) for part in (text, image)]
-    layers.append(Layer("renormalised per modality, in %", True, scaled[0], scaled[1], labels[0], labels[1]))
+    """Return the colorings of a panel: by its values, by its values per modality, and by relevance if it has one.
+
+    Args:
+        panel: The panel.
+        peak: Magnitude that gets the full color in the first coloring.
+    """
+    layers = [_color_as_computed(panel, peak), _color_per_modality(panel)]
     if panel.relevance is not None:
-        tokens, patches = panel.relevance.tokens, panel.relevance.patches
-        percent = [f"{100 * share:.0f}" for share in tokens / (tokens.sum() or 1)]
-        scaled = [part / (part.max(initial=0) or 1) for part in (tokens, patches)]
-        layers.append(Layer("attention relevance, in %", False, scaled[0], scaled[1], percent, []))
+        layers.append(_color_relevance(panel.relevance))
     return layers
 
 
+def _color_as_computed(panel: HeatmapPanel, peak: float) -> Layer:
+    """Return the coloring by the values of a panel, on a scale that all panels share."""
+    n_tokens = len(panel.tokens)
+    labels, factor = _format_values(panel.phi, peak)
+    # phi: text players first, then patches. Without any contribution, all strengths are 0.
+    strengths = panel.phi / (peak or 1)
+    return Layer(
+        f"as they are{factor}", True, strengths[:n_tokens], strengths[n_tokens:], labels[:n_tokens], labels[n_tokens:]
+    )
+
+
+def _color_per_modality(panel: HeatmapPanel) -> Layer:
+    """Return the coloring in which the largest magnitude of each modality has the full color.
+
+    Labels are percent of the modality's sum of magnitudes.
+    """
+    n_tokens = len(panel.tokens)
+    strengths = []
+    labels = []
+    # First the text players, then the patches.
+    for phi in (panel.phi[:n_tokens], panel.phi[n_tokens:]):
+        magnitudes = np.abs(phi)
+        strengths.append(phi / (magnitudes.max(initial=0) or 1))
+        labels.append(_format_percents(100 * phi / (magnitudes.sum() or 1)))
+    return Layer("renormalised per modality, in %", True, strengths[0], strengths[1], labels[0], labels[1])
+
+
+def _color_relevance(relevance: Heatmap) -> Layer:
+    """Return the coloring by attention relevance, which has no sign; its patches have no labels."""
+    tokens, patches = relevance.tokens, relevance.patches
+    shares = tokens / (tokens.sum() or 1)
+    labels = [f"{100 * share:.0f}" for share in shares]
+    token_strengths = tokens / (tokens.max(initial=0) or 1)
+    patch_strengths = patches / (patches.max(initial=0) or 1)
+    return Layer("attention relevance, in %", False, token_strengths, patch_strengths, labels, [])
+
+
 def draw_original(figure: Figure, left: float, top: float, room: float, image: np.ndarray) -> None:
-    """Draw the image itself if there is room for it; positions in inches."""
+    """Draw the original image if there is room for it; positions are in inches."""
     high, wide = image.shape[:2]
     if room >= SMALLEST_ORIGINAL:
         scale = min(IMAGE / high, room / wide)
@@ -306,72 +406,102 @@ def draw_image(
     layer: Layer,
     room: float = WIDTH,
 ) -> float:
-    """Draw the image in grey with each patch in its colour, at most `room` inches wide, and return its width."""
+    """Draw the image in gray with each patch in its color, and return its width in inches.
+
+    Args:
+        figure: The figure.
+        left: Left end of the image, in inches.
+        top: Upper end of the image, in inches.
+        image: The image: RGB in [0, 1], of shape (height, width, 3).
+        cells: Number of the patch that each pixel lies in.
+        layer: Coloring of the patches.
+        room: Largest width of the image, in inches.
+    """
+    # The image keeps its proportions; its height and the room limit its size.
     high, wide = image.shape[:2]
     scale = min(IMAGE / high, room / wide)
     panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
-    panel.imshow(colour_image(image, cells, layer), extent=(0, wide, high, 0), aspect="auto")
+    panel.imshow(color_image(image, cells, layer), extent=(0, wide, high, 0), aspect="auto")
     panel.set(xlim=(0, wide), ylim=(high, 0))
+    # Only image players (one axis) have outlines and labels; patches of the network (two axes) have none.
     if layer.patches.ndim == 1:
         for patch, label in enumerate(layer.patch_labels):
             _draw_patch(panel, cells == patch, label, len(layer.patches))
     return float(wide * scale)
 
 
-def colour_image(image: np.ndarray, cells: np.ndarray, layer: Layer) -> np.ndarray:
-    """Return the image in grey with each patch in its colour, RGB in [0, 1] of shape (height, width, 3)."""
-    grey = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
+def color_image(image: np.ndarray, cells: np.ndarray, layer: Layer) -> np.ndarray:
+    """Return the image in gray with each patch in its color: RGB in [0, 1], of shape (height, width, 3)."""
+    # Luma of ITU-R BT.601; the last axis is kept to multiply RGB.
+    gray = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
     if layer.patches.ndim == 2:
-        rows, columns = (
-            np.arange(side) * parts // side for side, parts in zip(image.shape[:2], layer.patches.shape, strict=True)
-        )
-        strength = layer.patches[rows][:, columns]
+        # Patches of the network, of shape (rows, columns): each pixel takes the strength of the patch that it lies in.
+        height, width = image.shape[:2]
+        n_rows, n_columns = layer.patches.shape
+        row_of_pixel = np.arange(height) * n_rows // height
+        column_of_pixel = np.arange(width) * n_columns // width
+        strength = layer.patches[row_of_pixel][:, column_of_pixel]
     else:
+        # Players: pixels of no patch have the number behind the last one, and the strength 0.
         strength = np.append(layer.patches, 0.0)[cells]
-    colours: np.ndarray = _blend_colours(layer, strength) * (0.5 + 0.5 * grey)
-    return colours
+    colors: np.ndarray = _blend_colors(layer, strength) * (0.5 + 0.5 * gray)
+    return colors
 
 
-def _draw_patch(panel: Axes, inside: np.ndarray, label: str, patches: int) -> None:
-    rows, columns = (np.flatnonzero(inside.any(axis=axis)) for axis in (1, 0))
+def _draw_patch(panel: Axes, inside: np.ndarray, label: str, n_patches: int) -> None:
+    """Draw the outline of a patch with its value.
+
+    Args:
+        panel: Axes in pixels.
+        inside: Whether each pixel lies in the patch, of shape (height, width).
+        label: Label of the patch, its value.
+        n_patches: Number of patches of the image. The more there are, the smaller is the label; with more than
+            `MAX_LABELED_PATCHES`, patches have no labels.
+    """
+    # The patch is a rectangle: its first and last row and column are those with any pixel inside.
+    rows = np.flatnonzero(inside.any(axis=1))
+    columns = np.flatnonzero(inside.any(axis=0))
     if not rows.size:
         return
     top, left = int(rows[0]), int(columns[0])
-    high, wide = int(rows[-1]) + 1 - top, int(columns[-1]) + 1 - left
-    _draw_rectangle(panel, left, top, wide, high, _is_negative_label(label), fill=False, edgecolor="0.35")
-    if patches <= MAX_LABELLED_SIDE**2:
-        size = DIGITS + 1 if patches <= 25 else DIGITS - 0.5
+    height, width = int(rows[-1]) + 1 - top, int(columns[-1]) + 1 - left
+    _draw_rectangle(panel, left, top, width, height, _is_negative_label(label), fill=False, edgecolor="0.35")
+    if n_patches <= MAX_LABELED_PATCHES:
         write_text_at(
-            panel, left + wide / 2, top + high / 2, label, ha="center", va="center", fontsize=size,
+            panel,
+            left + width / 2,
+            top + height / 2,
+            label,
+            ha="center",
+            va="center",
+            fontsize=DIGITS + 1 if n_patches <= 25 else DIGITS - 0.5,
             bbox={"boxstyle": "square,pad=0.12", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
-        )  # fmt: skip
+        )
 
 
 def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[TokenBox], layer: Layer) -> None:
-    """Draw tokens in their lines, each in its colour with its value below; positions in inches."""
+    """Draw tokens in their lines, each in its color with its value below it; positions are in inches."""
     for box in boxes:
         label = layer.token_labels[box.token]
-        corner = left + box.left, top - (box.line + 1) * LINE + 0.05
-        face = _blend_colours(layer, layer.tokens[box.token])
-        _draw_rectangle(
-            page, *corner, box.width, LINE - 0.05, _is_negative_label(label), facecolor=face, edgecolor="0.6"
-        )
-        middle = corner[0] + box.width / 2
-        box_style = (
-            {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if _is_negative_label(label) else None
-        )
-        write_text_at(
-            page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=box_style
-        )
-        write_text_at(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=box_style)
+        is_hatched = _is_negative_label(label)
+        box_left = left + box.left
+        bottom = top - (box.line + 1) * LINE + 0.05
+        face = _blend_colors(layer, layer.tokens[box.token])
+        _draw_rectangle(page, box_left, bottom, box.width, LINE - 0.05, is_hatched, facecolor=face, edgecolor="0.6")
+        # Texts have a background where hatching would cross their letters.
+        background = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if is_hatched else None
+        middle = box_left + box.width / 2
+        centered = {"ha": "center", "va": "center", "bbox": background}
+        write_text_at(page, middle, bottom + 0.215, box.label, fontsize=box.size, **centered)
+        write_text_at(page, middle, bottom + 0.075, label, fontsize=DIGITS, **centered)
 
 
 def draw_legend(page: Axes, left: float, bottom: float) -> None:
-    """Draw the scale of colours, from against to for."""
+    """Draw the scale of colors, from `against` on the left to `for` on the right."""
     steps = np.linspace(-1, 1, 9)
     write_text_at(page, left, bottom + 0.08, "against", va="center", fontsize=8)
     for position, strength in enumerate(steps):
-        face = map_to_colours(strength)
+        face = map_to_colors(strength)
         _draw_rectangle(
             page, left + 0.5 + 0.2 * position, bottom, 0.2, 0.16, strength < 0, facecolor=face, edgecolor="0.6"
         )
@@ -390,7 +520,7 @@ def _draw_rectangle(
 
 
 def add_panel(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
-    """Add axes at a position in inches, with inches as data."""
+    """Return new axes of a figure at a position in inches; their coordinates are inches as well."""
     width, height = figure.get_size_inches()
     panel = figure.add_axes((left / width, bottom / height, wide / width, high / height))
     panel.set_axis_off()
@@ -399,36 +529,56 @@ def add_panel(figure: Figure, left: float, bottom: float, wide: float, high: flo
 
 
 def write_text_at(panel: Axes, x: float, y: float, text: str, **options: object) -> None:
-    """Write a text literally: a dollar sign does not start a formula."""
+    """Write a text as it is: a dollar sign does not start a formula."""
     panel.text(x, y, text, parse_math=False, **options)  # type: ignore[arg-type]
 
 
-def _blend_colours(layer: Layer, strength: np.ndarray) -> np.ndarray:
-    """Return the RGB colours of a layer's values."""
+def _blend_colors(layer: Layer, strength: np.ndarray) -> np.ndarray:
+    """Return the RGB colors of strengths in a layer; the result has a further last axis of 3."""
+    # Undefined values have no color.
     values = np.nan_to_num(strength)
-    colours = map_to_colours(values) if layer.signed else matplotlib.colormaps["Purples"](0.6 * values)
-    return np.asarray(colours)[..., :3]
+    colors = map_to_colors(values) if layer.signed else matplotlib.colormaps["Purples"](0.6 * values)
+    return np.asarray(colors)[..., :3]
 
 
-def map_to_colours(strength: np.ndarray) -> np.ndarray:
-    """Return RGBA colours of numbers from -1 (against, red) to 1 (for, blue) that black letters can be read on."""
-    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + COLOUR_RANGE * strength))
+def map_to_colors(strength: np.ndarray) -> np.ndarray:
+    """Return the RGBA colors of numbers from -1 (against, red) to 1 (for, blue); black letters are legible on them."""
+    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + COLOR_RANGE * strength))
 
 
 def _format_heading(panel: HeatmapPanel) -> str:
-    """Return the heading of a panel: role, score and T-SHAP."""
-    share = "not defined" if math.isnan(panel.t_shap) else f"{100 * panel.t_shap:.1f}"
+    """Return the heading of a panel: its role, score and T-SHAP."""
+    score = f"{panel.score:.3g}".replace("-", "−")
+    return f"{panel.heading}: score {score}, T-SHAP {_format_share(panel)}"
+
+
+def _format_share(panel: HeatmapPanel) -> str:
+    """Return T-SHAP of a panel with its standard error, in percent."""
     error = "" if math.isnan(panel.t_shap_se) else f" ± {100 * panel.t_shap_se:.1f}"
-    unit = "" if math.isnan(panel.t_shap) else " %"
-    return f"{panel.heading}: score {f'{panel.score:.3g}'.replace('-', '−')}, T-SHAP {share}{error}{unit}"
+    if math.isnan(panel.t_shap):
+        return f"not defined{error}"
+    return f"{100 * panel.t_shap:.1f}{error} %"
 
 
 def _format_values(phi: np.ndarray, peak: float) -> tuple[list[str], str]:
-    """Return signed numbers with two digits of the largest, and a common power of ten where they are tiny or huge."""
-    power = math.floor(math.log10(peak)) if peak > 0 and math.isfinite(peak) else 0
-    exponent = power if power < -2 or power > 3 else 0
+    """Return labels of numbers, with their signs, and a text with their common power of ten.
+
+    The largest number has two digits. The text is empty unless the numbers are tiny or huge.
+
+    Args:
+        phi: The numbers.
+        peak: Largest magnitude of the numbers, and of other numbers with the same scale.
+    """
+    is_measurable = peak > 0 and math.isfinite(peak)
+    # The largest magnitude is 10**power times a number from 1 to 10.
+    power = math.floor(math.log10(peak)) if is_measurable else 0
+    is_readable = -2 <= power <= 3
+    exponent = 0 if is_readable else power
     decimals = max(0, 1 - (power - exponent))
-    return [_format_signed(value / 10.0**exponent, decimals) for value in phi], f" (× 1e{exponent})" if exponent else ""
+    # phi is divided by the common power of ten, which the heading names.
+    labels = [_format_signed(value / 10.0**exponent, decimals) for value in phi]
+    factor = f" (× 1e{exponent})" if exponent else ""
+    return labels, factor
 
 
 def _format_percents(shares: np.ndarray) -> list[str]:
@@ -436,7 +586,7 @@ def _format_percents(shares: np.ndarray) -> list[str]:
 
 
 def _format_signed(value: float, decimals: int) -> str:
-    """Return a rounded number with its sign; 0 without a sign."""
+    """Return a rounded number with its sign; 0 has no sign."""
     if math.isnan(value):
         return "NaN"
     rounded = f"{value:+.{decimals}f}"
@@ -444,5 +594,5 @@ def _format_signed(value: float, decimals: int) -> str:
 
 
 def _is_negative_label(label: str) -> bool:
-    """Return whether a label shows a negative value."""
+    """Return whether a label shows a negative number."""
     return label.startswith("−")

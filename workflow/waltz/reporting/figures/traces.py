@@ -1,4 +1,4 @@
-"""Traces of self-consistency tests as figures of text: item, answer, explanation, edits and the answers after them.
+"""Traces of self-consistency tests: figures with the texts of an item, its answer and explanation, and edits of them.
 
 Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 show such traces of single items.
 """
@@ -19,11 +19,11 @@ from waltz.reporting.figures.figure_files import LoadImage, NamedFigure, select_
 from waltz.reporting.figures.heatmaps import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
-"""Inches: width of a figure and of its headings, height of a line, space between entries, the title, an image."""
+"""In inches: width of a figure and of its headings; heights of a line, a space between entries, the title, an image."""
 LINE_LENGTH = 96
 """Number of characters in a line of text."""
 MAX_LINES = 12
-"""Largest number of lines of an entry."""
+"""Largest number of lines that an entry shows."""
 VERDICTS = {1: ("consistent", "#0072b2"), 0: ("not consistent", "#b24a00"), None: ("no verdict", "#555555")}
 
 Row = Mapping[str, Any]
@@ -31,12 +31,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class TraceEntry:
-    """One block of lines.
+    """Entry of a trace: a text under its heading, or the beginning of a test.
 
     Attributes:
-        heading: Kind of text.
-        text: The text.
-        verdict: Verdict of a test and its colour, for the entry that begins the test.
+        heading: Kind of the text, or name of the test.
+        text: The text; empty at the beginning of a test.
+        verdict: Verdict of the test and its color, at the beginning of a test; None for a text.
     """
 
     heading: str
@@ -45,7 +45,7 @@ class TraceEntry:
 
 
 def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
-    """Return the entries of a trace in order, without empty texts and repeated explanations.
+    """Return the entries of a trace in their order, without missing texts and repeated explanations.
 
     Args:
         rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
@@ -55,6 +55,7 @@ def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
     for row in rows:
         entries.append(TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
         for heading, text in _list_exchanges(row):
+            # Several tests start from the same explanation, which is shown once.
             if heading not in ("explanation", "reasoning") or (heading, text) not in earlier:
                 entries.append(TraceEntry(heading, text))
             earlier.add((heading, text))
@@ -62,60 +63,87 @@ def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
 
 
 def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
-    """Yield headings and texts of one test."""
-    explanation = "reasoning" if SETTING_OF_TEST[row["test"]] == COT else "explanation"
-    biased = row["test"] == "biasing_features"
-    for heading, text in (
-        ("answer", row["answer"]),
-        (explanation, row["explanation"]),
-        ("suggested" if biased else "inserted", row["inserted"]),
-        ("item, edited", row["edited_input"]),
-        (f"{explanation} then" if biased else f"{explanation}, edited", row["edited_explanation"]),
-        ("answer after that", row["edited_answer"]),
-        ("reason", row["reason"] or row["error"]),
-    ):
+    """Yield each text of one test with its heading, without the texts that the test does not have."""
+    is_after_cot = SETTING_OF_TEST[row["test"]] == COT
+    is_biased = row["test"] == "biasing_features"
+    explanation = "reasoning" if is_after_cot else "explanation"
+    # In the order of the test: answer, explanation, edit, answer after the edit, reason of the verdict.
+    texts = {
+        "answer": row["answer"],
+        explanation: row["explanation"],
+        "suggested" if is_biased else "inserted": row["inserted"],
+        "item, edited": row["edited_input"],
+        f"{explanation} then" if is_biased else f"{explanation}, edited": row["edited_explanation"],
+        "answer after that": row["edited_answer"],
+        "reason": row["reason"] or row["error"],
+    }
+    for heading, text in texts.items():
         if text is not None:
             yield heading, str(text)
 
 
 def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None) -> Figure:
-    """Draw the tests of one item under each other.
+    """Return the figure of the tests of one item, one below the other.
 
     Args:
         rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
+        title: Title of the figure.
         image: The item's image, RGB of shape (height, width, 3).
     """
-    blocks = [(entry, [""] if entry.verdict else _wrap_text(entry.text)) for entry in list_entries(rows)]
+    # Lines come first, since their number decides the height of the figure.
+    blocks = [(entry, _list_lines(entry)) for entry in list_entries(rows)]
     image_height = 0.0 if image is None else IMAGE + GAP
     height = TOP + image_height + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
     with use_style():
         figure = Figure(figsize=(WIDTH, height))
-        text_style: dict[str, Any] = {"ha": "left", "va": "baseline", "parse_math": False}
-        figure.text(0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH), **text_style)
-        at = height - TOP
+        _write(figure, 0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH))
+        top = height - TOP  # upper end of what is drawn next, in inches
         if image is not None:
+            # As high as IMAGE allows, unless it is then wider than the column of texts.
             image_width = min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
-            panel = figure.add_axes((HEADING / WIDTH, (at - IMAGE) / height, image_width, IMAGE / height))
+            panel = figure.add_axes((HEADING / WIDTH, (top - IMAGE) / height, image_width, IMAGE / height))
             panel.imshow(image)
             panel.set(anchor="NW")
             panel.set_axis_off()
-            at -= image_height
+            top -= image_height
         for entry, lines in blocks:
-            block = LINE * len(lines) + GAP
-            if entry.verdict:
-                figure.add_artist(_make_band((at - block) / height, block / height))
-            for number, line in enumerate(lines):
-                y = (at - GAP / 2 - LINE * (number + 0.75)) / height
-                if number == 0:
-                    figure.text(0.015, y, entry.heading, weight="bold", fontsize=8, **text_style)
-                if number == 0 and entry.verdict:
-                    name, colour = entry.verdict
-                    figure.text(
-                        0.985, y, name, fontsize=8, weight="bold", color=colour, **{**text_style, "ha": "right"}
-                    )
-                figure.text(HEADING / WIDTH, y, line, fontsize=8, **text_style)
-            at -= block
+            block_height = LINE * len(lines) + GAP
+            _draw_entry(figure, entry, lines, top, height)
+            top -= block_height
     return figure
+
+
+def _list_lines(entry: TraceEntry) -> list[str]:
+    """Return the lines of an entry; an entry with a verdict has one empty line."""
+    return [""] if entry.verdict else _wrap_text(entry.text)
+
+
+def _draw_entry(figure: Figure, entry: TraceEntry, lines: Sequence[str], top: float, height: float) -> None:
+    """Draw an entry: its heading, the verdict of a test on a gray band, and its lines.
+
+    Args:
+        figure: The figure, whose units are shares of its size.
+        entry: The entry.
+        lines: Its lines.
+        top: Upper end of the entry, in inches.
+        height: Height of the figure, in inches.
+    """
+    if entry.verdict:
+        block_height = LINE * len(lines) + GAP
+        figure.add_artist(_make_band((top - block_height) / height, block_height / height))
+    for number, line in enumerate(lines):
+        y = (top - GAP / 2 - LINE * (number + 0.75)) / height
+        if number == 0:
+            _write(figure, 0.015, y, entry.heading, weight="bold", fontsize=8)
+        if number == 0 and entry.verdict:
+            verdict, color = entry.verdict
+            _write(figure, 0.985, y, verdict, fontsize=8, weight="bold", color=color, ha="right")
+        _write(figure, HEADING / WIDTH, y, line, fontsize=8)
+
+
+def _write(figure: Figure, x: float, y: float, text: str, ha: str = "left", **style: Any) -> None:
+    """Write a text as it is, on its baseline: a dollar sign does not start a formula."""
+    figure.text(x, y, text, ha=ha, va="baseline", parse_math=False, **style)
 
 
 def draw_traces(
@@ -126,41 +154,48 @@ def draw_traces(
     seed: int,
     load_image: LoadImage | None,
 ) -> Iterator[NamedFigure]:
-    """Yield the traces of a few items: a seeded sample over all data sets of those without an error.
+    """Yield the traces of a few items: a seeded sample over all data sets of the items without an error.
 
     Args:
-        tables: Tables of the layout CONSISTENCY by data set.
+        tables: Tables of the layout CONSISTENCY, by data set.
+        model: Name of the decoder.
+        profiles: Fidelity profiles.
         n: Largest number of items of a profile.
-        load_image: Loads an image of a data set; None where the study has none.
+        seed: Seed of the sample of items.
+        load_image: Function that loads an image of a data set; None if the study has no images.
     """
     order = list(SETTING_OF_TEST)
     for profile, number, dataset, item_id in select_items_of_profiles(tables, profiles, n, seed):
-        of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-        rows = tables[dataset].filter(of_item).to_pylist()
-        first_seed = sorted(
-            (row for row in rows if row["seed"] == rows[0]["seed"]), key=lambda row: order.index(row["test"])
-        )
+        is_of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
+        rows = tables[dataset].filter(is_of_item).to_pylist()
+        # A trace shows one run of the tests.
+        first_seed = rows[0]["seed"]
+        shown = [row for row in rows if row["seed"] == first_seed]
+        shown.sort(key=lambda row: order.index(row["test"]))
+        image = None
+        image_name = shown[0]["image"]
+        if image_name is not None and load_image is not None:
+            image = np.asarray(load_image(dataset, image_name))
         title = f"{model}, {dataset}, {profile}: {item_id}"
-        name = first_seed[0]["image"]
-        image = None if name is None or load_image is None else np.asarray(load_image(dataset, name))
-        yield (
-            f"{dataset}-{profile}-{number}",
-            f"{title}, tests of self-consistency",
-            draw_trace(first_seed, title, image),
-        )
+        name = f"{dataset}-{profile}-{number}"
+        yield name, f"{title}, tests of self-consistency", draw_trace(shown, title, image)
 
 
 def _wrap_text(text: str) -> list[str]:
-    """Return a text as lines that fit, with its own line ends; a long text is cut, with the number of omitted lines."""
-    lines = [piece for line in text.strip("\n").splitlines() for piece in textwrap.wrap(line, LINE_LENGTH) or [""]]
-    lines = lines or ["(nothing)"]
-    return (
-        [*lines[: MAX_LINES - 1], f"… ({len(lines) - MAX_LINES + 1} more lines)"]
-        if len(lines) > MAX_LINES
-        else list(lines)
-    )
+    """Return a text as lines that fit into the figure; line ends of the text are kept.
+
+    A text of more than `MAX_LINES` lines is cut, and its last line gives the number of omitted lines.
+    """
+    lines: list[str] = []
+    for line in text.strip("\n").splitlines():
+        # wrap returns nothing for an empty line, which is kept here.
+        lines += textwrap.wrap(line, LINE_LENGTH) or [""]
+    if len(lines) > MAX_LINES:
+        n_omitted = len(lines) - MAX_LINES + 1
+        return [*lines[: MAX_LINES - 1], f"… ({n_omitted} more lines)"]
+    return lines or ["(nothing)"]
 
 
 def _make_band(bottom: float, height: float) -> Rectangle:
-    """Return the grey band behind a test's first line."""
+    """Return the gray band behind the first line of a test."""
     return Rectangle((0, bottom), 1, height, facecolor="#e6e6e6", edgecolor="none", zorder=-1)

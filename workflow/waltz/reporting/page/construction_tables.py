@@ -1,34 +1,46 @@
-"""Plain tables of how the benchmark was built: the funnel, the oracle's verdicts, the blind audit, CV-Probes."""
+"""Tables of the page about the construction of the benchmark: the funnel, the oracle, the blind audit, CV-Probes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from waltz.core.files import parquet
-from waltz.core.schema import AUDIT, CONDITIONS, FUNNEL, ORACLE, PROBE_CAPTIONS, STATISTICS, Layout
-from waltz.reporting.page.plain_tables import PlainTable, Row, format_number, format_share
+from waltz.core.layout import Layout
+from waltz.core.schema import AUDIT, CONDITIONS, FUNNEL, ORACLE, PROBE_CAPTIONS, STATISTICS
+from waltz.reporting.page.page_tables import PageTable, Row, build_cell, build_text_cell
+from waltz.reporting.tables.declarations import PAGE_TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
+FILTER_EFFECTS = (
+    ("contradicting", "foils_false", "the entailment filter"),
+    ("grammatical", "foils_in_grammar", "the grammaticality filter"),
+)
+"""For each filter, the group of candidates that pass it, the share that it should raise, and its name."""
 
-def read_construction_tables(files: Mapping[str, str]) -> list[PlainTable]:
-    """Read the tables of how the benchmark of a study was built.
+
+def read_construction_tables(files: Mapping[str, str]) -> list[PageTable]:
+    """Return the tables about the construction of a study's benchmark.
 
     Args:
-        files: Parquet files by name: `funnel`, `statistics` (of validation), `oracle`, `audit`, and the thesis's Table
-            A.2 as CSV (`printed`) of a study that builds instruments; `probes`, `probe_captions` and `probe_oracle` of
-            one that builds CV-Probes. Oracle and audit may be missing.
+        files: Files by name. A study that builds instruments has the Parquet files `funnel`, `statistics` (of
+            validation), `oracle` and `audit`, and the thesis's Table A.2 as CSV (`printed`). A study that builds
+            CV-Probes has the Parquet files `probes`, `probe_captions` and `probe_oracle`. Oracle and audit may be
+            missing.
     """
 
-    def read_rows(name: str, layout: Layout) -> list[dict[str, Any]]:
+    def read_rows(name: str, layout: Layout) -> Sequence[Row]:
         return parquet.read_rows(files[name], layout) if name in files else []
 
     tables = []
     if "funnel" in files:
         statistics = read_rows("statistics", STATISTICS)
+        # The Jensen-Shannon distance between the words of captions and of foils is one of the statistics.
         distances = {row["dataset"]: row["value"] for row in statistics if row["metric"] == "js"}
-        paper_values = read_paper_values(files["printed"]).values()
-        paper = {cell.key[2]: float(cell.value) for cell in paper_values if cell.key[0] == "js" and cell.value}
-        tables.append(make_funnel_table(read_rows("funnel", FUNNEL), distances, paper))
+        paper_distances = {}
+        for paper in read_paper_values(files["printed"]).values():
+            metric, _, dataset, _ = paper.key
+            if metric == "js" and paper.value:
+                paper_distances[dataset] = float(paper.value)
+        tables.append(make_funnel_table(read_rows("funnel", FUNNEL), distances, paper_distances))
     if "oracle" in files:
         tables.append(make_oracle_table(read_rows("oracle", ORACLE)))
     if "audit" in files:
@@ -41,145 +53,148 @@ def read_construction_tables(files: Mapping[str, str]) -> list[PlainTable]:
 
 def make_funnel_table(
     rows: Sequence[Row], distances: Mapping[str, float | None], paper_distances: Mapping[str, float]
-) -> PlainTable:
-    """Return the table of candidates that remain after each step, with one row for each instrument.
+) -> PageTable:
+    """Return the funnel: the number of candidates that remain after each step, with one row for each instrument.
 
     Args:
-        distances: Jensen-Shannon distance of each instrument's items; None where there are none.
-        paper_distances: The thesis's distance of each instrument.
+        rows: Rows of the layout `FUNNEL`.
+        distances: Jensen-Shannon distance of each instrument's items; None where an instrument has no items.
+        paper_distances: Jensen-Shannon distance of each instrument in the thesis.
     """
+    declaration = PAGE_TABLES["funnel"]
     steps = list(dict.fromkeys(row["step"] for row in rows))
     counts = {(row["instrument"], row["step"]): row for row in rows}
-    names = list(dict.fromkeys(row["instrument"] for row in rows))
+    cells = []
     remarks = []
-    for name in names:
-        lost = [f"{entry['count']:,} {entry['reason']}" for step in steps for entry in counts[name, step]["lost"]]
-        remarks.append(f"{name}: {'; '.join(lost) if lost else 'nothing lost'}")
-    return PlainTable(
-        "funnel",
-        "From candidates to items",
-        "Candidates that remain after each step. JS is the Jensen–Shannon distance between the exchanged words in"
-        " captions and in foils of the items (0: no word reveals a foil), with that of the released instrument.",
-        ("instrument", *steps, "JS", "JS in the thesis"),
-        tuple(
-            (
-                name,
-                *(f"{counts[name, step]['count']:,}" for step in steps),
-                format_number(distances.get(name), 3),
-                format_number(paper_distances.get(name), 3),
-            )
-            for name in names
-        ),
-        tuple(remarks),
-    )
+    for instrument in dict.fromkeys(row["instrument"] for row in rows):
+        # Columns: the steps in their order, then both distances.
+        texts = {step: f"{counts[instrument, step]['count']:,}" for step in steps}
+        texts["JS"] = _format_distance(distances.get(instrument))
+        texts["JS in the thesis"] = _format_distance(paper_distances.get(instrument))
+        cells += [build_text_cell(declaration, name, text, {}, dataset=instrument) for name, text in texts.items()]
+        losses = [entry for step in steps for entry in counts[instrument, step]["lost"]]
+        lost = "; ".join(f"{entry['count']:,} {entry['reason']}" for entry in losses)
+        # Below the table: how many candidates each instrument lost, by reason.
+        remarks.append(f"{instrument}: {lost or 'nothing lost'}")
+    return PageTable(declaration, cells, remarks=tuple(remarks))
 
 
-def make_oracle_table(rows: Sequence[Row]) -> PlainTable:
-    """Return the table of the oracle's shares, with one row for each group of candidates and remarks on the filters."""
+def _format_distance(distance: float | None) -> str:
+    return "" if distance is None else f"{distance:.3f}"
+
+
+def make_oracle_table(rows: Sequence[Row]) -> PageTable:
+    """Return the table of the oracle's shares, with one row for each group of candidates.
+
+    A remark on each filter says whether it raises the share that it should raise.
+
+    Args:
+        rows: Rows of the layout `ORACLE`.
+    """
+    declaration = PAGE_TABLES["oracle"]
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     shares = {(row["instrument"], row["candidates"], row["metric"]): row for row in rows}
-    names = list(dict.fromkeys((row["instrument"], row["candidates"]) for row in rows))
-    names_with_candidates = [name for name in names if shares[(*name, metrics[0])]["n"]]
-    instruments = dict.fromkeys(instrument for instrument, _ in names_with_candidates)
-    return PlainTable(
-        "oracle",
-        "Verdicts of the scenes' oracle",
-        "Percent, with intervals. Captions true and foils false are shares of those that the oracle decides."
-        " “grammatical” and “contradicting” are the attested candidates that pass that one filter, “filtered” those"
-        " that pass all.",
-        ("instrument", "candidates", "n", *(metric.replace("_", " ") for metric in metrics)),
-        tuple(
-            (
-                *name,
-                f"{shares[(*name, 'foils_decided')]['n']:,}",
-                *(format_share(shares[(*name, metric)]) for metric in metrics),
-            )
-            for name in names_with_candidates
-        ),
-        tuple(sentence for instrument in instruments for sentence in _describe_filter_effects(instrument, shares)),
-    )
+    cells = []
+    instruments: dict[str, None] = {}
+    for instrument, candidates in dict.fromkeys((row["instrument"], row["candidates"]) for row in rows):
+        if not shares[instrument, candidates, metrics[0]]["n"]:
+            continue  # an instrument without such candidates
+        instruments[instrument] = None
+        names = {"dataset": instrument, "setting": candidates}
+        # The share of decided foils is over all candidates of the group, so its n is their number.
+        n_decided = shares[instrument, candidates, "foils_decided"]["n"]
+        cells.append(build_text_cell(declaration, "n", f"{n_decided:,}", {}, **names))
+        for metric in metrics:
+            heading = metric.replace("_", " ")
+            cells.append(build_cell(declaration, heading, shares[instrument, candidates, metric], **names))
+    remarks: list[str] = []
+    for instrument in instruments:
+        remarks += _describe_filter_effects(instrument, shares)
+    return PageTable(declaration, cells, remarks=tuple(remarks))
 
 
 def _describe_filter_effects(instrument: str, shares: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
-    """Yield a sentence for each filter: whether it raises its share."""
-    for group, metric, filter_name in (
-        ("contradicting", "foils_false", "the entailment filter"),
-        ("grammatical", "foils_in_grammar", "the grammaticality filter"),
-    ):
+    """Yield a sentence for each filter that says whether it raises its share."""
+    for group, metric, filter_name in FILTER_EFFECTS:
+        # `attested` is the group of candidates before all filters.
         before, after = shares[instrument, "attested", metric], shares[instrument, group, metric]
         if before["value"] is None or after["value"] is None:
             continue
         change = f"{before['value']:.1f} to {after['value']:.1f} %"
         verb = "raises" if after["value"] > before["value"] else "does not raise"
         low, high = after["ci_low"], before["ci_high"]
-        remark = "" if low is not None and high is not None and low > high else " (the intervals overlap)"
+        # Clear only if the two intervals do not overlap.
+        is_clear = low is not None and high is not None and low > high
+        remark = "" if is_clear else " (the intervals overlap)"
         yield f"{instrument}: {filter_name} {verb} {metric.replace('_', ' ')}: {change}{remark}"
 
 
-def make_audit_table(rows: Sequence[Row]) -> PlainTable:
-    """Return the table of how often judges of text alone prefer the caption, with one row for each instrument."""
-    judges = list(dict.fromkeys(row["judge"] for row in rows))
-    shares = {(row["instrument"], row["judge"]): row for row in rows}
-    names = list(dict.fromkeys(row["instrument"] for row in rows))
-    return PlainTable(
-        "audit",
-        "Blind audit",
-        "Percent of pairs in which a judge that sees no image prefers the caption; ties count one half, so 50 is"
-        " chance.",
-        ("instrument", "n", *judges),
-        tuple(
-            (
-                name,
-                str(max(shares[name, judge]["n"] for judge in judges if (name, judge) in shares)),
-                *(format_share(shares[name, judge]) if (name, judge) in shares else "" for judge in judges),
-            )
-            for name in names
-        ),
-        tuple(f"{row['instrument']}: {row['warning']}" for row in rows if row["warning"]),
-    )
+def make_audit_table(rows: Sequence[Row]) -> PageTable:
+    """Return the blind audit: how often judges that read only texts prefer the caption, one row for each instrument.
+
+    Args:
+        rows: Rows of the layout `AUDIT`.
+    """
+    declaration = PAGE_TABLES["audit"]
+    # Judges may lack scores of some items; n is the largest number that a judge of the instrument has.
+    largest_n: dict[str, int] = {}
+    for row in rows:
+        largest_n[row["instrument"]] = max(row["n"], largest_n.get(row["instrument"], 0))
+    cells = [build_text_cell(declaration, "n", str(n), {}, dataset=name) for name, n in largest_n.items()]
+    cells += [build_cell(declaration, row["judge"], row, dataset=row["instrument"]) for row in rows]
+    warnings = [f"{row['instrument']}: {row['warning']}" for row in rows if row["warning"]]
+    return PageTable(declaration, cells, remarks=tuple(warnings))
 
 
-def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares: Sequence[Row]) -> PlainTable:
+def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares: Sequence[Row]) -> PageTable:
     """Return the table of CV-Probes, with one row for each form and condition.
 
     Args:
-        shares: Rows of the oracle layout; empty without an oracle.
+        items: Rows of the layout `CONDITIONS`.
+        captions: Rows of the layout `PROBE_CAPTIONS`.
+        shares: Rows of the layout `ORACLE`; empty without an oracle.
     """
-    counts = Counter((row["form"], row["condition"], row["match"]) for row in items)
+    declaration = PAGE_TABLES["cv-probes"]
     shares_by_metric = {(row["candidates"], row["metric"]): row for row in shares}
-    metrics = {"decided": "decided", "as_expected": "as expected"} if shares_by_metric else {}
-    oracle = (
-        " The oracle's shares are percent, with intervals, the second of what it decides; it also decided which"
-        " plain captions its stills show, so that -img-cap holds by construction."
-        if shares_by_metric
-        else ""
-    )
-    return PlainTable(
-        "cv-probes",
-        "CV-Probes",
-        "Items of the four conditions: an image with the action (+img) or without it (-img), with a caption that"
-        f" names the action (+cap) or does not (-cap).{oracle}",
-        ("form", "condition", "items", "expected", *metrics.values()),
-        tuple(
-            (
-                form,
-                condition,
-                f"{count:,}",
-                "true" if match else "false",
-                *(format_share(shares_by_metric[f"{form} {condition}", metric]) for metric in metrics),
-            )
-            for (form, condition, match), count in counts.items()
-        ),
-        tuple(_count_captions(kind, captions) for kind in dict.fromkeys(row["kind"] for row in captions)),
-    )
+    # Each form and condition is expected to match or not to match as a whole.
+    counts = Counter((row["form"], row["condition"], row["match"]) for row in items)
+    cells = []
+    for (form, condition, is_match), count in counts.items():
+        names = {"setting": form, "dataset": condition}
+        cells.append(build_text_cell(declaration, "items", f"{count:,}", {}, **names))
+        cells.append(build_text_cell(declaration, "expected", "true" if is_match else "false", {}, **names))
+        if shares:
+            for metric in ("decided", "as_expected"):
+                share = shares_by_metric[f"{form} {condition}", metric]
+                cells.append(build_cell(declaration, metric.replace("_", " "), share, **names))
+    fact = ""
+    if shares:
+        fact = (
+            "The oracle's shares are percent, with intervals, the second of what it decides; it also decided which"
+            " plain captions its stills show, so that -img-cap holds by construction."
+        )
+    kinds = dict.fromkeys(row["kind"] for row in captions)
+    return PageTable(declaration, cells, remarks=tuple(_count_captions(kind, captions) for kind in kinds), fact=fact)
 
 
 def _count_captions(kind: str, captions: Sequence[Row]) -> str:
-    """Return a sentence that counts the captions of a kind, with the reasons why some are not used."""
-    of_kind = [row for row in captions if row["kind"] == kind]
-    rejected = Counter(row["rejected"] for row in of_kind if row["rejected"])
-    not_simplified = Counter(row["not_simplified"] for row in of_kind if not row["rejected"] and row["not_simplified"])
-    parts = [f"{len(of_kind):,} in all", f"{len(of_kind) - rejected.total():,} used"]
+    """Return a sentence about the captions of a kind: their number, and the reasons why some are not used."""
+    n_captions = n_used = 0
+    rejected: Counter[str] = Counter()
+    # Captions that are used although they could not be simplified.
+    not_simplified: Counter[str] = Counter()
+    for row in captions:
+        if row["kind"] != kind:
+            continue
+        n_captions += 1
+        if row["rejected"]:
+            rejected[row["rejected"]] += 1
+            continue
+        n_used += 1
+        if row["not_simplified"]:
+            not_simplified[row["not_simplified"]] += 1
+
+    parts = [f"{n_captions:,} in all", f"{n_used:,} used"]
     parts += [f"{count:,} {reason}" for reason, count in rejected.most_common()]
     parts += [f"{count:,} not simplified: {reason}" for reason, count in not_simplified.most_common()]
     return f"{kind} captions: {'; '.join(parts)}"

@@ -1,4 +1,4 @@
-"""Contents embedded in the page: tables as JSON, images as data URIs, JSON that cannot end its script."""
+"""Contents that are embedded in the page: tables as JSON, images as data URIs, JSON that cannot end its script."""
 
 import base64
 import hashlib
@@ -14,41 +14,43 @@ from typing import Any
 from PIL import Image
 
 from waltz.core.files.open_image import open_image
-from waltz.reporting.page.plain_tables import is_small
 from waltz.reporting.tables.best import SignificanceTests
-from waltz.reporting.tables.cells import Cell, classify_cell
-from waltz.reporting.tables.declaration import Declaration, get_style
+from waltz.reporting.tables.cells import Cell, classify_cell, is_small
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.grid import UNPAIRED, Grid, lay_out_profiles, name_column, name_row
 
 NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "paper_text")
 NUMBERS = ("value", "n", "ci_low", "ci_high", "paper_value", "difference", "sd", "paper_sd", "chance")
 POSITION = ("row", "column", "mark")
 BEST, AT_CHANCE, SMALL = 1, 2, 4
-"""Sum to the mark of a cell: the best of several models as a test shows, at or below chance, from too few items."""
+"""Bits of the mark of a cell: it is the best of several models, at or below chance, from too few items or images."""
 NO_POSITION = (-1, -1, 0)
-"""Position of a cell that the grid does not show: a chance level that stands next to the metric's name."""
+"""Row, column and mark of a cell that the grid does not show: a chance level next to the metric's name."""
 DIGITS = 7
-"""Significant digits of a number on the page; the CSV has all."""
+"""Number of significant digits of a number on the page; the CSV has all digits."""
 
 
 def make_table_json(
     declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
 ) -> dict[str, Any]:
-    """Return one table, laid out as in its other formats.
+    """Return one table as data for the page's script, with the same layout as in the other formats.
 
     Args:
-        declaration: The table; fields in which cells of one position differ are added to those that name rows.
+        declaration: The table; if several cells have the same position, the fields in which they differ are added to
+            the fields that name rows.
         cells: Its cells of all profiles.
-        significance: What tests can show, which decides what is bold.
+        significance: Significance tests, which decide what is bold.
     Returns:
-        `names` holds each text once; a row of `cells` has indices in it for `NAMES`, then `NUMBERS`, then its row and
-        column in its profile's entry of `layouts` and its mark. `layouts` has the headings of each profile: `corner`
-        (of the row names), `columns` and `rows`.
+        A dictionary that JSON can hold. `names` holds each text once. Each row of `cells` has an index in `names` for
+        each field of `NAMES`, then the numbers `NUMBERS`, then its row and column in the layout of its profile, and its
+        mark. `layouts` has the headings of each profile: `corner` (above the names of rows), `columns` and `rows`.
     """
     declaration = _add_missing_columns(declaration, cells)
     names: dict[str, int] = {}
     layouts = lay_out_profiles(declaration, cells, significance)
     positions = {cell: position for grid in layouts.values() for cell, position in _index_positions(grid).items()}
+    # One row of the JSON for each cell: indices of its texts, its numbers, and its position.
     packed = [
         [
             *(names.setdefault(_get_name(cell, field), len(names)) for field in NAMES),
@@ -71,7 +73,7 @@ def make_table_json(
 
 
 def list_field_names() -> list[str]:
-    """Return the names of the fields in a row of `cells`."""
+    """Return the names of the entries in a row of `cells`, in their order."""
     return [*NAMES, *NUMBERS, *POSITION]
 
 
@@ -86,18 +88,18 @@ def _index_positions(grid: Grid) -> dict[Cell, tuple[int, int, int]]:
 
 
 def _is_small(cell: Cell) -> bool:
-    """Return whether a cell has a number from too few items; counts are no measurements."""
-    scale = 100.0 if cell.unit == "percent" else math.inf
-    return cell.value is not None and cell.unit != "count" and is_small(cell.n, cell.ci_low, cell.ci_high, scale)
+    """Return whether a cell has a number from too few items or images; counts never are, since nothing is measured."""
+    return cell.value is not None and cell.unit != "count" and is_small(cell.n, cell.images)
 
 
 def _add_missing_columns(declaration: Declaration, cells: Sequence[Cell]) -> Declaration:
-    """Return the declaration with rows named by all fields that are needed to distinguish its cells."""
+    """Return the declaration with as many fields in its row names as are needed to distinguish all cells."""
 
     def count_positions(rows: tuple[str, ...]) -> int:
         extended = replace(declaration, rows=rows)
         return len({(cell.profile, name_row(extended, cell), name_column(extended, cell)) for cell in cells})
 
+    # A field joins the row names only if it separates cells that would share a position.
     rows = declaration.rows
     for field in ("metric", "model", "dataset", "setting"):
         is_shown = field in rows or field in declaration.column_groups or field == declaration.columns
@@ -113,32 +115,34 @@ def _get_name(cell: Cell, field: str) -> str:
 
 
 def _round_number(number: float | None) -> float | int | None:
+    """Return a number with few digits, a whole number as an integer; None for nan and infinity, which JSON lacks."""
     if number is None or isinstance(number, int):
         return number
-    if number != number or number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         return None
     rounded = float(f"{number:.{DIGITS}g}")
     return int(rounded) if rounded.is_integer() else rounded
 
 
 SVG_BYTES = 40_000
-"""Largest SVG that is embedded as it is; a larger one is embedded as a raster image."""
+"""Largest number of bytes of an SVG that is embedded as it is; a larger SVG is embedded as a raster image."""
 MAX_SIDE, MIN_SIDE = 1400, 640
-"""Pixels of a figure's longer side, at most and at least."""
+"""Largest and smallest number of pixels of the longer side of a figure."""
 PICTURES_BYTES = 1_500_000
-"""Bytes of all figures."""
+"""Number of bytes that all figures together may have."""
 MARGIN = 0.9
-"""Share of the bytes that an image is sized for, since bytes grow a little faster than pixels."""
+"""Share of an image's bytes that its size is computed for, since bytes grow a little faster than pixels."""
 FIGURE_QUALITY, MIN_QUALITY, EXAMPLE_QUALITY = 60, 35, 65
 
 
 def escape_json(data: Any) -> str:
-    """Format data as JSON for a `<script type="application/json">`: nothing in it begins a tag or a comment.
+    """Return data as JSON for a `<script type="application/json">`: nothing in it begins a tag or a comment.
 
     Raises:
         ValueError: A number is not finite.
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Escaped as \uXXXX, so that no `</script>` or `<!--` in a text ends the script; JSON.parse restores them.
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
@@ -150,29 +154,43 @@ def hash_script(script: str) -> str:
 
 
 def inline_figures(files: Sequence[str | Path]) -> list[str]:
-    """Return figures as data URIs: small SVGs as they are, others as WebP; the more of these, the smaller.
+    """Return figures as data URIs: small SVGs as they are, other figures as WebP.
+
+    All figures together fit into `PICTURES_BYTES`, so the more WebPs there are, the smaller is each of them.
 
     Args:
         files: SVGs or raster images. A large SVG is replaced by the PNG next to it if there is one.
     """
     sources = [_select_format(Path(file)) for file in files]
+    # SVGs are embedded as they are; raster images share the bytes that are left.
     drawings = [file for file in sources if file.suffix == ".svg"]
-    room = (PICTURES_BYTES - sum(file.stat().st_size for file in drawings)) // max(1, len(sources) - len(drawings))
-    return [
-        _make_uri("image/svg+xml", file.read_bytes()) if file.suffix == ".svg" else _fit_figure(file, room)
-        for file in sources
-    ]
+    n_images = len(sources) - len(drawings)
+    bytes_left = PICTURES_BYTES - sum(file.stat().st_size for file in drawings)
+    bytes_per_image = bytes_left // max(1, n_images)
+    uris = []
+    for file in sources:
+        if file.suffix == ".svg":
+            uris.append(_make_uri("image/svg+xml", file.read_bytes()))
+        else:
+            uris.append(_fit_figure(file, bytes_per_image))
+    return uris
 
 
 def read_figure_size(file: str | Path) -> tuple[int, int] | None:
-    """Return width and height of a figure, in pixels or points; None for an SVG without them."""
+    """Return width and height of a figure, in pixels (raster image) or points (SVG); None for an SVG without them."""
     file = Path(file)
     if file.suffix != ".svg":
         with open_image(file) as image:
             return image.size
+    # The first tag of the file holds width and height, which matplotlib writes in points.
     root = re.search(r"<svg\b[^>]*>", file.read_text(encoding="utf-8"))
-    width, height = (re.search(rf'\s{side}="([\d.]+)', root[0]) if root else None for side in ("width", "height"))
-    return (round(float(width[1])), round(float(height[1]))) if width and height else None
+    if root is None:
+        return None
+    width = re.search(r'\swidth="([\d.]+)', root[0])
+    height = re.search(r'\sheight="([\d.]+)', root[0])
+    if width is None or height is None:
+        return None
+    return round(float(width[1])), round(float(height[1]))
 
 
 def _select_format(file: Path) -> Path:
@@ -182,26 +200,31 @@ def _select_format(file: Path) -> Path:
     return file
 
 
-def _fit_figure(file: Path, room: int) -> str:
-    """Return an image as large as the given number of bytes allows."""
+def _fit_figure(file: Path, max_bytes: int) -> str:
+    """Return an image as a data URI of a WebP, as large as a number of bytes allows."""
     with open_image(file) as image:
         image.load()
+        # A first encoding of the smallest size tells how many bytes this image needs.
         content = _encode_webp(image, MIN_SIDE, FIGURE_QUALITY)
-        side = min(MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * room / len(content))))
+        # Bytes grow with the number of pixels, the square of the side.
+        side = min(MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * max_bytes / len(content))))
         if side > MIN_SIDE and max(image.size) > MIN_SIDE:
             larger = _encode_webp(image, side, FIGURE_QUALITY)
-            content = larger if len(larger) <= room else content
-        if len(content) > room:
+            if len(larger) <= max_bytes:
+                content = larger
+        # Below the smallest size, only the quality is reduced.
+        if len(content) > max_bytes:
             content = _encode_webp(image, MIN_SIDE, MIN_QUALITY)
     return _make_uri("image/webp", content)
 
 
 def inline_image(image: Image.Image, side: int) -> str:
-    """Return an image as a WebP of at most `side` pixels a side, in its own proportions."""
+    """Return an image as a data URI of a WebP with at most `side` pixels a side; its proportions stay the same."""
     return _make_uri("image/webp", _encode_webp(image, side, EXAMPLE_QUALITY))
 
 
 def _encode_webp(image: Image.Image, side: int, quality: int) -> bytes:
+    # Images are never enlarged.
     scale = min(1.0, side / max(image.size))
     size = (max(1, math.floor(image.width * scale)), max(1, math.floor(image.height * scale)))
     small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)

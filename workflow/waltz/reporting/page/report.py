@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
+from waltz.core.redaction import redact_url
 from waltz.core.schema import SCENE_SCORES
 from waltz.plan.raw_files import name_files
 from waltz.reporting.figures.figure_files import list_example_files
@@ -25,16 +26,18 @@ from waltz.reporting.page.embedded import (
 )
 from waltz.reporting.page.examples import choose_typical_example, read_browser_data, read_items
 from waltz.reporting.page.findings import (
-    CC_SHAP_RANGE,
     ENCODER,
     RULER,
     ModelFinding,
     describe_findings,
     is_small_measure,
+    list_mixed_means,
+    name_datasets,
     read_findings,
+    select_comparable,
 )
 from waltz.reporting.page.model_tables import read_model_tables
-from waltz.reporting.page.plain_tables import SMALL_MARK, SMALLEST_N, WIDEST, PlainTable, Row
+from waltz.reporting.page.page_tables import PageTable, Row
 from waltz.reporting.run_records import (
     Record,
     list_cropping_models,
@@ -45,9 +48,12 @@ from waltz.reporting.run_records import (
     resolve_revisions,
     summarize_runs,
 )
-from waltz.reporting.tables.best import SignificanceTests, read_significance_tests
+from waltz.reporting.tables.best import BOLD_RULE, SignificanceTests, read_significance_tests
 from waltz.reporting.tables.cells import (
+    FEWEST_IMAGES,
     KINDS,
+    SMALL_MARK,
+    SMALLEST_N,
     Cell,
     count_cells,
     count_cells_by,
@@ -63,23 +69,23 @@ from waltz.reporting.tables.grid import UNPAIRED
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
-"""Class of each kind of cell in the style sheet."""
+"""Class in the style sheet for each kind of cell."""
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
 SYNTHETIC_LICENCE = "drawn by this package, sprites CC-BY 4.0"
 MAX_FAULTS = 200
-"""Largest number of image faults that are listed."""
+"""Largest number of unusable images that the page lists."""
 
 
 @dataclass(frozen=True)
 class FigureSection:
-    """A figure on the page.
+    """Figure on the page.
 
     Attributes:
         name: Id of the figure.
-        file: An SVG, with a PNG next to it if it is large, or a raster image.
+        file: Path of an SVG (a large one has a PNG next to it) or of a raster image.
         title: Title, which is also the alternative text.
-        group: Heading of the group of figures.
-        paper_figures: Paper figures that it corresponds to.
+        group: Heading of the figure's group.
+        paper_figures: Names of the paper figures that it corresponds to.
     """
 
     name: str
@@ -95,16 +101,16 @@ class ReportInputs:
 
     Attributes:
         study: Name of the study.
-        sources: The study's sources, with licence, citation and files.
+        sources: Entry of each source of the study, by name, with licence, citation and files.
         records: Run records.
         findings: Findings of each model.
         cells: Cells of all declared tables and profiles.
-        significance: What tests can show about differences of cells.
-        figures: Figures.
+        significance: Significance tests of differences between cells.
+        figures: Figures of the page.
         models: Tables of model results.
-        construction: Tables of how the benchmark was built.
+        construction: Tables about the construction of the benchmark.
         scene_scores: Rows of the scene models' scores.
-        faults: Rows of source, image and fault: images that cannot be used.
+        faults: Images that cannot be used, as rows of source, image and fault.
         browser: Data of the example browser.
     """
 
@@ -115,30 +121,45 @@ class ReportInputs:
     cells: Sequence[Cell] = ()
     significance: SignificanceTests = UNPAIRED
     figures: Sequence[FigureSection] = ()
-    models: Sequence[PlainTable] = ()
-    construction: Sequence[PlainTable] = ()
+    models: Sequence[PageTable] = ()
+    construction: Sequence[PageTable] = ()
     scene_scores: Sequence[Row] = ()
     faults: Sequence[Row] = ()
     browser: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results: Path) -> ReportInputs:
-    """Read the contents of a study's report.
+    """Return the contents of a study's report, read from its result files.
 
     Args:
         inputs: Files of rule `report` by name: those of `ReportingPlan.summaries`, records, CSVs of tables (`cells`),
             figures, folders of examples, items, questions and images.
+        settings: Facts about the study and its plan that the rule passes.
+        results: Folder of the study's results.
     """
     lock = Path(settings["lock"])
+    # Models with the revision `lock` are shown with the commits that were downloaded.
     records = resolve_revisions(read_records(inputs["records"], results), settings["locked"], lock)
+    # Lists of files come in the order of the names in the settings.
     items = read_items(
         dict(zip(settings["datasets"], inputs["pairs"], strict=True)),
         dict(zip(settings["questions"], inputs["questions"], strict=True)),
         settings["questions"],
         settings["seed"],
     )
-    figures = {Path(file).stem: file for file in inputs["figures"]}
+    figures = []
+    for file in inputs["figures"]:
+        name = Path(file).stem
+        figures.append(FigureSection(name, file, *settings["figures"][name]))
+    figures += list_example_figures(inputs.get("samples", ()), settings["sample_figures"])
+    scene_scores: list[Row] = []
+    for file in inputs["scores"]:
+        scene_scores += parquet.read(file, SCENE_SCORES).to_pylist()
+    # A study without scores has no comparisons.
+    comparisons = [inputs["comparisons"]] if "comparisons" in inputs else []
+
     findings = read_findings(inputs, records)
+    # The browser's data come after the findings: the typical example depends on both.
     browser = read_browser_data(
         items,
         settings["runs"],
@@ -153,22 +174,76 @@ def read_report(inputs: Mapping[str, Any], settings: Mapping[str, Any], results:
         records=records,
         findings=findings,
         cells=read_cells(inputs["cells"]),
-        significance=read_significance_tests(inputs["detectable"], settings["confidence"]),
-        figures=[
-            *(FigureSection(name, file, *settings["figures"][name]) for name, file in figures.items()),
-            *list_example_figures(inputs.get("samples", ()), settings["sample_figures"]),
-        ],
+        significance=read_significance_tests(comparisons, settings["confidence"]),
+        figures=figures,
         models=read_model_tables(inputs),
         construction=read_construction_tables(inputs),
-        scene_scores=[row for file in inputs["scores"] for row in parquet.read(file, SCENE_SCORES).to_pylist()],
+        scene_scores=scene_scores,
         faults=read_image_faults(inputs["faults"]),
         browser=browser | {"typical": choose_typical_example(browser, rank_shares(findings))},
     )
 
 
 def write_report(path: str | Path, report: ReportInputs) -> None:
-    """Write the page, which needs no other file and no network."""
+    """Write the page as one HTML file, which needs no other file and no network."""
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
+    # Without any paper value, the page has no part about reproduction and no columns for it.
+    compared = any(cell.paper_text or cell.paper_value is not None for cell in report.cells)
+    page = (
+        _build_environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
+            script=script,
+            script_hash=hash_script(script),
+            classes=CLASSES,
+            sources=[_describe_source(name, source, report.records) for name, source in report.sources.items()],
+            facts=summarize_runs(report.records),
+            sentences=describe_findings(report.findings),
+            mixed=list_mixed_means(report.findings),
+            placed=select_comparable(report.findings),
+            small={"mark": SMALL_MARK, "n": SMALLEST_N, "images": FEWEST_IMAGES},
+            bold_rule=BOLD_RULE,
+            compared=compared,
+            reproduced=_describe_reproduction(report.cells) if compared else None,
+            tables=[_describe_table(name, cells) for name, cells in group_cells(report.cells, "table").items()],
+            grids=_build_grids(report, compared),
+            figures=_group_figures(report.figures),
+            pictures=inline_figures([figure.file for figure in report.figures]),
+            warned=_list_all_warnings(report.records),
+            faults=report.faults[:MAX_FAULTS],
+        )
+    )
+    write_text(path, page)
+
+
+def _build_grids(report: ReportInputs, compared: bool) -> dict[str, Any]:
+    """Return the declared tables as data for the page's script, which draws them."""
+    tables = []
+    for name, cells in group_cells(report.cells, "table").items():
+        tables.append(make_table_json(get_declaration(name, cells), cells, report.significance))
+    return {
+        "fields": list_field_names(),
+        "classes": CLASSES,
+        "marks": VERDICT_MARKS,
+        "compared": compared,
+        "small": SMALL_MARK,
+        "tables": tables,
+    }
+
+
+def _list_all_warnings(records: Sequence[Record]) -> list[tuple[str, str, int, str]]:
+    """Return all warnings of runs, each as the name of the run, its kind, its number of cases and their reasons."""
+    warnings = []
+    for record in records:
+        for kind, count, reasons in list_warnings(record):
+            warnings.append((record.name, kind, count, reasons))
+    return warnings
+
+
+def _build_environment() -> jinja2.Environment:
+    """Return the Jinja environment of the page's templates, with the filters that they use."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -179,72 +254,44 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
     environment.filters |= {
         "duration": format_duration,
         "is_small": is_small_measure,
+        "name_datasets": name_datasets,
         "numeric_columns": find_numeric_columns,
         "script_json": escape_json,
         "unbroken": keep_names_on_a_line,
     }
-    tables = group_cells(report.cells, "table")
-    compared = any(cell.paper_text or cell.paper_value is not None for cell in report.cells)
-    page = environment.get_template("report.html").render(
-        report=report,
-        style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
-        script=script,
-        script_hash=hash_script(script),
-        classes=CLASSES,
-        sources=[_describe_source(name, source, report.records) for name, source in report.sources.items()],
-        facts=summarize_runs(report.records),
-        sentences=describe_findings(report.findings),
-        small={"mark": SMALL_MARK, "n": SMALLEST_N, "points": round(100 * WIDEST), "cc_shap": CC_SHAP_RANGE},
-        compared=compared,
-        reproduced=_describe_reproduction(report.cells) if compared else None,
-        tables=[_describe_table(name, cells) for name, cells in tables.items()],
-        grids={
-            "fields": list_field_names(),
-            "classes": CLASSES,
-            "marks": VERDICT_MARKS,
-            "compared": compared,
-            "small": SMALL_MARK,
-            "tables": [
-                make_table_json(get_declaration(name, cells), cells, report.significance)
-                for name, cells in tables.items()
-            ],
-        },
-        figures=_group_figures(report.figures),
-        pictures=inline_figures([figure.file for figure in report.figures]),
-        funnel=next((table for table in report.construction if table.id == "funnel"), None),
-        warned=[
-            (record.name, kind, count, reasons)
-            for record in report.records
-            for kind, count, reasons in list_warnings(record)
-        ],
-        faults=report.faults[:MAX_FAULTS],
-    )
-    write_text(path, page)
+    return environment
 
 
 def rank_shares(findings: Sequence[ModelFinding]) -> dict[str, float]:
-    """Return the mean T-SHAP of models in percent: encoders first, the most accurate first; no rulers."""
-    models = [finding for finding in findings if finding.kind != RULER and finding.t_shap.value is not None]
-    models.sort(key=lambda finding: (finding.kind != ENCODER, -(finding.accuracy.value or 0.0)))
-    return {finding.name: finding.t_shap.value for finding in models if finding.t_shap.value is not None}
+    """Return the mean T-SHAP of each model in percent, without rulers: encoders first, the most accurate ones first."""
+    shares = []
+    for finding in findings:
+        if finding.kind != RULER and finding.t_shap.value is not None:
+            # Tuples sort as wanted: False before True, and the highest accuracy first.
+            is_no_encoder = finding.kind != ENCODER
+            accuracy = finding.accuracy.value or 0.0
+            shares.append((is_no_encoder, -accuracy, finding.name, finding.t_shap.value))
+    shares.sort(key=lambda share: share[:2])
+    return {name: t_shap for _, _, name, t_shap in shares}
 
 
 def list_example_figures(folders: Sequence[str | Path], headings: Sequence[tuple[str, str]]) -> list[FigureSection]:
-    """Return all figures of some folders of examples.
+    """Return the figures in folders of examples, folder by folder.
 
     Args:
-        folders: Folders written by `save_examples`; the names of folder and parent are part of the figures' ids.
+        folders: Folders that `save_examples` wrote; names of the folder and its parent are part of the figures' ids.
         headings: Heading of each folder's figures, and the paper figures that they correspond to.
     """
-    return [
-        FigureSection("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *heading)
-        for folder, heading in zip(folders, headings, strict=True)
-        for file, title in list_example_files(folder).items()
-    ]
+    figures = []
+    for folder, heading in zip(folders, headings, strict=True):
+        for file, title in list_example_files(folder).items():
+            *_, kind, model, _ = Path(file).parts
+            figures.append(FigureSection(f"{kind}-{model}-{Path(file).stem}", file, title, *heading))
+    return figures
 
 
 def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
-    """Return the declaration of a table; one with rows of metric and model where there is none."""
+    """Return the declaration of a table; an undeclared table gets rows of metric and model."""
     if name in TABLES:
         return TABLES[name]
     no_sources: dict[str, tuple[NumberSource, ...]] = {cell.metric: () for cell in cells}
@@ -252,44 +299,56 @@ def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
 
 
 def format_duration(seconds: float) -> str:
-    """Format seconds in seconds, minutes or hours."""
+    """Return a duration as a text in seconds, minutes or hours."""
+    # The limits keep two or three digits: 9.9 s, 99 s, 99 min.
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
 
 
 def keep_names_on_a_line(sentence: str) -> Markup:
-    """Return a sentence as HTML in which no line ends within brackets or behind the hyphen of a name."""
+    """Return a sentence as HTML in which no line breaks within brackets or after the hyphen of a name."""
+    # The sentence is escaped first, so that only the added tags are HTML.
     return Markup(re.sub(r"\([^()]*\)|\S+-\S+", r'<span class="unbroken">\g<0></span>', str(escape(sentence))))
 
 
-def find_numeric_columns(table: PlainTable) -> list[bool]:
-    """Return for each column of a table whether it holds only numbers, empty cells and dashes."""
-    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
-    return [bool(column) and all(re.match(NUMBER, text) for text in column) for column in columns]
+def find_numeric_columns(table: PageTable) -> list[bool]:
+    """Return for each column of a table whether it contains only numbers, empty cells and dashes."""
+    is_numeric = [bool(table.groups)] * len(table.header)
+    for rows in table.groups.values():
+        for row in rows:
+            texts = (*row.names, *(text.text for text in row.texts))
+            for column, text in enumerate(texts):
+                if not re.match(NUMBER, text):
+                    is_numeric[column] = False
+    return is_numeric
 
 
 def _describe_source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
-    """Return a source with its number of rows, and its files with origin and checksum."""
+    """Return the facts about a source for the template: licence, citation, numbers of rows, files with checksums."""
     facts = next((record.facts for record in records if record.name == f"sources/{name}"), {})
     entries = name_files(source["files"], source.get("images"))
-    default_licence = SYNTHETIC_LICENCE if all("drawn" in file for file in entries.values()) else "not stated"
+    # Drawn scenes need no licence of others: the package draws them itself.
+    is_drawn = all("drawn" in file for file in entries.values())
+    files = []
+    for part, file in entries.items():
+        # A file has a path, a URL (shown without secrets), or is drawn.
+        origin = file.get("path") or redact_url(file.get("url", "")) or f"drawn: {file.get('drawn')}"
+        files.append({"name": part, "origin": origin, "sha256": file.get("sha256", "")})
     return {
         "name": name,
         "format": source["format"],
-        "licence": source.get("licence", default_licence),
+        "licence": source.get("licence", SYNTHETIC_LICENCE if is_drawn else "not stated"),
         "citation": source.get("citation", ""),
         "rows": facts.get("rows_in"),
         "rejected": facts.get("rejected"),
-        "files": [
-            {
-                "name": part,
-                "origin": file.get("path") or file.get("url") or f"drawn: {file.get('drawn')}",
-                "sha256": file.get("sha256", ""),
-            }
-            for part, file in entries.items()
-        ],
+        "files": files,
     }
 
 
@@ -321,7 +380,7 @@ def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _group_figures(figures: Sequence[FigureSection]) -> dict[str, list[dict[str, Any]]]:
-    """Group figures by heading, each with its index among the page's pictures."""
+    """Return the figures by heading, each with its index among the pictures that the page embeds."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for index, figure in enumerate(figures):
         facts = {

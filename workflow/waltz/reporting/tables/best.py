@@ -1,46 +1,69 @@
-"""The best of several models, where its lead over the second best is one that a test detects with enough power."""
+"""Search for the best of several models: the highest value whose lead over the second highest a test shows."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from scipy.stats import norm
 
 from waltz.core.files import parquet
-from waltz.core.schema import DETECTABLE
-from waltz.evaluation.metrics.power import POWER
+from waltz.core.schema import COMPARISONS
+from waltz.evaluation.metrics.power import POWER, compute_least_p
 from waltz.evaluation.metrics.summary import COMPARED_SETTINGS
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.declaration import Declaration, get_style
-from waltz.reporting.tables.numbers import list_places
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declarations import get_style
+from waltz.reporting.tables.numbers import Position, list_number_keys
 
-Key = tuple[str, str, str, str, str, str]
-"""Profile, data set, setting, metric and two models."""
-SETTINGS = {own: setting for setting, owns in COMPARED_SETTINGS.items() for own in owns}
-"""Setting of the comparison by setting of the scores."""
+COMPARED_SETTING_OF = {setting: compared for compared, settings in COMPARED_SETTINGS.items() for setting in settings}
+"""Setting of a paired comparison, by the setting of the scores that it compares."""
+BOLD_RULE = (
+    "at one minus the coverage of the intervals: by the paired test of both models on their common items, after Holm's"
+    " correction; where there is none, as large as independent samples detect with a power of 80 %"
+)
+"""Explanation below tables that says what is bold."""
 OUR_OWN = " (ours)"
-"""Ending of the name of a model of ours that has the name of one in the paper."""
+"""Ending that our model's name gets in a table if a model of the paper has the same name."""
+
+
+class PairKey(NamedTuple):
+    """Key of a paired test of two models on the items of a data set."""
+
+    profile: str
+    dataset: str
+    setting: str
+    metric: str
+    model_a: str
+    model_b: str
 
 
 @dataclass(frozen=True)
 class SignificanceTests:
-    """What tests can show about the differences between models of a study.
+    """Results of significance tests of the differences between the models of a study.
 
     Attributes:
-        confidence: Coverage of the cells' intervals; one minus it is the level of the tests.
-        paired: Difference (first minus second model) and the smallest one that a paired test shows, None where it can
-            show none, on the items of both models.
+        confidence: Coverage of the cells' intervals, between 0 and 1; the tests have the level 1 - `confidence`.
+        paired: Results of paired tests: the difference (first minus second model) on the items that both models scored,
+            and p after Holm's correction.
     """
 
     confidence: float = 0.95
-    paired: dict[Key, tuple[float, float | None]] = field(default_factory=dict)
+    paired: dict[PairKey, tuple[float, float]] = field(default_factory=dict)
 
     def find_best(self, declaration: Declaration, cells: Sequence[Cell]) -> set[Cell]:
-        """Return the highest cells of a metric, data set and setting whose lead over the next one is detectable.
+        """Return the cells that are the best of several models: their lead over the second best is significant.
 
-        Detectable is a lead at least as large as the smallest difference that a test detects with power `POWER`; a
-        smaller one can be significant. The two cells are chosen after looking at the values.
+        There is at most one best cell for each profile, metric, data set and setting.
+
+        The paired test of the two models decides where there is such a test. Otherwise the lead has to be at least the
+        smallest difference of independent samples that a test detects with power `POWER`, since the two cells are
+        chosen after looking at the values.
+
+        Args:
+            declaration: The table.
+            cells: Cells of the table; those of metrics without a best model are ignored.
         """
         groups: dict[tuple[str, str, str, str], list[Cell]] = {}
         for cell in cells:
@@ -48,64 +71,82 @@ class SignificanceTests:
                 groups.setdefault((cell.profile, cell.metric, cell.dataset, cell.setting), []).append(cell)
         best = set()
         for group in groups.values():
-            ranked = sorted(group, key=lambda cell: cell.value or 0.0, reverse=True)
-            if len(ranked) > 1 and self._shows(declaration, ranked[0], ranked[1]):
-                best.add(ranked[0])
+            if len(group) < 2:
+                continue
+            # Only the lead over the second best is tested.
+            first, second = sorted(group, key=lambda cell: cell.value or 0.0, reverse=True)[:2]
+            if self._is_significant(declaration, first, second):
+                best.add(first)
         return best
 
-    def _shows(self, declaration: Declaration, first: Cell, second: Cell) -> bool:
-        """Return whether the first cell leads the second by at least the smallest difference that a test detects."""
-        difference, detectable = self._find_paired(declaration, first, second) or self._compare_alone(first, second)
-        return detectable is not None and 0 < detectable <= difference
+    def _is_significant(self, declaration: Declaration, first: Cell, second: Cell) -> bool:
+        """Return whether a test shows the lead of the first cell over the second."""
+        paired = self._find_paired(declaration, first, second)
+        if paired is None:
+            return self._has_detectable_lead(first, second)
+        difference, p = paired
+        return difference > 0 and p <= 1 - self.confidence
 
-    def _find_paired(self, declaration: Declaration, first: Cell, second: Cell) -> tuple[float, float | None] | None:
-        """Return the difference on the items of both models and the smallest that can be shown; None without items."""
-        position = (first.metric, first.dataset, first.setting)
-        for model in _list_our_models(declaration, first.model):
-            for other in _list_our_models(declaration, second.model):
-                for source, metric, _, dataset, setting in list_places(declaration, position, model):
-                    names = (first.profile, dataset, SETTINGS.get(setting, ""), metric)
-                    if source == "evaluation" and (found := self.paired.get((*names, model, other))):
-                        return found
-                    if source == "evaluation" and (found := self.paired.get((*names, other, model))):
-                        return -found[0], found[1]
+    def _find_paired(self, declaration: Declaration, first: Cell, second: Cell) -> tuple[float, float] | None:
+        """Return the difference of two cells' models on common items, and its corrected p; None without a test."""
+        position = Position(first.metric, first.dataset, first.setting)
+        # A row may be filled by several models of ours, of which only some pairs were compared.
+        for model_a in _list_our_models(declaration, first.model):
+            for model_b in _list_our_models(declaration, second.model):
+                for number_key in list_number_keys(declaration, position, model_a):
+                    # Only scores of the evaluation have paired tests.
+                    if number_key.kind != "evaluation":
+                        continue
+                    setting = COMPARED_SETTING_OF.get(number_key.setting, "")
+                    key = PairKey(first.profile, number_key.dataset, setting, number_key.metric, model_a, model_b)
+                    if key in self.paired:
+                        return self.paired[key]
+                    # A pair of models is tested once, in one of the two orders; the difference changes its sign.
+                    swapped = key._replace(model_a=model_b, model_b=model_a)
+                    if swapped in self.paired:
+                        difference, p = self.paired[swapped]
+                        return -difference, p
         return None
 
-    def _compare_alone(self, first: Cell, second: Cell) -> tuple[float, float | None]:
-        """Return the difference of two cells and the smallest that independent samples show, from their intervals."""
+    def _has_detectable_lead(self, first: Cell, second: Cell) -> bool:
+        """Return whether the lead of the first cell is significant if both cells are independent samples.
+
+        Nothing can be shown if a cell has no interval.
+        """
         assert first.value is not None
         assert second.value is not None
-        widths = [
-            (cell.ci_high - cell.ci_low) / 2
-            for cell in (first, second)
-            if cell.ci_low is not None and cell.ci_high is not None
-        ]
-        level = norm.ppf((1 + self.confidence) / 2)
-        detectable = math.hypot(*widths) * float(1 + norm.ppf(POWER) / level) if len(widths) == 2 else None
-        return first.value - second.value, detectable
+        half_widths = []
+        for cell in (first, second):
+            if cell.ci_low is None or cell.ci_high is None:
+                return False
+            # By a sign test, few images cannot show anything, however narrow an interval they happen to give.
+            if cell.images is not None and compute_least_p(cell.images) > 1 - self.confidence:
+                return False
+            half_widths.append((cell.ci_high - cell.ci_low) / 2)
+        # An interval reaches z(level) standard errors; a test with power POWER needs z(level) + z(power) of them.
+        z_level = norm.ppf((1 + self.confidence) / 2)
+        detectable = math.hypot(*half_widths) * float(1 + norm.ppf(POWER) / z_level)
+        return 0 < detectable <= first.value - second.value
 
 
 def read_significance_tests(files: Iterable[str | Path], confidence: float) -> SignificanceTests:
-    """Read what paired tests show from files of the layout `DETECTABLE`.
+    """Read the results of paired tests.
 
     Args:
-        confidence: Coverage of the study's intervals.
+        files: Parquet files of the layout `COMPARISONS`; rows without a corrected p are skipped.
+        confidence: Coverage of the study's intervals, between 0 and 1.
     """
-    rows = [row for file in files for row in parquet.read_rows(file, DETECTABLE)]
-    names = ("profile", "dataset", "setting", "metric", "model_a", "model_b")
-    paired = {
-        (row[names[0]], row[names[1]], row[names[2]], row[names[3]], row[names[4]], row[names[5]]): (
-            row["difference"],
-            row["detectable"],
-        )
-        for row in rows
-    }
+    paired = {}
+    for file in files:
+        for row in parquet.read_rows(file, COMPARISONS):
+            if row["p_holm"] is not None:
+                key = PairKey(**{name: row[name] for name in PairKey._fields})
+                paired[key] = (row["difference"], row["p_holm"])
     return SignificanceTests(confidence, paired)
 
 
 def _list_our_models(declaration: Declaration, model: str) -> tuple[str, ...]:
-    """Return our models that may stand in a row of a table."""
-    name = model.removesuffix(OUR_OWN)
-    if name != model:
-        return (name,)
-    return (*declaration.model_aliases.get(name, (name,)), *declaration.extra_models.get(name, ()))
+    """Return our models that may fill the row of a model in a table."""
+    if model.endswith(OUR_OWN):
+        return (model.removesuffix(OUR_OWN),)
+    return declaration.list_our_models(model)

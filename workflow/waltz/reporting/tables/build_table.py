@@ -9,34 +9,34 @@ from typing import Protocol
 import numpy as np
 
 from waltz.core.files.atomic import write_text
-from waltz.core.intervals import Measure, compute_interval_of_mean
-from waltz.reporting.tables.best import SignificanceTests
-from waltz.reporting.tables.cells import (
-    CHANCE,
+from waltz.core.intervals import compute_interval_of_mean, count_images
+from waltz.core.measure import Measure
+from waltz.reporting.tables.best import OUR_OWN, SignificanceTests
+from waltz.reporting.tables.cells import CHANCE, NOT_RUN, ONLY_PUBLISHED, SYNTHETIC_DATA, Cell, format_csv
+from waltz.reporting.tables.declaration import (
+    AVERAGE,
     COMPARED_PROFILE,
-    NOT_RUN,
-    ONLY_PUBLISHED,
-    SYNTHETIC_DATA,
-    Cell,
-    format_csv,
+    DERIVED,
+    PAPER_SETTING,
+    Declaration,
+    NumberSource,
 )
-from waltz.reporting.tables.declaration import AVERAGE, DERIVED, Declaration
+from waltz.reporting.tables.derived_numbers import derive_numbers, derive_paper_averages
 from waltz.reporting.tables.formats import format_html_page, format_latex, format_markdown
 from waltz.reporting.tables.numbers import (
     Number,
     Numbers,
     Position,
     StudyFacts,
-    derive_numbers,
-    derive_paper_averages,
-    list_places,
+    list_number_keys,
     read_numbers,
+    take_paper_ties,
 )
 from waltz.reporting.tables.paper_values import (
     EVERY_METRIC,
     RANDOM,
     Comparison,
-    Key,
+    PaperKey,
     PaperValue,
     compare_with_paper,
     read_paper_values,
@@ -44,7 +44,7 @@ from waltz.reporting.tables.paper_values import (
 
 
 class TableFiles(Protocol):
-    """Paths of a table's four files."""
+    """Paths of the four files of a table."""
 
     csv: str
     md: str
@@ -62,21 +62,31 @@ def build_table(
     """Return all cells of a table, profile by profile.
 
     Args:
-        files: The study's result files by kind.
+        declaration: The table.
+        files: The study's result files, by kind of numbers.
+        paper_tables: CSVs of the paper tables that the table is compared with.
+        profiles: Profiles of the study.
+        study: Facts about the study.
     """
     paper_values = read_paper_cells(declaration, paper_tables)
-    if declaration.only_profile:
-        profiles = [declaration.only_profile if declaration.only_profile in profiles else profiles[0]]
+    # Numbers that do not depend on the profile are shown in one profile, else they would be shown twice.
+    if declaration.only_profile is not None:
+        has_profile = declaration.only_profile in profiles
+        profiles = [declaration.only_profile] if has_profile else profiles[:1]
     cells = []
     for profile in profiles:
-        numbers = derive_numbers(declaration, read_numbers(files, profile), paper_values, profile, study)
+        # Read, count ties as the paper does, derive: each step may replace or add numbers.
+        numbers = read_numbers(files, profile)
+        if study.compared and profile == COMPARED_PROFILE:
+            numbers = take_paper_ties(numbers)
+        numbers = derive_numbers(declaration, numbers, paper_values, profile, study)
         cells += build_cells(declaration, profile, numbers, paper_values, study)
     return cells
 
 
-def read_paper_cells(declaration: Declaration, paper_tables: Sequence[str | Path]) -> dict[Key, PaperValue]:
+def read_paper_cells(declaration: Declaration, paper_tables: Sequence[str | Path]) -> dict[PaperKey, PaperValue]:
     """Return the paper values that a table is compared with."""
-    paper_values: dict[Key, PaperValue] = {}
+    paper_values: dict[PaperKey, PaperValue] = {}
     for file in paper_tables:
         paper_values |= read_paper_values(file)
     return derive_paper_averages(paper_values) if "rescaled" in declaration.derived else paper_values
@@ -88,7 +98,10 @@ def write_table(
     """Write a table as CSV, Markdown, LaTeX and HTML.
 
     Args:
-        significance: What tests can show, which decides what is bold.
+        declaration: The table.
+        cells: Its cells of all profiles.
+        significance: Significance tests, which decide what is bold.
+        files: Paths of the four files.
     """
     write_text(files.csv, format_csv(cells))
     write_text(files.md, format_markdown(declaration, cells, significance))
@@ -97,152 +110,257 @@ def write_table(
 
 
 def build_cells(
-    declaration: Declaration, profile: str, numbers: Numbers, paper_values: Mapping[Key, PaperValue], study: StudyFacts
+    declaration: Declaration,
+    profile: str,
+    numbers: Numbers,
+    paper_values: Mapping[PaperKey, PaperValue],
+    study: StudyFacts,
 ) -> list[Cell]:
-    """Return a table's cells in one profile: those of the paper in its order, then those of other models.
+    """Return a table's cells in one profile: cells of the paper's models in its order, then cells of other models.
 
-    Where profile or study are not compared with the paper, only cells of our models are returned.
+    If the profile or the study is not compared with the paper, only models that the study has run get cells.
     """
-    return _TableOfProfile(declaration, profile, numbers, paper_values, study).build_cells()
+    return _ProfileTable(declaration, profile, numbers, paper_values, study).build_cells()
+
+
+@dataclass(frozen=True, slots=True)
+class _TableModel:
+    """Model that has cells in a table.
+
+    Attributes:
+        name: Name of the model in the table.
+        our_models: Our models whose numbers fill its cells, in order of preference; empty where none was run.
+    """
+
+    name: str
+    our_models: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _TableOfProfile:
-    """A table in one profile, with our numbers and the paper's."""
+class _ProfileTable:
+    """Table in one profile, with our numbers and the paper values that its cells are made from."""
 
     declaration: Declaration
     profile: str
     numbers: Numbers
-    paper_values: Mapping[Key, PaperValue]
+    paper_values: Mapping[PaperKey, PaperValue]
     study: StudyFacts
 
     def build_cells(self) -> list[Cell]:
-        """Return the cells of all models."""
+        """Return the cells of all models of the table, model by model."""
         cells = []
-        for model, our_models in self._match_models():
-            own = [(key[0], *key[2:]) for key in self.keys if key[1] == model]
-            is_partial = not our_models or self.declaration.ragged
-            for position in own if is_partial else dict.fromkeys([*own, *self.positions]):
-                numbers = (self._find_number(position, name) for name in our_models)
-                cells.append(self._make_cell(model, position, next(filter(None, numbers), None)))
+        for model in self._list_models():
+            for position in self._list_positions(model):
+                number = self._find_first_number(position, model.our_models)
+                cells.append(self._make_cell(model.name, position, number))
         return cells
 
     @cached_property
     def is_compared(self) -> bool:
-        """Whether our numbers are compared with the paper values."""
+        """True if our numbers are compared with the paper values."""
         return self.study.compared and self.profile == COMPARED_PROFILE
 
+    # Positions of cells
+
     @cached_property
-    def keys(self) -> list[Key]:
-        """Metric, model, data set and setting of the paper's cells; of the table's numbers where it has no paper."""
+    def keys(self) -> list[PaperKey]:
+        """Key of each cell of the paper, in its order.
+
+        A table without paper values has a key for each of our numbers that its sources name.
+        """
         if self.paper_values:
             return list(self.paper_values)
-        metrics = {
-            (source.source, source.metric): metric
-            for metric, sources in self.declaration.sources.items()
-            for source in sources
-        }
-        return [(metrics[place[:2]], *place[2:]) for place in self.numbers if place[:2] in metrics]
+        # Several metrics of a table may show one metric of a file, in different settings.
+        sources_by_name: dict[tuple[str, str], list[tuple[str, NumberSource]]] = {}
+        for metric, sources in self.declaration.sources.items():
+            for source in sources:
+                sources_by_name.setdefault((source.kind, source.metric), []).append((metric, source))
+        keys: dict[PaperKey, None] = {}
+        for key in self.numbers:
+            is_shown = not self.declaration.datasets or key.dataset in self.declaration.datasets
+            if not is_shown:
+                continue
+            for metric, source in sources_by_name.get((key.kind, key.metric), ()):
+                if PAPER_SETTING in source.settings:
+                    keys[PaperKey(metric, key.model, key.dataset, key.setting)] = None
+                elif key.setting in source.settings:
+                    # Settings that a source names are alternatives, which share one cell.
+                    keys[PaperKey(metric, key.model, key.dataset, "")] = None
+        return list(keys)
 
     @cached_property
     def paper_positions(self) -> list[Position]:
-        """Metric, data set and setting of every cell in the paper's order."""
-        sources = self.declaration.sources
-        return list(dict.fromkeys((key[0], *key[2:]) for key in self.keys if key[1] != RANDOM and key[0] in sources))
+        """Positions of the paper's cells, in its order; without chance levels and metrics that the table omits."""
+        positions: dict[Position, None] = {}
+        for key in self.keys:
+            # Rows of the model `random` are chance levels, which are shown with the cells of other models.
+            if key.model != RANDOM and key.metric in self.declaration.sources:
+                positions[_get_position(key)] = None
+        return list(positions)
 
     @cached_property
     def averaged_datasets(self) -> list[str]:
-        """Data sets that an average is over."""
-        return list(dict.fromkeys(dataset for _, dataset, _ in self.paper_positions if dataset != AVERAGE))
+        """Data sets that an average is over: all data sets of the paper's cells."""
+        datasets = dict.fromkeys(position.dataset for position in self.paper_positions)
+        return [dataset for dataset in datasets if dataset != AVERAGE]
 
     @cached_property
     def positions(self) -> list[Position]:
-        """The paper's positions, then those of data sets that it lacks, where there are numbers on them."""
+        """Positions of the paper's cells, then positions on data sets that only the study has and has numbers on."""
         if not self.declaration.adds_own_datasets:
             return self.paper_positions
-        sources = {place.source for places in self.declaration.sources.values() for place in places}
-        measured = {place[3] for place in self.numbers if place[0] in sources}
-        own = [name for name in self.study.datasets if name in measured and name not in self.averaged_datasets]
-        return [*self.paper_positions, *((metric, name, "") for name in own for metric in self.declaration.sources)]
+        kinds = {source.kind for sources in self.declaration.sources.values() for source in sources}
+        measured = {key.dataset for key in self.numbers if key.kind in kinds}
+        # The paper's setting of a data set that it lacks is unknown, so it is empty.
+        positions = list(self.paper_positions)
+        for dataset in self.study.datasets:
+            if dataset in measured and dataset not in self.averaged_datasets:
+                positions += [Position(metric, dataset, "") for metric in self.declaration.sources]
+        return positions
+
+    def _list_positions(self, model: "_TableModel") -> list[Position]:
+        """Return the positions of a model's cells, each once.
+
+        The positions that the paper gives this model come first, then all positions of the table. A model of a ragged
+        table, or one that was not run, has only the positions that the paper gives it.
+        """
+        positions = dict.fromkeys(_get_position(key) for key in self.keys if key.model == model.name)
+        if model.our_models and not self.declaration.ragged:
+            positions |= dict.fromkeys(self.positions)
+        return list(positions)
+
+    # Models
+
+    def _list_models(self) -> list[_TableModel]:
+        """Return the models of the table: the paper's models in its order, then models that only the study has."""
+        models = []
+        names = self._list_names()
+        for name in names:
+            our_models = self._find_our_models(name)
+            # Compared tables also show models that were not run, with their paper values and the reason.
+            if self.is_compared or our_models:
+                models.append(_TableModel(name, our_models))
+        if not self.declaration.adds_other_models:
+            return models
+
+        # Models that stand for none of the paper get rows of their own.
+        claimed = {our_model for model in models for our_model in model.our_models}
+        for model in self.models_of_kind:
+            if model not in claimed and self._was_run(model):
+                name = f"{model}{OUR_OWN}" if model in names else model
+                models.append(_TableModel(name, (model,)))
+        return models
+
+    def _list_names(self) -> list[str]:
+        """Return the names of the models in the paper, in its order.
+
+        Without paper values, a table that shows kinds of models has no such names, and any other table has the names in
+        its keys.
+        """
+        if self.declaration.model_kinds and not self.paper_values:
+            return []
+        return list(dict.fromkeys(key.model for key in self.keys))
+
+    @cached_property
+    def models_of_kind(self) -> list[str]:
+        """Models of the study whose kind the table shows."""
+        return [model for model, kind in self.study.models.items() if kind in self.declaration.model_kinds]
+
+    def _find_our_models(self, name: str) -> tuple[str, ...]:
+        """Return our models that were run and fill the cells of a model of the paper.
+
+        The first alias that was run comes first, then all extra models that were run. A table without models has one
+        model with an empty name, which is also the name of our model.
+        """
+        if not name:
+            return ("",)
+        declaration = self.declaration
+        our_models = []
+        # Aliases are alternatives, so the first one that was run is enough.
+        for model in declaration.model_aliases.get(name, (name,)):
+            is_shown = model in self.models_of_kind or not declaration.model_kinds
+            if is_shown and self._was_run(model):
+                our_models.append(model)
+                break
+        # Extra models fill cells that the alias leaves open, so all of them are needed.
+        for model in declaration.extra_models.get(name, ()):
+            if model in self.study.models and self._was_run(model):
+                our_models.append(model)
+        return tuple(our_models)
+
+    def _was_run(self, model: str) -> bool:
+        """Return whether a model was run: one of its numbers has a value, a text, or items that it was measured on."""
+        for position in self.positions:
+            number = self._find_number(position, model)
+            if number is None:
+                continue
+            if number.measure.value is not None or number.text or number.measure.n > 0:
+                return True
+        return False
+
+    # Cells
+
+    def _find_first_number(self, position: Position, our_models: Sequence[str]) -> Number | None:
+        """Return our number of a cell, from the first of our models that has it; None if none of them has it."""
+        for model in our_models:
+            number = self._find_number(position, model)
+            if number is not None:
+                return number
+        return None
+
+    def _find_number(self, position: Position, model: str) -> Number | None:
+        """Return one model's number of a cell, or None.
+
+        The number of an average is computed here from the model's numbers on the averaged data sets, unless another
+        function derives it.
+        """
+        is_derived = self.declaration.sources[position.metric][0].kind == DERIVED
+        # Averages are computed here from the cells of the row, so that they fit what the table shows.
+        if position.dataset == AVERAGE and not is_derived:
+            parts = [self._find_number(position._replace(dataset=dataset), model) for dataset in self.averaged_datasets]
+            return _average_numbers(parts)
+        for key in list_number_keys(self.declaration, position, model):
+            if key in self.numbers:
+                return self.numbers[key]
+        return None
 
     @cached_property
     def chances(self) -> dict[Position, float]:
-        """Chance level by cell, where the paper gives it; a row for all metrics serves each."""
-        return {
-            (key[0], *key[2:]): float(paper.value)
-            for key, paper in self.paper_values.items()
-            if key[1] == RANDOM and paper.value
-        }
+        """Chance level by position, where the paper gives it; the metric `EVERY_METRIC` is for all metrics."""
+        chances = {}
+        for key, paper in self.paper_values.items():
+            if key.model == RANDOM and paper.value:
+                chances[_get_position(key)] = float(paper.value)
+        return chances
+
+    def _find_chance(self, position: Position) -> float | None:
+        """Return the chance level of a cell; None where the paper gives none.
+
+        An answer after a chain of thought has the same chance level as the answer without it.
+        """
+        metric, dataset, setting = position
+        # Tried in order: the cell itself, the answer without a chain of thought, the row for all metrics.
+        plain_metric = metric.removesuffix("_cot")
+        for chance_metric, chance_setting in ((metric, setting), (plain_metric, "post-hoc"), (EVERY_METRIC, setting)):
+            for chance_dataset in (dataset, AVERAGE):
+                chance = self.chances.get(Position(chance_metric, chance_dataset, chance_setting))
+                if chance is not None:
+                    return chance
+        return None
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """Unit of each metric."""
-        return {key[0]: value.unit for key, value in self.paper_values.items()}
-
-    def _match_models(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Return the models of the table, each with our models that stand for it; none where it was not run."""
-        declaration = self.declaration
-        of_kind = [model for model, kind in self.study.models.items() if kind in declaration.model_kinds]
-        keys = [] if declaration.model_kinds and not self.paper_values else self.keys
-        names = list(dict.fromkeys(key[1] for key in keys))
-        matches: list[tuple[str, tuple[str, ...]]] = []
-        for name in names:
-            aliases = declaration.model_aliases.get(name, (name,)) if name else ("",)
-            known = [model for model in aliases if not model or model in of_kind or not declaration.model_kinds]
-            extra = [model for model in declaration.extra_models.get(name, ()) if model in self.study.models]
-            ours = [model for model in known if not model or self._was_run(model)][:1]
-            ours += filter(self._was_run, extra)
-            if self.is_compared or ours:
-                matches.append((name, tuple(ours)))
-        if declaration.adds_other_models:
-            claimed = {model for _, ours in matches for model in ours}
-            for model in of_kind:
-                if model not in claimed and self._was_run(model):
-                    matches.append((f"{model} (ours)" if model in names else model, (model,)))
-        return matches
-
-    def _was_run(self, model: str) -> bool:
-        """Return whether any number of a model has a value, a text, or items that it was measured on."""
-        numbers = (self._find_number(position, model) for position in self.positions)
-        return any(
-            number.measure.value is not None or number.text or number.measure.n > 0 for number in numbers if number
-        )
-
-    def _find_number(self, position: Position, model: str) -> Number | None:
-        """Return our number of a cell, averaged over data sets where the cell is an average that no stage computes."""
-        metric, dataset, setting = position
-        if dataset == AVERAGE and self.declaration.sources[metric][0].source != DERIVED:
-            return _average_numbers(
-                [self._find_number((metric, name, setting), model) for name in self.averaged_datasets]
-            )
-        places = list_places(self.declaration, position, model)
-        return next((self.numbers[place] for place in places if place in self.numbers), None)
-
-    def _find_chance(self, position: Position) -> float | None:
-        """Return the chance level of a cell; that of the answer holds for the answer after a chain of thought too."""
-        metric, dataset, setting = position
-        plain = metric.removesuffix("_cot")
-        for name, chance_setting in ((metric, setting), (plain, "post-hoc"), (EVERY_METRIC, setting)):
-            for data in (dataset, AVERAGE):
-                if (name, data, chance_setting) in self.chances:
-                    return self.chances[name, data, chance_setting]
-        return None
+        """Unit of each metric in the paper."""
+        return {key.metric: paper.unit for key, paper in self.paper_values.items()}
 
     def _make_cell(self, model: str, position: Position, number: Number | None) -> Cell:
-        """Return one cell with its verdict, or the reason why it has none."""
+        """Return one cell with our number and a verdict, or with the reasons why they are missing."""
         metric, dataset, setting = position
-        paper = self.paper_values.get((metric, model, dataset, setting)) if self.is_compared else None
-        ours = number or Number(Measure(None, 0, reason=self._explain_absence(model, position)))
-        if not self.is_compared:
-            not_compared = ONLY_PUBLISHED if self.study.compared else SYNTHETIC_DATA
-            comparison = Comparison(None, None, "", ours.measure.reason or not_compared)
-        elif metric in self.declaration.known_reasons:
-            paper_text = paper.value if paper else ""
-            comparison = Comparison(None, None, "", self.declaration.known_reasons[metric], paper_text)
-        else:
-            comparison = compare_with_paper(ours.measure, paper, self.study.confidence, ours.text)
-            note = self.declaration.model_notes.get(model, "") if comparison.verdict else ""
-            comparison = replace(comparison, reason="; ".join(filter(None, (comparison.reason, note))))
+        paper = self.paper_values.get(PaperKey(metric, model, dataset, setting)) if self.is_compared else None
+        if number is None:
+            number = Number(Measure(None, 0, reason=self._explain_absence(model, position)))
+        comparison = self._compare(model, metric, number, paper)
+        measure = number.measure
         return Cell(
             table=self.declaration.id,
             profile=self.profile,
@@ -250,49 +368,89 @@ class _TableOfProfile:
             model=model,
             dataset=dataset,
             setting=setting,
-            value=ours.measure.value,
-            n=ours.measure.n,
-            ci_low=ours.measure.ci_low,
-            ci_high=ours.measure.ci_high,
+            value=measure.value,
+            n=measure.n,
+            ci_low=measure.ci_low,
+            ci_high=measure.ci_high,
             paper_value=comparison.paper_value,
             difference=comparison.difference,
             verdict=comparison.verdict,
             reason=comparison.reason,
             unit=paper.unit if paper else self.units.get(metric, ""),
-            sd=ours.sd,
+            sd=number.sd,
             paper_sd=float(paper.sd) if paper and paper.sd else None,
             chance=self._find_chance(position),
-            text=ours.text,
+            text=number.text,
             paper_text=comparison.paper_text,
+            images=measure.images,
         )
 
+    def _compare(self, model: str, metric: str, number: Number, paper: PaperValue | None) -> Comparison:
+        """Compare our number of a cell with the paper value; without a comparison, give the reason."""
+        # Reasons in order: the whole table is not compared, the metric never is, or the comparison has its own.
+        if not self.is_compared:
+            not_compared = ONLY_PUBLISHED if self.study.compared else SYNTHETIC_DATA
+            return Comparison(None, None, "", number.measure.reason or not_compared)
+        if metric in self.declaration.known_reasons:
+            paper_text = paper.value if paper else ""
+            return Comparison(None, None, "", self.declaration.known_reasons[metric], paper_text)
+        comparison = compare_with_paper(number.measure, paper, self.study.confidence, number.text)
+        model_note = self.declaration.model_notes.get(model, "") if comparison.verdict else ""
+        reasons = filter(None, (comparison.reason, model_note, number.note))
+        return replace(comparison, reason="; ".join(reasons))
+
     def _explain_absence(self, model: str, position: Position) -> str:
-        """Return why we have no number of a cell."""
+        """Return the reason why we have no number of a cell."""
         if model == RANDOM:
             return CHANCE
-        metric, dataset, _ = position
-        declaration = self.declaration
-        our_models = (*declaration.model_aliases.get(model, (model,)), *declaration.extra_models.get(model, ()))
-        for name in (*our_models, dataset.partition(":")[0]):
+        dataset = position.dataset.partition(":")[0]
+        # The study knows best: it may have skipped the models or the data set. Then the declaration, then the default.
+        for name in (*self.declaration.list_our_models(model), dataset):
             if name in self.study.skipped:
                 return self.study.skipped[name]
-        return declaration.known_reasons.get(model) or declaration.known_reasons.get(metric) or NOT_RUN
+        known_reasons = self.declaration.known_reasons
+        return known_reasons.get(model) or known_reasons.get(position.metric) or NOT_RUN
+
+
+def _get_position(key: PaperKey) -> Position:
+    return Position(key.metric, key.dataset, key.setting)
 
 
 def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
-    """Return the mean over independent data sets, each with the same weight."""
+    """Return the mean over data sets, which are independent and have the same weight.
+
+    Args:
+        parts: Number on each data set; None where there is no number.
+    Returns:
+        The mean; a number without a value if a data set has no value; None if no data set has a number.
+    """
     present = [part for part in parts if part is not None]
     if not present:
         return None
-    n = sum(part.measure.n for part in present)
-    values = [part.measure.value for part in present if part.measure.value is not None]
-    if len(present) < len(parts):
-        missing = len(parts) - len(present)
-        return Number(Measure(None, n, reason=f"not averaged: {missing} of {len(parts)} data sets were not run"))
+    measures = [part.measure for part in present]
+    values = [measure.value for measure in measures if measure.value is not None]
+    n = sum(measure.n for measure in measures)
     if len(values) < len(parts):
-        reasons = {part.measure.reason for part in present if part.measure.value is None}
-        shared_reason = next(iter(reasons)) if len(reasons) == 1 and not values else None
-        reason = f"not averaged: {len(parts) - len(values)} of {len(parts)} data sets have no value"
-        return Number(Measure(None, n, reason=shared_reason or reason))
-    mean, sd = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Number(Measure(mean, n, *compute_interval_of_mean([part.measure for part in present])), sd)
+        return Number(Measure(None, n, reason=_explain_no_average(measures, len(parts))))
+
+    # The deviation is over data sets; the interval treats them as independent.
+    mean = float(np.mean(values))
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    note = next((part.note for part in present if part.note), "")
+    measure = Measure(mean, n, *compute_interval_of_mean(measures), images=count_images(measures))
+    return Number(measure, sd, note=note)
+
+
+def _explain_no_average(measures: Sequence[Measure], n_datasets: int) -> str:
+    """Return the reason why numbers on data sets have no mean: some data sets were not run, or have no value."""
+    # The first reason that applies: data sets that were not run, one reason that all share, or the number of gaps.
+    n_missing = n_datasets - len(measures)
+    if n_missing:
+        return f"not averaged: {n_missing} of {n_datasets} data sets were not run"
+    without_value = [measure for measure in measures if measure.value is None]
+    reasons = {measure.reason for measure in without_value}
+    if len(without_value) == n_datasets and len(reasons) == 1:
+        shared_reason = reasons.pop()
+        if shared_reason:
+            return shared_reason
+    return f"not averaged: {len(without_value)} of {n_datasets} data sets have no value"

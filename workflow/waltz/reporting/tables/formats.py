@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
-from waltz.reporting.tables.best import SignificanceTests
-from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.declaration import Declaration, get_style
+from waltz.reporting.tables.best import BOLD_RULE, SignificanceTests
+from waltz.reporting.tables.cells import SMALL_MARK, Cell, is_small
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.grid import UNPAIRED, Grid, MarkedCell, lay_out_grid, lay_out_profiles
 from waltz.reporting.tables.numbers import UNDEFINED
 from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
@@ -17,86 +18,133 @@ CHANCE_MARK = "▽"
 LEGEND = (
     "= equal to the paper, ≈ compatible, ≠ differs; [low, high] is the interval, ± the standard deviation; n counts"
     " items; (…) is the paper value; – is no value, with its reason below; bold is the best of several models where its"
-    " lead over the second best is at least the smallest difference that a test (paired where items are common) detects"
-    " with a power of 80 % at the level of the intervals; a smaller lead may be significant, but such differences are"
-    " often missed, and both models are chosen after looking; ▽ is at or below chance."
+    f" lead over the second best is significant ({BOLD_RULE}); ▽ is at or below chance."
 )
 
 
 def format_cell(cell: Cell, intervals: bool = True) -> str:
-    """Format a cell: value, standard deviation, interval, n, paper value, verdict."""
-    text = _format_value(cell)
-    decimals = get_style(cell.metric).places
-    if cell.value is not None and cell.sd is not None:
-        text += f" ± {cell.sd:.{decimals}f}"
-    if intervals and cell.value is not None and cell.ci_low is not None and cell.ci_high is not None:
-        text += f" [{cell.ci_low:.{decimals}f}, {cell.ci_high:.{decimals}f}]"
-    if intervals and cell.n and cell.text in ("", UNDEFINED):
-        text += f" n {cell.n}"
-    if paper_text := _format_paper_value(cell):
-        text += f" ({paper_text})"
-    return f"{text} {VERDICT_MARKS[cell.verdict]}" if cell.verdict else text
+    """Return a cell as a text: value, standard deviation, interval, n, paper value, verdict.
+
+    Args:
+        cell: The cell.
+        intervals: Whether the interval and n are included.
+    """
+    parts = [_format_value(cell), _format_sd(cell)]
+    if intervals:
+        # Texts such as captions have no n; an undefined number has one.
+        has_sample = cell.text in ("", UNDEFINED)
+        parts.append(_format_interval(cell))
+        parts.append(f" n {cell.n}" if cell.n and has_sample else "")
+    paper_text = _format_paper_value(cell)
+    parts.append(f" ({paper_text})" if paper_text else "")
+    parts.append(f" {VERDICT_MARKS[cell.verdict]}" if cell.verdict else "")
+    return "".join(parts)
+
+
+def format_short_cell(cell: Cell) -> str:
+    """Return our number or text with the interval of the number; a dash if there is neither.
+
+    A number from too few items or images gets `SMALL_MARK`.
+    """
+    is_marked = cell.value is not None and is_small(cell.n, cell.images)
+    mark = SMALL_MARK if is_marked else ""
+    return f"{_format_value(cell)}{mark}{_format_interval(cell)}"
 
 
 def _format_value(cell: Cell) -> str:
-    """Format our number or text alone; a dash for none."""
+    """Return our number or text without anything else; a dash if there is neither."""
     if cell.value is None:
         return cell.text or "–"
     return f"{cell.value:.{get_style(cell.metric).places}f}"
 
 
+def _format_sd(cell: Cell) -> str:
+    """Return the standard deviation as it follows a number; an empty text if there is none."""
+    if cell.value is None or cell.sd is None:
+        return ""
+    return f" ± {cell.sd:.{get_style(cell.metric).places}f}"
+
+
+def _format_interval(cell: Cell) -> str:
+    """Return the interval as it follows a number; an empty text if there is none."""
+    if cell.value is None or cell.ci_low is None or cell.ci_high is None:
+        return ""
+    decimals = get_style(cell.metric).places
+    return f" [{cell.ci_low:.{decimals}f}, {cell.ci_high:.{decimals}f}]"
+
+
 def _format_paper_value(cell: Cell) -> str:
-    """Format the paper value with its standard deviation."""
-    return cell.paper_text + ("" if cell.paper_sd is None else f" ± {cell.paper_sd:g}")
+    """Return the paper value with its standard deviation if the paper gives one."""
+    sd = "" if cell.paper_sd is None else f" ± {cell.paper_sd:g}"
+    return f"{cell.paper_text}{sd}"
 
 
 def list_reasons(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:
-    """Return each reason of one profile's cells once."""
+    """Return the reasons of one profile's cells, each once: reasons of single cells, then reasons of all cells."""
     grid = lay_out_grid(declaration, cells)
-    return [*_format_notes(grid), *grid.general]
+    return [*format_notes(grid), *grid.general]
 
 
-def _format_notes(grid: Grid) -> list[str]:
-    """Return each reason with the number of its cells."""
+def format_notes(grid: Grid) -> list[str]:
+    """Return the reasons of single cells in the order of their numbers, each with its number of cells if several."""
     return [reason if count == 1 else f"{reason} ({count} cells)" for reason, count in grid.notes]
 
 
 def _compute_spans(grid: Grid, level: int) -> list[tuple[str, int]]:
-    """Return the headings of one level, each with the number of columns that it spans."""
-    is_lowest = level == len(grid.columns[0]) - 1
-    groups = groupby(enumerate(grid.columns), key=lambda column: column[0] if is_lowest else column[1][: level + 1])
-    spans = [[names for _, names in group] for _, group in groups]
-    return [(columns[0][level], len(columns)) for columns in spans]
+    """Return the headings of one level, each with the number of columns that it spans.
+
+    A heading spans adjacent columns that have the same headings down to this level. A heading of the lowest level spans
+    one column.
+    """
+    if level == len(grid.columns[0]) - 1:
+        return [(names[level], 1) for names in grid.columns]
+    spans = []
+    # Columns are sorted by their headings, so equal headings are adjacent.
+    for names, columns in groupby(grid.columns, key=lambda names: names[: level + 1]):
+        spans.append((names[level], len(list(columns))))
+    return spans
 
 
 # Markdown
 
 
 def format_markdown(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> str:
-    """Format a table as Markdown in each profile, with its reasons below."""
+    """Return a table as Markdown: a section for each profile, with its reasons below the rows."""
     parts = [f"# {declaration.id}: {declaration.title}\n"]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
-        names = [*grid.corner, *(" ".join(filter(None, column)) for column in grid.columns)]
-        parts += [f"## Profile `{profile}`\n", _markdown_row(map(_escape_markdown, names))]
-        parts.append(_markdown_row(["---"] * len(names)))
-        for row_names, row in grid.rows:
-            parts.append(_markdown_row([*map(_escape_markdown, row_names), *map(_markdown_cell, row)]))
-        parts += ["", *(f"{number}. {line}" for number, line in enumerate(_format_notes(grid), 1))]
-        parts += ["", *grid.general, ""]
+        parts.append(f"## Profile `{profile}`\n")
+        parts += _markdown_grid(grid)
     if not cells:
         parts.append("No model of this study belongs in this table.\n")
     parts += [LEGEND, "", *declaration.notes]
     return "\n".join(parts) + "\n"
 
 
+def _markdown_grid(grid: Grid) -> list[str]:
+    """Return the lines of one profile: header, rows, numbered reasons, general reasons."""
+    columns = [" ".join(filter(None, names)) for names in grid.columns]
+    headings = [_escape_markdown(name) for name in (*grid.corner, *columns)]
+    lines = [_markdown_row(headings), _markdown_row(["---"] * len(headings))]
+    for names, entries in grid.rows:
+        lines.append(_markdown_row([*map(_escape_markdown, names), *map(_markdown_cell, entries)]))
+    lines.append("")
+    lines += [f"{number}. {note}" for number, note in enumerate(format_notes(grid), 1)]
+    return [*lines, "", *grid.general, ""]
+
+
 def _markdown_cell(marked: MarkedCell | None) -> str:
     if marked is None:
         return ""
     value = _format_value(marked.cell)
-    text = f"**{value}**" if marked.best else value
-    note = f"<sup>{marked.note}</sup>" if marked.note else ""
+    # Only the value itself is bold; deviation, interval and paper value follow as they are.
     rest = format_cell(marked.cell).removeprefix(value)
-    return f"{CHANCE_MARK if marked.at_chance else ''}{_escape_markdown(text + rest)}{note}"
+    text = f"**{value}**" if marked.best else value
+    mark = CHANCE_MARK if marked.at_chance else ""
+    return f"{mark}{_escape_markdown(text + rest)}{_format_note_number(marked)}"
+
+
+def _format_note_number(marked: MarkedCell) -> str:
+    return f"<sup>{marked.note}</sup>" if marked.note else ""
 
 
 def _markdown_row(texts: Iterable[str]) -> str:
@@ -119,13 +167,13 @@ th { font-weight: normal; }
 thead th, .group > * { border-top: 1px solid; }
 tbody { border-block: 1px solid; }
 """
-"""Style of a page that holds one table."""
+"""Style sheet of an HTML page with one table."""
 
 
 def format_html_page(
     declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
 ) -> str:
-    """Format a table as an HTML page, in each profile."""
+    """Return a table as an HTML page: a section for each profile, with its reasons below the rows."""
     parts = [
         "<!doctype html>",
         f"<html lang='en'><head><meta charset='utf-8'><title>{escape(declaration.id)}</title>",
@@ -141,30 +189,43 @@ def format_html_page(
 
 
 def _html_grid(grid: Grid) -> str:
-    """Return one profile as HTML, texts escaped."""
-    levels = len(grid.columns[0])
-    head = []
-    for level in range(levels):
-        corner = "".join(f'<th scope="col" rowspan="{levels}">{escape(name)}</th>' for name in grid.corner)
-        names = "".join(
-            f'<th scope="{"col" if width == 1 else "colgroup"}" colspan="{width}">{escape(name)}</th>'
-            for name, width in _compute_spans(grid, level)
-        )
-        head.append(f"<tr>{corner if level == 0 else ''}{names}</tr>")
-    body = []
-    group: tuple[str, ...] = ()
-    for names_of_row, row in grid.rows:
-        first = ' class="group"' if len(names_of_row) > 1 and names_of_row[:1] != group else ""
-        text = "".join(f'<th scope="row">{escape(name)}</th>' for name in names_of_row)
-        body.append(f"<tr{first}>{text}{''.join(map(_html_cell, row))}</tr>")
-        group = names_of_row[:1]
-    notes = "".join(f"<li>{escape(line)}</li>" for line in _format_notes(grid))
+    """Return the table of one profile and its reasons as HTML; all texts are escaped."""
+    notes = "".join(f"<li>{escape(line)}</li>" for line in format_notes(grid))
     general = "".join(f"<p class='general'>{escape(line)}</p>" for line in grid.general)
     return (
-        f"<div class='scroll' tabindex='0'><table><thead>{''.join(head)}</thead>"
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f"<div class='scroll' tabindex='0'><table><thead>{_html_head(grid)}</thead>"
+        f"<tbody>{_html_body(grid)}</tbody></table></div>"
         f"<ol class='reasons'>{notes}</ol>{general}"
     )
+
+
+def _html_head(grid: Grid) -> str:
+    """Return the rows of headings as HTML; headings above the names of rows span all levels."""
+    levels = len(grid.columns[0])
+    corner = "".join(f'<th scope="col" rowspan="{levels}">{escape(name)}</th>' for name in grid.corner)
+    rows = []
+    for level in range(levels):
+        headings = []
+        for name, width in _compute_spans(grid, level):
+            scope = "col" if width == 1 else "colgroup"
+            headings.append(f'<th scope="{scope}" colspan="{width}">{escape(name)}</th>')
+        rows.append(f"<tr>{corner}{''.join(headings)}</tr>")
+        # The headings above the names of rows stand in the first row alone and span the others.
+        corner = ""
+    return "".join(rows)
+
+
+def _html_body(grid: Grid) -> str:
+    """Return the rows as HTML; if rows have several names, the first row of each group gets a class."""
+    rows = []
+    group: tuple[str, ...] = ()
+    for names, entries in grid.rows:
+        is_first = len(names) > 1 and names[:1] != group
+        group = names[:1]
+        css_class = ' class="group"' if is_first else ""
+        headings = "".join(f'<th scope="row">{escape(name)}</th>' for name in names)
+        rows.append(f"<tr{css_class}>{headings}{''.join(map(_html_cell, entries))}</tr>")
+    return "".join(rows)
 
 
 def _html_cell(marked: MarkedCell | None) -> str:
@@ -172,21 +233,19 @@ def _html_cell(marked: MarkedCell | None) -> str:
         return "<td></td>"
     classes = (marked.cell.verdict.replace(" ", "-"), "best" * marked.best, "at-chance" * marked.at_chance)
     value = escape(_format_value(marked.cell))
-    strong = f"<strong>{value}</strong>" if marked.best else value
     rest = escape(format_cell(marked.cell)).removeprefix(value)
-    note = f"<sup>{marked.note}</sup>" if marked.note else ""
+    text = f"<strong>{value}</strong>" if marked.best else value
     mark = CHANCE_MARK if marked.at_chance else ""
-    return f'<td class="{" ".join(filter(None, classes))}">{mark}{strong}{rest}{note}</td>'
+    css_class = " ".join(filter(None, classes))
+    return f'<td class="{css_class}">{mark}{text}{rest}{_format_note_number(marked)}</td>'
 
 
 # LaTeX
 
 LATEX_LEGEND = (
     "Above a value: = equal to the paper, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where it varies."
-    " ± standard deviation. In brackets: the paper value. Bold: best of several models, where its lead over"
-    " the second best is at least the smallest difference that a test (paired where items are common) detects with a"
-    " power of 80 % at the level of the intervals; a smaller lead may be significant, but such differences are often"
-    " missed, and both models are chosen after looking. Underlined: at or below chance. – no value."
+    " ± standard deviation. In brackets: the paper value. Bold: best of several models, where its lead over the second"
+    f" best is significant ({BOLD_RULE}). Underlined: at or below chance. – no value."
 )
 SPECIAL = {
     **{letter: f"\\{letter}" for letter in "&%_#${}"},
@@ -211,19 +270,19 @@ SPECIAL = {
     "”": "''",
 }
 INDEXED = re.compile(r"\b(acc|p|T-SHAP)\\_([crf])\b")
-"""Names of metrics with an index, after escaping."""
+"""Pattern of the names of metrics with an index, after escaping for LaTeX."""
 PARAGRAPH = 34
-"""Letters of a text beyond which a column is set as a paragraph."""
+"""Largest number of letters of a text in a column that is not set as a paragraph."""
 FINE = 2
-"""Fields of a row's name before whose change some space is left, where rows have more fields."""
+"""Number of fields of a row's name: where one of the first fields changes, rows with more fields get some space."""
 LONG = 9
-"""Letters of a heading beyond which it is broken at its hyphens."""
+"""Largest number of letters of a heading that is not broken at its hyphens."""
 
 
 def format_latex(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> str:
-    """Format a table as `table` environments, one per profile; needs booktabs, graphicx and amssymb.
+    """Return a table as LaTeX: one `table` environment for each profile, which needs booktabs, graphicx and amssymb.
 
-    As in the papers, rows are grouped under one name, and the best value is bold where a test shows it.
+    As in the papers, rows with the same first name form a group, and the best value is bold where a test shows it.
     """
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
     for profile, grid in lay_out_profiles(declaration, cells, significance).items():
@@ -234,22 +293,24 @@ def format_latex(declaration: Declaration, cells: Sequence[Cell], significance: 
 
 
 def escape_latex(text: str) -> str:
-    """Escape a text for LaTeX; letters that it lacks become question marks."""
+    """Return a text escaped for LaTeX; letters that LaTeX does not know become question marks."""
     escaped = "".join(SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text)
     return INDEXED.sub(r"\1$_{\2}$", escaped)
 
 
 def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
     """Return the `table` environment of one profile."""
-    cells = [marked.cell for _, row in grid.rows for marked in row if marked is not None]
-    sizes = {cell.n for cell in cells if cell.value is not None or cell.text == UNDEFINED}
-    common_size = sizes.pop() if len(sizes) == 1 else None
+    # A number of items that all numbers share is said once in the caption.
+    common_n = _find_common_n(grid)
     caption = f"{declaration.title} ({declaration.id}, profile {profile})."
-    caption += f" n = {common_size} everywhere." if common_size else ""
-    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(_format_notes(grid), 1))
+    if common_n:
+        caption += f" n = {common_n} everywhere."
+    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(format_notes(grid), 1))
     below = " ".join(filter(None, (LATEX_LEGEND, f"{notes}." if notes else "", *grid.general)))
-    columns = "l" * len(grid.corner) + "".join(map(_align_column, zip(*(row for _, row in grid.rows), strict=True)))
-    body = "\n".join([*_latex_head(grid), *_latex_body(grid, common_size is None)])
+    entries_by_column = zip(*(entries for _, entries in grid.rows), strict=True)
+    columns = "l" * len(grid.corner) + "".join(map(_align_column, entries_by_column))
+    body = "\n".join([*_latex_head(grid), *_latex_body(grid, common_n is None)])
+    # The table shrinks to the page: first to 80 % of its height, then to the width of a line.
     return (
         "\\begin{table}[p]\n\\centering\n"
         f"\\caption{{{escape_latex(caption)}}}\n\\label{{tab:{declaration.id}-{profile}}}\n"
@@ -260,61 +321,102 @@ def _latex_table(declaration: Declaration, profile: str, grid: Grid) -> str:
     )
 
 
+def _find_common_n(grid: Grid) -> int | None:
+    """Return the number of items that all numbers of a grid have; None if they have different numbers of items."""
+    sizes = set()
+    for _, entries in grid.rows:
+        for marked in entries:
+            if marked is not None and _is_number(marked.cell):
+                sizes.add(marked.cell.n)
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _is_number(cell: Cell) -> bool:
+    """Return whether a cell shows a number; an undefined number counts."""
+    return cell.value is not None or cell.text == UNDEFINED
+
+
 def _align_column(column: Sequence[MarkedCell | None]) -> str:
-    """Return a column's alignment: numbers to the right, texts to the left, long texts as paragraphs."""
+    """Return the alignment of a column: `r` for numbers, `l` for texts, a paragraph for long texts."""
     texts = [marked.cell.text for marked in column if marked is not None and marked.cell.text != UNDEFINED]
     longest = max(map(len, texts), default=0)
-    return "p{5cm}" if longest > PARAGRAPH else "l" if longest else "r"
+    if longest > PARAGRAPH:
+        return "p{5cm}"
+    return "l" if longest else "r"
 
 
 def _latex_head(grid: Grid) -> list[str]:
-    """Return the lines of the headings, each level with rules below headings of several columns."""
+    """Return the lines of the headings, level by level, with a rule below each heading of several columns."""
     lines = []
-    levels = len(grid.columns[0])
-    for level in range(levels):
-        last = level == levels - 1
-        corner = [escape_latex(name) if last else "" for name in grid.corner]
-        headings, rules, place = [], [], len(grid.corner) + 1
+    lowest = len(grid.columns[0]) - 1
+    # Upper levels: headings of several columns, each with a rule that spans the same columns (counted from 1).
+    for level in range(lowest):
+        headings = [""] * len(grid.corner)
+        rules = []
+        first_column = len(grid.corner) + 1
         for name, width in _compute_spans(grid, level):
-            headings.append(_stack_heading(name) if last else f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
-            rules.append(f"\\cmidrule(lr){{{place}-{place + width - 1}}}")
-            place += width
-        lines.append(" & ".join([*corner, *headings]) + r" \\")
-        lines += [] if last else ["".join(rules)]
-    return [*lines, r"\midrule"]
+            headings.append(f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
+            rules.append(f"\\cmidrule(lr){{{first_column}-{first_column + width - 1}}}")
+            first_column += width
+        lines.append(" & ".join(headings) + r" \\")
+        lines.append("".join(rules))
+    # Lowest level: a heading for each column, those of the names of rows included.
+    headings = [escape_latex(name) for name in grid.corner]
+    headings += [_stack_heading(name) for name, _ in _compute_spans(grid, lowest)]
+    lines.append(" & ".join(headings) + r" \\")
+    lines.append(r"\midrule")
+    return lines
 
 
 def _stack_heading(name: str) -> str:
-    """Return a heading, in several lines where it is long."""
+    """Return a heading for LaTeX; a long one is broken into several lines."""
     lines = name.split("-") if len(name) > LONG else [name]
     stacked = r" \\ ".join(map(escape_latex, lines))
     return stacked if len(lines) == 1 else f"\\shortstack[r]{{{stacked}}}"
 
 
-def _latex_body(grid: Grid, sizes: bool) -> list[str]:
-    """Return the lines of the rows, grouped by their first name, which is written once."""
+def _latex_body(grid: Grid, shows_n: bool) -> list[str]:
+    """Return the lines of the rows in groups with the same first name, which is written once.
+
+    Args:
+        grid: The profile.
+        shows_n: Whether each number is written with its number of items.
+    """
     lines: list[str] = []
     is_ruled = len(grid.corner) > 1
     for _, group in groupby(grid.rows, key=lambda row: row[0][:1]):
         if lines and is_ruled:
             lines.append(r"\midrule")
         above: tuple[str, ...] = ()
-        for names, row in group:
-            if len(names) > FINE and above and names[:FINE] != above[:FINE]:
+        for names, entries in group:
+            # Rows with three names or more also get space where one of the first two names changes.
+            is_new_block = above and names[:FINE] != above[:FINE]
+            if len(names) > FINE and is_new_block:
                 lines.append(r"\addlinespace[2pt]")
-            titles = [
-                ""
-                if is_ruled and names[: place + 1] == above[: place + 1] and place < len(names) - 1
-                else escape_latex(name)
-                for place, name in enumerate(names)
-            ]
-            lines.append(" & ".join([*titles, *(_latex_cell(marked, sizes) for marked in row)]) + r" \\")
+            titles = _omit_repeated_names(names, above) if is_ruled else names
+            texts = [escape_latex(title) for title in titles]
+            texts += [_latex_cell(marked, shows_n) for marked in entries]
+            lines.append(" & ".join(texts) + r" \\")
             above = names
     return lines
 
 
-def _latex_cell(marked: MarkedCell | None, sizes: bool) -> str:
-    """Format a cell with its marks; with its number of items where `sizes`."""
+def _omit_repeated_names(names: tuple[str, ...], above: tuple[str, ...]) -> list[str]:
+    """Return the names of a row without the names that it repeats from the row above.
+
+    A name is repeated if it and all names before it are the same in both rows. Repeated names become empty texts; the
+    last name always stays.
+    """
+    titles = []
+    for position, name in enumerate(names):
+        is_repeated = names[: position + 1] == above[: position + 1]
+        is_last = position == len(names) - 1
+        titles.append("" if is_repeated and not is_last else name)
+    return titles
+
+
+def _latex_cell(marked: MarkedCell | None, shows_n: bool) -> str:
+    """Return a cell with its marks for LaTeX; `shows_n` says whether its number of items is added."""
     if marked is None:
         return ""
     cell = marked.cell
@@ -323,13 +425,26 @@ def _latex_cell(marked: MarkedCell | None, sizes: bool) -> str:
         text = f"\\textbf{{{text}}}"
     if marked.at_chance:
         text = f"\\underline{{{text}}}"
-    verdict = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$")
-    above = "{,}".join(filter(None, (verdict, str(marked.note or ""))))
-    below = str(cell.n) if sizes and cell.n and (cell.value is not None or cell.text == UNDEFINED) else ""
-    if above or below:
-        text += "$" + (f"^{{{above}}}" if above else "") + (f"_{{{below}}}" if below else "") + "$"
+    text += _latex_scripts(marked, shows_n)
     if cell.value is not None and cell.sd is not None:
         text += f" {{\\scriptsize $\\pm${cell.sd:.{get_style(cell.metric).places}f}}}"
-    if paper_text := _format_paper_value(cell):
+    paper_text = _format_paper_value(cell)
+    if paper_text:
         text += f" {{\\scriptsize ({escape_latex(paper_text)})}}"
     return text
+
+
+def _latex_scripts(marked: MarkedCell, shows_n: bool) -> str:
+    """Return the superscript (verdict, note) and subscript (number of items) of a value; an empty text for neither."""
+    cell = marked.cell
+    # Marks such as ≈ are escaped as formulas; here they stand in one already, so the dollar signs go.
+    verdict = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$")
+    note = str(marked.note or "")
+    above = "{,}".join(filter(None, (verdict, note)))
+    below = str(cell.n) if shows_n and cell.n and _is_number(cell) else ""
+    scripts = ""
+    if above:
+        scripts += f"^{{{above}}}"
+    if below:
+        scripts += f"_{{{below}}}"
+    return f"${scripts}$" if scripts else ""

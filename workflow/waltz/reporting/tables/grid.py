@@ -1,28 +1,31 @@
-"""The cells of a table in rows and columns, laid out as in the paper, with their marks."""
+"""Layout of a table: its cells in rows and columns as in the paper, with their marks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.reporting.tables.best import SignificanceTests
 from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
-from waltz.reporting.tables.declaration import Declaration, get_style
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declarations import get_style
 from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
 
 PROBES = "cv-probes:"
-"""Prefix of the data sets of CV-Probes, of which only the condition is shown."""
+"""Prefix of the data sets of CV-Probes; a table shows only the condition after it."""
 COMMON_REASONS = (ONLY_PUBLISHED, SYNTHETIC_DATA, NO_PAPER_VALUE)
-"""Reasons why a number has no verdict that are given once for all cells."""
+"""Reasons why numbers have no verdict that are written once for all cells, and not as a note of each cell."""
+Names = tuple[str, ...]
+"""Names of a row or column: one name for each field, the outermost first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MarkedCell:
     """A cell with its marks.
 
     Attributes:
         cell: The cell.
-        best: Whether it is the highest of several models, and a test shows it.
-        at_chance: Whether it is at or below the chance level.
-        note: Number of its reason below the table; 0 for none.
+        best: Whether it is the best of several models, as a test shows.
+        at_chance: Whether its value is at or below the chance level.
+        note: Number of its reason in the list below the table, from 1; 0 if it has no reason there.
     """
 
     cell: Cell
@@ -31,33 +34,34 @@ class MarkedCell:
     note: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Grid:
-    """One profile of a table.
+    """Layout of a table in one profile.
 
     Attributes:
         corner: Headings of the fields that name a row.
         columns: Headings of each column, the uppermost first.
-        rows: Names of each row, as many as in `corner`, with its cells; None where there is no cell.
-        notes: Reasons, in the order of their numbers from 1, each with its number of cells.
-        general: Reasons shared by many cells why numbers have no verdict.
+        rows: Names of each row, as many as in `corner`, and its cells, one for each column; None where a cell is
+            missing.
+        notes: Reasons in the order of their numbers from 1, each with its number of cells.
+        general: Sentences about the reasons why numbers have no verdict, which hold for many cells.
     """
 
-    corner: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[MarkedCell | None, ...]], ...]
+    corner: Names
+    columns: tuple[Names, ...]
+    rows: tuple[tuple[Names, tuple[MarkedCell | None, ...]], ...]
     notes: tuple[tuple[str, int], ...]
     general: tuple[str, ...]
 
 
 UNPAIRED = SignificanceTests()
-"""No paired items: what independent samples show, from the cells' intervals."""
+"""Significance tests without paired items: only the intervals of cells, as of independent samples, decide."""
 
 
 def lay_out_profiles(
     declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED
 ) -> dict[str, Grid]:
-    """Lay out the cells of each profile."""
+    """Return the layout of each profile of a table, by profile."""
     profiles = dict.fromkeys(cell.profile for cell in cells)
     return {
         profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile], significance)
@@ -66,100 +70,155 @@ def lay_out_profiles(
 
 
 def lay_out_grid(declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests = UNPAIRED) -> Grid:
-    """Lay out the cells of one profile in rows and columns; rows of a metric are adjacent.
+    """Return the layout of one profile of a table, in which the rows of a metric are adjacent.
 
-    The chance level is a row of its own where the paper gives it for all columns, else it follows the metric's name.
+    The chance level gets a separate row if the paper gives it for all columns; otherwise it follows the metric's name.
     """
+    # The paper gives chance levels as rows of a model `random`.
     cells, chances = _split_off_chances(declaration, cells)
     column_fields = (*declaration.column_groups, declaration.columns)
     columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], column_fields)
     rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
+    marked_cells, notes = _mark_cells(declaration, cells, significance)
+
+    # A declaration may give a field another title in its table.
+    titles = {"dataset": "data set", **declaration.field_titles}
+    grid_rows = []
+    for row in rows:
+        headings = _format_headings(declaration.rows, row, chances.get(row))
+        grid_rows.append((headings, tuple(marked_cells.get((row, column)) for column in columns)))
+    return Grid(
+        corner=tuple(titles.get(field, field) for field in declaration.rows),
+        columns=tuple(_format_headings(column_fields, column) for column in columns),
+        rows=tuple(grid_rows),
+        notes=tuple(notes.items()),
+        general=_list_general_reasons(cells, notes),
+    )
+
+
+def _mark_cells(
+    declaration: Declaration, cells: Sequence[Cell], significance: SignificanceTests
+) -> tuple[dict[tuple[Names, Names], MarkedCell], dict[str, int]]:
+    """Return the marked cells by row and column, and the number of cells of each reason.
+
+    The order of the reasons is the order of their numbers in `MarkedCell.note`.
+    """
     best = significance.find_best(declaration, cells) if declaration.marks_best else set()
     counts: dict[str, int] = {}
-    marked_cells: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
+    numbers: dict[str, int] = {}
+    marked_cells = {}
     for cell in cells:
+        has_number = cell.value is not None or bool(cell.text)
+        is_common = cell.reason in COMMON_REASONS and has_number
         note = 0
-        if cell.reason and not (cell.reason in COMMON_REASONS and (cell.value is not None or cell.text)):
+        if cell.reason and not is_common:
             counts[cell.reason] = counts.get(cell.reason, 0) + 1
-            note = list(counts).index(cell.reason) + 1
-        is_low = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
-        marked = MarkedCell(cell, cell in best, is_low and get_style(cell.metric).chance, note)
-        marked_cells[name_row(declaration, cell), name_column(declaration, cell)] = marked
-    general = dict.fromkeys(
-        cell.reason for cell in cells if cell.reason in COMMON_REASONS and cell.reason not in counts
-    )
-    return Grid(
-        corner=tuple({"dataset": "data set", **declaration.field_titles}.get(name, name) for name in declaration.rows),
-        columns=tuple(_format_headings(column_fields, column) for column in columns),
-        rows=tuple(
-            (
-                _format_headings(declaration.rows, row, chances.get(row)),
-                tuple(marked_cells.get((row, column)) for column in columns),
-            )
-            for row in rows
-        ),
-        notes=tuple(counts.items()),
-        general=tuple(f"Numbers without a verdict: {reason}." for reason in general),
-    )
-
-
-def _split_off_chances(
-    declaration: Declaration, cells: Sequence[Cell]
-) -> tuple[list[Cell], dict[tuple[str, ...], float | None]]:
-    """Return the cells without the chance level, unless it fills a row, and the chance level by row where it is one."""
-    chance_cells = [cell for cell in cells if cell.model == RANDOM]
-    others = [cell for cell in cells if cell.model != RANDOM]
-    needed = {name_column(declaration, cell) for cell in others if cell.metric not in declaration.side_metrics}
-    if (
-        declaration.columns != "model"
-        and chance_cells
-        and needed <= {name_column(declaration, cell) for cell in chance_cells}
-    ):
-        return list(cells), {}
-    chances: dict[tuple[str, ...], float | None] = {}
-    for cell in others:
-        if get_style(cell.metric).chance and cell.chance is not None:
-            row = name_row(declaration, cell)
-            chances[row] = cell.chance if chances.setdefault(row, cell.chance) == cell.chance else None
-    return others, chances
-
-
-def name_row(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
-    """Return the names of a cell's row; a side metric is in the row of the metric that its setting names."""
-    metric = cell.setting if cell.metric in declaration.side_metrics else cell.metric
-    setting = "" if cell.metric in declaration.side_metrics else cell.setting
-    fields = {"metric": metric, "model": cell.model, "dataset": cell.dataset, "setting": setting}
-    return tuple(fields[name] for name in declaration.rows)
-
-
-def name_column(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
-    """Return the names of a cell's column, the uppermost heading first."""
-    is_side_metric = cell.metric in declaration.side_metrics
-    names = [getattr(cell, name) for name in (*declaration.column_groups, declaration.columns)]
-    return tuple([*names[:-1], get_style(cell.metric).heading] if is_side_metric else names)
-
-
-def _sort_names(
-    declaration: Declaration, names: Sequence[tuple[str, ...]], fields: Sequence[str]
-) -> list[tuple[str, ...]]:
-    """Sort distinct names: metrics as declared, all else in order of appearance, outer fields first."""
-    metrics = {metric: place for place, metric in enumerate((EVERY_METRIC, *declaration.sources))}
-    orders: list[dict[str, int]] = []
-    for field, entries in zip(fields, zip(*names, strict=True), strict=False):
-        first_places = {entry: place for place, entry in enumerate(dict.fromkeys(entries))}
-        orders.append(
-            {entry: metrics.get(entry, len(metrics)) for entry in entries} if field == "metric" else first_places
+            # A new reason gets the next number, which is now the length of `counts`; a known reason keeps its number.
+            note = numbers.setdefault(cell.reason, len(counts))
+        # A value at the chance level is marked even if its interval reaches above it.
+        at_chance = (
+            get_style(cell.metric).chance
+            and cell.value is not None
+            and cell.chance is not None
+            and cell.value <= cell.chance
         )
-    places = {name: [order[part] for order, part in zip(orders, name, strict=True)] for name in names}
-    return sorted(places, key=places.__getitem__)
+        position = (name_row(declaration, cell), name_column(declaration, cell))
+        marked_cells[position] = MarkedCell(cell, cell in best, at_chance, note)
+    return marked_cells, counts
 
 
-def _format_headings(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
-    """Return the headings of names; metrics, and tests in the place of data sets, have headings of their own."""
-    suffix = "" if chance is None else f" (chance {chance:g})"
+def _list_general_reasons(cells: Sequence[Cell], notes: dict[str, int]) -> tuple[str, ...]:
+    """Return a sentence for each reason that is written once for all cells."""
+    reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason in COMMON_REASONS)
+    return tuple(f"Numbers without a verdict: {reason}." for reason in reasons if reason not in notes)
+
+
+def _split_off_chances(declaration: Declaration, cells: Sequence[Cell]) -> tuple[list[Cell], dict[Names, float | None]]:
+    """Separate the chance levels from the cells of models.
+
+    Returns:
+        The cells to lay out, and the chance level of each row. If the chance levels fill a row, they stay among the
+        cells, and the second result is empty.
+    """
+    chance_cells = [cell for cell in cells if cell.model == RANDOM]
+    model_cells = [cell for cell in cells if cell.model != RANDOM]
+    if _fills_row(declaration, chance_cells, model_cells):
+        return list(cells), {}
+
+    # A row whose cells have different chance levels has None.
+    chances: dict[Names, float | None] = {}
+    for cell in model_cells:
+        if not get_style(cell.metric).chance or cell.chance is None:
+            continue
+        row = name_row(declaration, cell)
+        if chances.setdefault(row, cell.chance) != cell.chance:
+            chances[row] = None
+    return model_cells, chances
+
+
+def _fills_row(declaration: Declaration, chance_cells: Sequence[Cell], model_cells: Sequence[Cell]) -> bool:
+    """Return whether there is a chance level for all columns, except the columns of side metrics."""
+    if declaration.columns == "model" or not chance_cells:
+        return False
+    # Side metrics have no chance level.
+    needed = {name_column(declaration, cell) for cell in model_cells if cell.metric not in declaration.side_metrics}
+    return needed <= {name_column(declaration, cell) for cell in chance_cells}
+
+
+def name_row(declaration: Declaration, cell: Cell) -> Names:
+    """Return the names of a cell's row; a side metric stands in the row of the metric that its setting names."""
+    is_side_metric = cell.metric in declaration.side_metrics
+    names = {
+        "metric": cell.setting if is_side_metric else cell.metric,
+        "model": cell.model,
+        "dataset": cell.dataset,
+        "setting": "" if is_side_metric else cell.setting,
+        "profile": cell.profile,
+    }
+    return tuple(names[field] for field in declaration.rows)
+
+
+def name_column(declaration: Declaration, cell: Cell) -> Names:
+    """Return the names of a cell's column, the uppermost heading first; each side metric has a separate column."""
+    groups = [getattr(cell, field) for field in declaration.column_groups]
+    if cell.metric in declaration.side_metrics:
+        return (*groups, get_style(cell.metric).heading)
+    return (*groups, getattr(cell, declaration.columns))
+
+
+def _sort_names(declaration: Declaration, names: Sequence[Names], fields: Sequence[str]) -> list[Names]:
+    """Return distinct names of rows or columns in the order of the table.
+
+    Names are sorted by their fields, the outermost field first: metrics as declared, other fields in order of
+    appearance.
+    """
+    declared = (EVERY_METRIC, *declaration.sources)
+    metric_ranks = {metric: rank for rank, metric in enumerate(declared)}
+    ranks_by_field: list[dict[str, int]] = []
+    for level, field in enumerate(fields):
+        # Rank of each entry of this field: the position in the declaration, or of its first appearance.
+        entries = dict.fromkeys(name[level] for name in names)
+        if field == "metric":
+            ranks = {entry: metric_ranks.get(entry, len(declared)) for entry in entries}
+        else:
+            ranks = {entry: rank for rank, entry in enumerate(entries)}
+        ranks_by_field.append(ranks)
+
+    def rank_name(name: Names) -> list[int]:
+        return [ranks[entry] for ranks, entry in zip(ranks_by_field, name, strict=True)]
+
+    return sorted(dict.fromkeys(names), key=rank_name)
+
+
+def _format_headings(fields: Sequence[str], names: Names, chance: float | None = None) -> Names:
+    """Return the headings of names: declared headings for metrics and tests, the names themselves for all others."""
     headings = []
     for field, name in zip(fields, names, strict=True):
-        is_metric = field == "metric" or (field == "dataset" and name != EVERY_METRIC)
-        title = get_style(name.removeprefix(PROBES)).heading if is_metric else name
-        headings.append(title + suffix if field == "metric" else title)
+        # Tables of tests have the names of tests as data sets; their headings are those of metrics.
+        is_metric = field == "metric"
+        may_be_test = field == "dataset" and name != EVERY_METRIC
+        heading = get_style(name.removeprefix(PROBES)).heading if is_metric or may_be_test else name
+        if is_metric and chance is not None:
+            heading += f" (chance {chance:g})"
+        headings.append(heading)
     return tuple(headings)

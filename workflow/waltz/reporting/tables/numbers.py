@@ -1,80 +1,78 @@
-"""Our numbers by the places that declarations name: read from result files, or derived from other numbers."""
+"""Our numbers, read from the result files of a study, by the keys under which declarations of tables name them."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from waltz.attribution.t_shap import classify_skew
-from waltz.consistency.metrics import (
-    CC_SHAP_METRICS,
-    RESCALED_AVERAGES,
-    SETTING_OF_TEST,
-    SHARED,
-    compute_rescaled_average,
-    select_rescaled,
-)
 from waltz.core.files import parquet
-from waltz.core.intervals import Measure
-from waltz.core.schema import BENCHMARK, CONDITIONS, MEASURES, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
-from waltz.instruments import INSTRUMENTS
+from waltz.core.layout import Layout
+from waltz.core.measure import Measure
+from waltz.core.schema import BENCHMARK, CONDITIONS, MEASURES, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS
 from waltz.measures.rows import SINGLE
-from waltz.reporting.tables.cells import COMPARED_PROFILE
-from waltz.reporting.tables.declaration import (
-    AVERAGE,
-    DERIVED,
-    ENCODER,
-    PAPER_SETTING,
-    SETTING_SEPARATOR,
-    VISION,
-    Declaration,
-)
-from waltz.reporting.tables.declarations import MEASUREMENTS, PIECES
-from waltz.reporting.tables.paper_values import RANDOM, Key, PaperValue
+from waltz.reporting.tables.declaration import PAPER_SETTING, Declaration
+from waltz.reporting.tables.declarations import MEASUREMENTS
 
 Row = Mapping[str, Any]
-Place = tuple[str, str, str, str, str]
-"""Kind of file, metric, model, data set, setting."""
-Position = tuple[str, str, str]
-"""Metric, data set, setting of a cell."""
 DEVIATION = ":sd"
+"""Ending of the name of a metric that is the standard deviation over seeds of another metric."""
+TIES_NOTE = "some captions and foils are tied, which counts here as in the released code"
 UNDEFINED = "nan"
-"""Text of a correlation that is not defined, as in the papers."""
+"""Text of an undefined correlation, as in the papers."""
 EXAMPLES = 5
-"""Items of an instrument in a table of examples."""
+"""Number of items of an instrument in a table of examples."""
 
 
-@dataclass(frozen=True)
+class NumberKey(NamedTuple):
+    """Key of one number of ours: the kind of its file, and its metric, model, data set and setting in the file."""
+
+    kind: str
+    metric: str
+    model: str
+    dataset: str
+    setting: str
+
+
+class Position(NamedTuple):
+    """Position of a cell in the row of a model: its metric, data set and setting, as the paper names them."""
+
+    metric: str
+    dataset: str
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
 class Number:
-    """One number of ours, or a text that stands in place of one.
+    """One number of ours, or a text in the place of a number.
 
     Attributes:
-        measure: The number, or the reason why there is none.
-        sd: Standard deviation: over items (T-SHAP), over seeds (tests), over data sets (averages).
-        text: Text shown in place of a number.
+        measure: The number, or the reason why it is missing.
+        sd: Standard deviation: over items (of T-SHAP), over seeds (of tests), over data sets (of averages).
+        text: Text that is shown in the place of a number.
+        note: Remark that a reader of the number needs.
     """
 
     measure: Measure
     sd: float | None = None
     text: str = ""
+    note: str = ""
 
 
-Numbers = dict[Place, Number]
+Numbers = dict[NumberKey, Number]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StudyFacts:
-    """Facts about a study that all of its tables need.
+    """Facts about a study that all its tables need.
 
     Attributes:
-        models: ENCODER, LANGUAGE or VISION by name of a model, in order.
-        compared: Whether the study's data are those of the papers; synthetic scenes are not.
+        models: Kind of each model, ENCODER, LANGUAGE or VISION, by its name, in the order of the study.
+        compared: Whether the study has the data of the papers, and is compared with them; synthetic scenes are not.
         confidence: Coverage of the intervals, between 0 and 1.
-        built: Instruments that the study builds: format of the source and names of the filters.
+        built: Instruments that the study builds, each with the `format` of its source and the names of its `filters`.
         datasets: Data sets of captions and foils.
-        skipped: Models and data sets that it names and could not run, with the reason.
+        skipped: Reason why the study could not run a model or data set that it names, by name.
     """
 
     models: Mapping[str, str]
@@ -86,105 +84,127 @@ class StudyFacts:
 
 
 def number_of_text(text: str, n: int = 0) -> Number:
-    """Return a text that stands for a number, taken from n items."""
+    """Return a `Number` with a text in the place of a value, taken from n items."""
     return Number(Measure(None, n), text=text)
 
 
 def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
-    """Read all numbers of a profile from result files.
+    """Return all numbers of a profile in result files.
 
     Args:
         files: Parquet files by kind, a key of `READERS`; other kinds are ignored.
-        profile: Profile whose rows are read; files without profiles serve all.
+        profile: Profile whose rows are read; rows of files without profiles belong to all profiles.
     """
     numbers: Numbers = {}
     for kind, paths in files.items():
         if kind not in READERS:
             continue
+        # Files of construction have no column `profile` and serve all profiles.
         layout, read = READERS[kind]
         for path in paths:
-            rows = parquet.read_rows(path, layout)
-            of_profile = [row for row in rows if row.get("profile", profile) == profile]
-            numbers |= {(kind, *place): number for place, number in read(of_profile)}
+            rows = [row for row in parquet.read_rows(path, layout) if row.get("profile", profile) == profile]
+            for (metric, model, dataset, setting), number in read(rows):
+                numbers[NumberKey(kind, metric, model, dataset, setting)] = number
     return numbers
 
 
-PlacedNumbers = Iterable[tuple[tuple[str, str, str, str], Number]]
+NamedNumber = tuple[tuple[str, str, str, str], Number]
+"""Names of a number (metric, model, data set and setting), and the number."""
 
 
 def _read_measure(row: Row) -> Measure:
-    return Measure(row["value"], row["n"], row["ci_low"], row["ci_high"], row["reason"])
+    return Measure(
+        row["value"], row["n"], row["ci_low"], row["ci_high"], row["ci_method"], row["reason"], row["images"]
+    )
 
 
-def _read_metrics(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield the rows of `METRICS`; a row `paraphrasing:sd` is the standard deviation of `paraphrasing`."""
-    rows_by_place = {(row["metric"], row["model"], row["dataset"], row["setting"]): row for row in rows}
-    for (metric, *others), row in rows_by_place.items():
-        deviation = rows_by_place.get((f"{metric}{DEVIATION}", *others))
-        yield (metric, *others), Number(_read_measure(row), deviation["value"] if deviation else None)
+def _read_metrics(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield the numbers in rows of the layout `METRICS`.
+
+    The row of a metric such as `paraphrasing:sd` holds the standard deviation of `paraphrasing`. It is yielded as a
+    number, and also becomes part of the number of `paraphrasing`.
+    """
+    rows_by_name = {(row["metric"], row["model"], row["dataset"], row["setting"]): row for row in rows}
+    for (metric, model, dataset, setting), row in rows_by_name.items():
+        deviation = rows_by_name.get((f"{metric}{DEVIATION}", model, dataset, setting))
+        sd = None if deviation is None else deviation["value"]
+        yield (metric, model, dataset, setting), Number(_read_measure(row), sd)
 
 
-def _read_correlations(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield correlations; undefined ones get a text."""
-    for place, number in _read_metrics(rows):
-        undefined = number.measure.value is None and number.measure.n > 1
-        yield place, Number(number.measure, number.sd, UNDEFINED if undefined else "")
+def _read_correlations(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield the correlations in rows of the layout `METRICS`; undefined correlations get the text `UNDEFINED`."""
+    for names, number in _read_metrics(rows):
+        is_undefined = number.measure.value is None and number.measure.n > 1
+        yield names, replace(number, text=UNDEFINED if is_undefined else "")
 
 
-def _read_shares(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield T-SHAP and its rank correlation with the score, by role."""
+def _read_shares(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield T-SHAP by role, and its rank correlation with correctness, in rows of the layout `SHARES`."""
     for row in rows:
-        place = (row["model"], row["dataset"], row["setting"])
+        names = (row["model"], row["dataset"], row["setting"])
         share = Number(_read_measure(row), row["sd"])
-        yield (f"t_shap:{row['role']}", *place), share
-        yield (f"rho:{row['role']}", *place), Number(Measure(row["rho"], row["n"], row["rho_low"], row["rho_high"]))
-        if row["setting"] == "pairwise":
-            yield ("t_shap:", *place), share
+        # Spearman correlation of T-SHAP with correctness, over the same items.
+        rho = Measure(row["rho"], row["n"], row["rho_low"], row["rho_high"], images=row["images"])
+        yield (f"t_shap:{row['role']}", *names), share
+        yield (f"rho:{row['role']}", *names), Number(rho)
+        if row["setting"] == "pairwise":  # one prompt shows caption and foil, so its share has no role
+            yield ("t_shap:", *names), share
 
 
-def _read_statistics(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield the statistics of validation."""
+def _read_statistics(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield the statistics of validation in rows of the layout `STATISTICS`."""
     for row in rows:
         yield (row["metric"], "", row["dataset"], ""), Number(_read_measure(row))
 
 
-def _read_conditions(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield the verbs of CV-Probes, and the numbers of images with captions of each kind."""
+def _read_conditions(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield the verbs of CV-Probes with their numbers of items, and the number of image-caption pairs of each kind."""
     for verb in sorted({row["verb"] for row in rows}):
-        yield ("verb", "", "cv-probes", verb), number_of_text(verb, sum(row["verb"] == verb for row in rows))
+        n_items = sum(row["verb"] == verb for row in rows)
+        yield ("verb", "", "cv-probes", verb), number_of_text(verb, n_items)
+    # Images with their matching captions: contextual verb and image, or neither of them contextual.
     for setting, condition in (("context-dependent", "+img+cap"), ("non-context-dependent", "-img-cap")):
         count = sum(row["condition"] == condition and row["form"] == "original" for row in rows)
         yield ("image_caption_pairs", "", "cv-probes", setting), Number(Measure(float(count), count))
 
 
-def _read_captions(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield the mean grammaticality of CV-Probes' captions: of all, and of those that are used."""
-    for setting, captions in (("all", rows), ("selected", [row for row in rows if not row["rejected"]])):
+def _read_captions(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield the mean grammaticality of all captions of CV-Probes, and of the captions that are used."""
+    selected = [row for row in rows if not row["rejected"]]
+    for setting, captions in (("all", rows), ("selected", selected)):
         scores = [row["grammaticality"] for row in captions if row["grammaticality"] is not None]
         if scores:
-            spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+            # ddof=1: the captions are a sample. A single caption has no deviation.
+            sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
             mean = Measure(float(np.mean(scores)), len(scores))
-            yield ("gruen_mean", "", "cv-probes", setting), Number(mean, spread)
+            yield ("gruen_mean", "", "cv-probes", setting), Number(mean, sd)
 
 
-def _read_examples(rows: Sequence[Row]) -> PlacedNumbers:
+def _read_examples(rows: Sequence[Row]) -> Iterator[NamedNumber]:
     """Yield caption, foil and image of the first valid items of an instrument."""
-    valid_items = sorted((row for row in rows if row["valid"] is not False), key=lambda row: str(row["item_id"]))
+    # Items that nobody has judged (None) count as valid.
+    valid_items = [row for row in rows if row["valid"] is not False]
+    # By id, so that the same study always shows the same examples.
+    valid_items.sort(key=lambda row: str(row["item_id"]))
     for number, row in enumerate(valid_items[:EXAMPLES], 1):
         for metric in ("caption", "foil", "image"):
             yield (metric, "", row["instrument"], str(number)), number_of_text(row[metric], 1)
 
 
-def _read_measurements(rows: Sequence[Row]) -> PlacedNumbers:
-    """Yield the numbers of a measurement but for single combinations; what was varied and its value are the setting."""
+def _read_measurements(rows: Sequence[Row]) -> Iterator[NamedNumber]:
+    """Yield the numbers of a measurement, without numbers of single combinations.
+
+    The setting of a number consists of the factor that was varied and its level.
+    """
     for row in rows:
         if row["factor"] == SINGLE:
             continue
+        # A factor without levels has its name alone as setting.
         setting = ": ".join(filter(None, (row["factor"], row["level"])))
         yield (row["quantity"], row["model"], row["dataset"], setting), Number(_read_measure(row))
 
 
-READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
+READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], Iterable[NamedNumber]]]] = {
     "evaluation": (METRICS, _read_metrics),
     "attribution": (METRICS, _read_metrics),
     "consistency": (METRICS, _read_metrics),
@@ -196,259 +216,39 @@ READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
     "samples": (BENCHMARK, _read_examples),
     **dict.fromkeys(MEASUREMENTS, (MEASURES, _read_measurements)),
 }
-"""Layout and reader by kind of file."""
+"""Layout of each kind of file, and the function that reads its numbers."""
 
 
-def list_places(declaration: Declaration, position: Position, model: str) -> Iterator[Place]:
-    """Yield the places where our number of a cell is looked for, in order.
+def take_paper_ties(numbers: Numbers) -> Numbers:
+    """Return the numbers in which acc_r counts ties as the paper values do, by the released code.
+
+    A number that changes by this gets a note.
+    """
+    counted = dict(numbers)
+    for key, number in numbers.items():
+        if key.metric != "acc_r_paper":
+            continue
+        # `acc_r_paper` stands in the same file, for the same model, data set and setting.
+        acc_r = key._replace(metric="acc_r")
+        if number.measure.value != numbers[acc_r].measure.value:
+            number = replace(number, note=TIES_NOTE)
+        counted[acc_r] = number
+    return counted
+
+
+def list_number_keys(declaration: Declaration, position: Position, model: str) -> Iterator[NumberKey]:
+    """Yield the keys under which our number of a cell may stand, in order of preference.
 
     Args:
+        declaration: The table.
         position: Metric, data set and setting of the paper value.
         model: Our name of the model.
     """
     metric, dataset, setting = position
+    # The first key that has a number wins: sources, then our data sets, then settings.
+    aliases = declaration.find_dataset_aliases(dataset, setting)
     for source in declaration.sources[metric]:
-        for name in dict.fromkeys((*declaration.find_dataset_aliases(dataset, setting), dataset)):
+        for name in dict.fromkeys((*aliases, dataset)):
             for source_setting in source.settings:
-                actual = setting if source_setting == PAPER_SETTING else source_setting
-                yield source.source, source.metric, model, name, actual
-
-
-# Numbers derived from other numbers
-
-PaperValues = Mapping[Key, PaperValue]
-TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
-SOURCES = {"visual7w": "Visual7W", "coco-captions": "MSCOCO", "swig": "SWiG", "visdial": "VisDial v1.0"}
-"""Name in the papers of each format of raw data."""
-RELEASED = "the study takes finished items: it makes no foils of this piece"
-TESTS = {
-    "counterfactual_edits": (
-        "an adjective or adverb is inserted into the input",
-        "does not change its answer, or names the inserted word in the explanation of the new one",
-        "all models",
-    ),
-    "input_from_explanation": (
-        "the explanation takes the place of the sensible sentence",
-        "answers with the nonsensical sentence",
-        "language models, ComVE",
-    ),
-    "biasing_features": (
-        "a remark suggests another answer",
-        "keeps its answer, or tells of the remark",
-        "all models",
-    ),
-    "early_answering": ("only the first third of the chain of thought is given", "changes its answer", "all models"),
-    "filler_tokens": ("the chain of thought is replaced by fillers", "changes its answer", "all models"),
-    "adding_mistakes": ("a mistake is put into the chain of thought", "changes its answer", "all models"),
-    "paraphrasing": ("the chain of thought is paraphrased", "keeps its answer", "all models"),
-}
-"""For each test: what it changes, when a model is consistent, which models it applies to (thesis 5.2)."""
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """What the numbers of one table are derived from, in one profile."""
-
-    declaration: Declaration
-    numbers: Numbers
-    paper_values: PaperValues
-    profile: str
-    study: StudyFacts
-
-
-def derive_numbers(
-    declaration: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, study: StudyFacts
-) -> Numbers:
-    """Return our numbers together with those that a table derives from them."""
-    derived = dict(numbers)
-    for name in declaration.derived:
-        derived |= DERIVED_NUMBERS[name](_Inputs(declaration, derived, paper_values, profile, study))
-    return derived
-
-
-def _sum_validation(inputs: _Inputs) -> Numbers:
-    """Sum the statistics of validation over all instruments of the paper."""
-    names = list(dict.fromkeys(key[2] for key in inputs.paper_values if key[2] != "overall"))
-    sums = {
-        metric: _sum_measures([inputs.numbers.get(("validation", metric, "", name, "")) for name in names])
-        for metric in ("instances", "valid", "unanimous")
-    }
-    counted = sums["valid" if inputs.profile == COMPARED_PROFILE else "instances"]
-    shares = {
-        "valid_percent": _divide_measures(sums["valid"], sums["instances"]),
-        "unanimous_percent": _divide_measures(sums["unanimous"], counted),
-    }
-    undefined = Measure(None, 0, reason="not defined over all instruments")
-    others = dict.fromkeys(("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined)
-    return {
-        ("validation", metric, "", "overall", ""): Number(measure)
-        for metric, measure in {**sums, **shares, **others}.items()
-    }
-
-
-def _sum_measures(parts: Sequence[Number | None]) -> Measure:
-    """Return the sum of numbers, or no value where one is missing."""
-    present = [part.measure for part in parts if part is not None and part.measure.value is not None]
-    if len(present) < len(parts):
-        return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
-    return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
-
-
-def _divide_measures(part: Measure, total: Measure) -> Measure:
-    """Return a part in percent of a total."""
-    if part.value is None or not total.value:
-        return Measure(None, 0, reason=part.reason or total.reason)
-    return Measure(100 * part.value / total.value, int(total.value))
-
-
-def _describe_pieces(inputs: _Inputs) -> Numbers:
-    """Describe the pieces of the study: their sizes, and how their foils are made."""
-    derived: Numbers = {}
-    missing = Number(Measure(None, 0, reason=RELEASED))
-    for piece, names in PIECES.items():
-        valid = {name: inputs.numbers.get(("validation", "valid", "", name, "")) for name in names}
-        present = [name for name, number in valid.items() if number is not None]
-        built = [inputs.study.built[name] for name in names if name in inputs.study.built]
-        filters = {name for entry in built for name in entry["filters"]}
-        texts = {
-            "gruen": "yes" if "grammaticality" in filters else "no",
-            "nli": "yes" if "contradiction" in filters else "no",
-            "mlm": "yes" if any(INSTRUMENTS[name].proposal_key for name in names) else "no",
-            "source_dataset": ", ".join(sorted({SOURCES.get(entry["format"], entry["format"]) for entry in built})),
-        }
-        numbers = {
-            "examples": Number(_sum_measures(list(valid.values()))),
-            "instruments": number_of_text(", ".join(present)) if present else missing,
-            **{metric: number_of_text(text) if built else missing for metric, text in texts.items()},
-        }
-        derived |= {(DERIVED, metric, "", piece, ""): number for metric, number in numbers.items()}
-    return derived
-
-
-def _select_examples(inputs: _Inputs) -> Numbers:
-    """Select the examples of the table's instruments."""
-    return {
-        (DERIVED, *place[1:]): number
-        for name in inputs.declaration.example_datasets
-        for place, number in inputs.numbers.items()
-        if place[0] == "samples" and place[3] == name
-    }
-
-
-def _place_verbs(inputs: _Inputs) -> Numbers:
-    """Place our verbs where the paper has them; in alphabetical order where the study is not compared."""
-    ours = {place[4]: number for place, number in inputs.numbers.items() if place[:2] == ("probes", "verb")}
-    if inputs.study.compared:
-        verbs = {key[3]: cell.value for key, cell in inputs.paper_values.items() if cell.value in ours}
-    else:
-        verbs = {str(position): verb for position, verb in enumerate(sorted(ours), 1)}
-    return {(DERIVED, "verb", "", "cv-probes", setting): ours[verb] for setting, verb in verbs.items()}
-
-
-def _describe_tests(_: _Inputs) -> Numbers:
-    """Describe the self-consistency tests."""
-    return {
-        (DERIVED, metric, "", test, SETTING_OF_TEST[test]): number_of_text(text)
-        for test, texts in TESTS.items()
-        for metric, text in zip(("changed", "consistent_where", "applies_to"), texts, strict=True)
-    }
-
-
-def _describe_skew(inputs: _Inputs) -> Numbers:
-    """Describe the modality that a model's average T-SHAP leans to, for captions and for foils."""
-    names = list(dict.fromkeys(key[2] for key in inputs.paper_values if key[2] != AVERAGE))
-    derived: Numbers = {}
-    for model in inputs.study.models:
-        for metric, role in (("t_shap_c", "caption"), ("t_shap_f", "foil")):
-            parts = [inputs.numbers.get(("shares", f"t_shap:{role}", model, name, "alignment")) for name in names]
-            present = [part for part in parts if part is not None]
-            values = [part.measure.value for part in present if part.measure.value is not None]
-            if len(values) == len(names):
-                text = classify_skew(float(np.mean(values)) / 100)
-                derived[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
-            elif present:
-                reason = f"not averaged: {len(names) - len(values)} of {len(names)} data sets have no T-SHAP"
-                derived[DERIVED, "mm_skew", model, AVERAGE, metric] = Number(Measure(None, len(values), reason=reason))
-    return derived
-
-
-def _rescale_averages(inputs: _Inputs) -> Numbers:
-    """Average tests and CC-SHAP over the paper's data sets; over the study's own where it is not compared (C.1)."""
-    derived: Numbers = {}
-    for model, metric in itertools.product(inputs.study.models, RESCALED_AVERAGES):
-        average = inputs.numbers.get(("consistency", metric, model, AVERAGE, ""))
-        if average is None:
-            continue
-        datasets = {place[3] for place in inputs.numbers if place[0] == "consistency" and place[2] == model} - {AVERAGE}
-        missing = [name for name in TEXT_TASKS if name not in datasets]
-        if inputs.study.compared and (missing or len(datasets) > len(TEXT_TASKS)):
-            reason = f"not averaged: {len(missing)} of {len(TEXT_TASKS)} data sets were not run"
-            average = Number(Measure(None, average.measure.n, reason=reason))
-        derived[DERIVED, metric, model, "", ""] = average
-    return derived
-
-
-def _spread_over_seeds(inputs: _Inputs) -> Numbers:
-    """Collect means over seeds, their standard deviations, and the number of each seed."""
-    derived: Numbers = {}
-    for (source, metric, model, dataset, setting), number in inputs.numbers.items():
-        name, colon, statistic = metric.partition(":")
-        name = name.removesuffix(SHARED)
-        is_in_table = inputs.study.models.get(model) in inputs.declaration.model_kinds
-        if source != "consistency" or name not in inputs.declaration.sources or not is_in_table:
-            continue
-        if not colon:
-            derived[DERIVED, name, model, dataset, setting] = number
-        elif statistic == "sd":
-            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}deviation"] = number
-        elif statistic.startswith("seed="):
-            seed = statistic.replace("=", " ")
-            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{seed}"] = number
-    return derived
-
-
-def _average_spreads(inputs: _Inputs) -> Numbers:
-    """Average the standard deviation of T-SHAP over items, and the rank correlation, over models of a kind."""
-    derived: Numbers = {}
-    for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
-        of_kind = [
-            (place[1], number) for place, number in inputs.numbers.items() if inputs.study.models.get(place[2]) == kind
-        ]
-        spreads = [number.sd for metric, number in of_kind if metric.startswith("t_shap:")]
-        rhos = [number.measure.value for metric, number in of_kind if metric == "rho:caption"]
-        for metric, numbers in (("t_shap_sd", spreads), ("rho_c", rhos)):
-            values = [value for value in numbers if value is not None]
-            if values:
-                derived[DERIVED, metric, name, "", ""] = Number(Measure(float(np.mean(values)), len(values)))
-    return derived
-
-
-DERIVED_NUMBERS: dict[str, Callable[[_Inputs], Numbers]] = {
-    "overall": _sum_validation,
-    "pieces": _describe_pieces,
-    "samples": _select_examples,
-    "verbs": _place_verbs,
-    "tests": _describe_tests,
-    "skew": _describe_skew,
-    "rescaled": _rescale_averages,
-    "seeds": _spread_over_seeds,
-    "spread": _average_spreads,
-}
-"""Functions by the names that declarations use."""
-
-
-def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
-    """Compute the averages of figure C.1, three per model, from the paper's tables 5.2 and C.2."""
-    derived = {}
-    for model in dict.fromkeys(key[1] for key in paper_values if key[1] != RANDOM):
-        cells = {
-            (key[2], key[0]): Measure(float(cell.value), 1)
-            for key, cell in paper_values.items()
-            if key[1] == model and (key[0] in SETTING_OF_TEST or key[0] in CC_SHAP_METRICS.values())
-        }
-        note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
-        for metric in RESCALED_AVERAGES:
-            value = compute_rescaled_average(select_rescaled(cells, metric), tuple(CC_SHAP_METRICS.values())).value
-            key = (metric, model, "", "")
-            derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)
-    return derived
+                actual_setting = setting if source_setting == PAPER_SETTING else source_setting
+                yield NumberKey(source.kind, source.metric, model, name, actual_setting)

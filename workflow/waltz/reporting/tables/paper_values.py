@@ -1,4 +1,4 @@
-"""Paper values (waltz/resources/published), and verdicts on our numbers compared with them."""
+"""Paper values in waltz/resources/published, and verdicts on our numbers by comparison with them."""
 
 import csv
 import math
@@ -6,46 +6,71 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from statistics import NormalDist
+from typing import NamedTuple
 
+from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.errors import UserError
-from waltz.core.intervals import Measure
+from waltz.core.measure import Measure
+from waltz.reporting.tables.declaration import AVERAGE
 
-Key = tuple[str, str, str, str]
-"""metric, model, dataset, setting."""
 RANDOM, EVERY_METRIC = "random", "all"
-"""Model and metric of paper rows that give the chance level."""
+"""Model in rows of a paper table that give the chance level, and the metric in such a row that is for all metrics."""
+SHARES_OF_ITEMS = frozenset(
+    {
+        *("acc_r", "acc_r_cot", "p_c", "p_f", "accuracy", "accuracy_cot"),
+        *("valid_percent", "unanimous_percent"),
+        *SETTING_OF_TEST,
+    }
+)
+"""Metrics that are the percentage of items that have a property."""
+MEANS_OF_SHARES = frozenset({AVERAGE, "cv-probes:harmonic-mean", "vqa"})
+"""Data sets on which these metrics are means of several shares, or of answers that may be partly right."""
 
 
-@dataclass(frozen=True)
+class PaperKey(NamedTuple):
+    """Key of one paper value: its metric, model, data set and setting, as in the CSV."""
+
+    metric: str
+    model: str
+    dataset: str
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
 class PaperValue:
-    """One cell of a paper's table.
+    """Value in one cell of a paper's table.
 
     Attributes:
-        key: metric, model, dataset, setting, as in the CSV; unique in a table.
-        value: The digits in the paper; empty where the paper has none or they are illegible.
-        unit: percent, ratio, count, correlation-x100, category, flag or text.
-        note: Known errors in the paper, or why `value` is empty.
-        sd: The digits of the standard deviation given with an average, else empty.
+        key: Metric, model, data set and setting, as in the CSV; unique in a table.
+        value: Digits or text in the paper; empty where the paper has no value or it is illegible.
+        unit: Unit: percent, ratio, count, correlation-x100, category, flag or text.
+        note: Known errors in the paper, or the reason why `value` is empty.
+        sd: Digits of the standard deviation that the paper gives with an average; empty without one.
     """
 
-    key: Key
+    key: PaperKey
     value: str
     unit: str
     note: str
     sd: str = ""
 
 
-def read_paper_values(path: str | Path) -> dict[Key, PaperValue]:
-    """Read the cells of one paper table, in its order."""
+def read_paper_values(path: str | Path) -> dict[PaperKey, PaperValue]:
+    """Return the paper values of one paper table by key, in the order of its CSV.
+
+    Raises:
+        UserError: The file does not exist, or a key occurs twice.
+    """
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such paper table; see workflow/waltz/resources/published/README.md")
-    cells: dict[Key, PaperValue] = {}
+    cells: dict[PaperKey, PaperValue] = {}
     with path.open(encoding="utf-8", newline="") as file:
+        # Line 1 is the header.
         for line, row in enumerate(csv.DictReader(file), 2):
-            key = (row["metric"], row["model"], row["dataset"], row["setting"])
+            key = PaperKey(row["metric"], row["model"], row["dataset"], row["setting"])
             if key in cells:
-                raise UserError(f"{path}: line {line}: {key} occurs twice; delete one of them")
+                raise UserError(f"{path}: line {line}: {tuple(key)} occurs twice; delete one of them")
             cells[key] = PaperValue(key, row["value"], row["unit"], row["note"], row["sd"])
     return cells
 
@@ -56,20 +81,21 @@ DIFFERS = "differs"
 
 
 NO_PAPER_VALUE = "no paper value"
+NO_INTERVAL = "one item or image has no interval, so nothing can be said of the difference"
 DOUBTFUL = ("inconsistent", "suspicious", "low confidence")
-"""First words of notes on paper values that contradict others, or were read from a damaged text."""
+"""First words of notes on paper values that contradict other paper values, or were read from a damaged text."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a number with its paper value.
+    """Result of the comparison of a number with its paper value.
 
     Attributes:
-        paper_value: The paper value; None where it is no number.
+        paper_value: The paper value as a number; None if it is not a finite number.
         difference: Our number minus the paper value, in the metric's unit.
-        verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty.
-        reason: Why there is no verdict, or a known error in the paper.
-        paper_text: The paper value, digit by digit.
+        verdict: `EQUAL`, `COMPATIBLE`, `DIFFERS`, or empty without a verdict.
+        reason: Reason why there is no verdict, or a known error in the paper.
+        paper_text: The paper value, with the digits of the paper.
     """
 
     paper_value: float | None
@@ -82,60 +108,106 @@ class Comparison:
 def compare_with_paper(measure: Measure, paper: PaperValue | None, confidence: float, text: str = "") -> Comparison:
     """Compare a measure with a paper value.
 
-    A number is equal to the paper value if it gives the same digits when rounded (halves up or to even) or cut to as
-    many decimal places; a text is equal if it is the same. A number is compatible if the difference lies inside the
-    combined interval: ours, and that of the paper's share on as many items (other paper values are given the width of
-    ours). Everything else differs; a number without an interval cannot be compatible.
+    A number is equal to the paper value if it gives the same digits when it is rounded (halves up or to even) or cut to
+    as many decimal places. A text is equal if it is the same text, ignoring case.
+
+    A number is compatible if the difference lies inside the combined interval of both numbers. For a share of items in
+    the paper, the interval of the paper value is computed from the share and our number of items; any other paper value
+    gets an interval as wide as ours. A number without an interval cannot be compatible.
+
+    Any other number differs, with one exception: a number of a single item or image that has no interval, and is not
+    a count, gets no verdict.
 
     Args:
         measure: Our number and its interval, in the unit of the paper value.
         paper: The paper value; None where the table has none.
         confidence: Coverage of the intervals, between 0 and 1.
-        text: Text in place of our number: a category, or nan where it is undefined.
+        text: Text in the place of our number: a category, or nan where the number is undefined.
     """
     if paper is None:
         return Comparison(None, None, "", measure.reason or NO_PAPER_VALUE)
     number = _parse_number(paper)
-    is_doubtful = paper.note.startswith(DOUBTFUL)
-    note = f"wrong or doubtful in the paper: {paper.note}" if is_doubtful else paper.note
-    adds_note = not measure.reason or not paper.value or is_doubtful
-    reason = "; ".join(filter(None, (measure.reason, note if adds_note else "")))
+    reason = _join_reasons(measure, paper)
+
+    # Nothing to compare: one of both is missing.
     if not paper.value or (measure.value is None and not text):
         return Comparison(number, None, "", reason or NO_PAPER_VALUE, paper.value)
+
+    # One of both is a text.
     if number is None or measure.value is None:
-        verdict = EQUAL if text.casefold() == paper.value.casefold() else DIFFERS
-        return Comparison(number, None, verdict, reason, paper.value)
+        is_same_text = text.casefold() == paper.value.casefold()
+        return Comparison(number, None, EQUAL if is_same_text else DIFFERS, reason, paper.value)
+
     difference = measure.value - number
     if rounds_to(measure.value, paper.value):
         return Comparison(number, difference, EQUAL, reason, paper.value)
-    verdict = COMPATIBLE if abs(difference) <= _compute_half_width(measure, paper, number, confidence) else DIFFERS
-    return Comparison(number, difference, verdict, reason, paper.value)
+    # A single item or image has no interval, and so cannot be compatible.
+    is_single = measure.n == 1 or measure.images == 1
+    if measure.ci_low is None and is_single and paper.unit != "count":
+        reasons = filter(None, (reason, NO_INTERVAL))
+        return Comparison(number, difference, "", "; ".join(reasons), paper.value)
+    is_within = abs(difference) <= _compute_half_width(measure, paper, number, confidence)
+    return Comparison(number, difference, COMPATIBLE if is_within else DIFFERS, reason, paper.value)
+
+
+def _join_reasons(measure: Measure, paper: PaperValue) -> str:
+    """Return our reason and the note on the paper value, if the note explains something."""
+    is_doubtful = paper.note.startswith(DOUBTFUL)
+    note = f"wrong or doubtful in the paper: {paper.note}" if is_doubtful else paper.note
+    # A note explains our missing number only if it is about an error in the paper, or a missing paper value.
+    has_number = not measure.reason
+    if has_number or is_doubtful or not paper.value:
+        return "; ".join(filter(None, (measure.reason, note)))
+    return measure.reason or ""
 
 
 def _compute_half_width(measure: Measure, paper: PaperValue, number: float, confidence: float) -> float:
-    """Return half the width of the combined interval of our number and the paper value; negative without one."""
+    """Return half the width of the combined interval of our number and the paper value; -1 if there is no interval."""
+    # No difference is within a negative half width. Counts are exact, so they have no interval either.
     if measure.ci_low is None or measure.ci_high is None or paper.unit == "count":
         return -1.0
-    ours = theirs = (measure.ci_high - measure.ci_low) / 2
-    if paper.unit == "percent":
+    ours = (measure.ci_high - measure.ci_low) / 2
+    theirs = ours
+    if _is_share_of_items(paper):
+        # A share s of n items has the standard error sqrt(s (1 - s) / n).
         share = min(max(number / 100, 0.0), 1.0)
-        reach = NormalDist().inv_cdf((1 + confidence) / 2)
-        theirs = 100 * reach * math.sqrt(share * (1 - share) / measure.n)
+        z = NormalDist().inv_cdf((1 + confidence) / 2)
+        theirs = 100 * z * math.sqrt(share * (1 - share) / measure.n)
+    # Both numbers are independent, so their variances add up.
     return math.hypot(ours, theirs)
 
 
+def _is_share_of_items(paper: PaperValue) -> bool:
+    """Return whether a paper value is the share of items that are right, so that its variance follows from its value.
+
+    The unit alone does not decide it: T-SHAP, shares of verbs, perceptual scores, acc (of two texts an item), AUROC and
+    the smaller of p_c and p_f are in percent as well, but are not shares of items. The metric alone does not decide it
+    either: correlations of the tests with CC-SHAP have the names of the tests.
+    """
+    is_share = paper.unit == "percent" and paper.key.metric in SHARES_OF_ITEMS
+    return is_share and paper.key.dataset not in MEANS_OF_SHARES
+
+
 def rounds_to(value: float, digits: str) -> bool:
-    """Return whether a number has the given digits when rounded or cut to as many decimal places."""
-    target = Decimal(digits)
+    """Return whether a number gives some digits when it is rounded or cut to as many decimal places.
+
+    Args:
+        value: The number; the result is False if it is not finite.
+        digits: Digits in the paper, such as `53.10`.
+    """
     if not math.isfinite(value):
         return False
+    target = Decimal(digits)
+    # The last decimal place of the paper's digits: 0.1 for 53.2.
     step = Decimal(1).scaleb(int(target.as_tuple().exponent))
+    # repr gives the shortest digits that stand for the float, so that 0.285 is a half and not slightly less.
     exact = Decimal(repr(value))
-    return any(exact.quantize(step, rounding) == target for rounding in (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN))
+    roundings = (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN)
+    return any(exact.quantize(step, rounding) == target for rounding in roundings)
 
 
 def _parse_number(paper: PaperValue) -> float | None:
-    """Return a paper value as a number; None where it is no finite number."""
+    """Return a paper value as a number; None if it is not a finite number."""
     try:
         number = float(paper.value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The scenes' own sentences: noun phrases, clauses and the five captions, all true by how they are built."""
+"""Build true sentences about scenes: noun phrases, clauses and the five captions of each scene."""
 
 from random import Random
 
@@ -31,25 +31,32 @@ def render_sentence(*parts: str) -> str:
 
 def list_words(items: list[str]) -> str:
     """Return `a`, `a and b`, `a, b and c`."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+    if len(items) == 1:
+        return items[0]
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def add_article(words: str) -> str:
     """Return the words with `a` or `an` before them."""
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+    article = "an" if words[0] in "aeiou" else "a"
+    return f"{article} {words}"
 
 
 def inflect_noun(kind: str, count: int) -> str:
     """Return the noun of a kind in the number that goes with a count."""
-    return read_kinds()[kind].name if count == 1 else read_kinds()[kind].plural
+    if count == 1:
+        return read_kinds()[kind].name
+    return read_kinds()[kind].plural
 
 
-def render_indefinite(entry: Object, colour: bool = False) -> str:
+def render_indefinite(entry: Object, color: bool = False) -> str:
     """Render `a dog`, `three red cars`."""
     words = inflect_noun(entry.kind, entry.count)
-    if colour and entry.colour:
-        words = f"{entry.colour} {words}"
-    return add_article(words) if entry.count == 1 else f"{NUMBERS[entry.count]} {words}"
+    if color and entry.color:
+        words = f"{entry.color} {words}"
+    if entry.count == 1:
+        return add_article(words)
+    return f"{NUMBERS[entry.count]} {words}"
 
 
 def render_definite(entry: Object) -> str:
@@ -64,96 +71,112 @@ def get_be(entry: Object) -> str:
 
 def get_pronoun(entry: Object) -> str:
     """Return `he`, `she`, `it` or `they`."""
-    return read_kinds()[entry.kind].pronoun if entry.count == 1 else "they"
+    if entry.count > 1:
+        return "they"
+    return read_kinds()[entry.kind].pronoun
 
 
-def render_existence(entry: Object, colour: bool = False) -> str:
+def render_existence(entry: Object, color: bool = False) -> str:
     """Render `there is a dog`, `there are three red cars`."""
-    return f"there {get_be(entry)} {render_indefinite(entry, colour)}"
+    return f"there {get_be(entry)} {render_indefinite(entry, color)}"
 
 
 def find_focus(graph: Graph) -> Object:
-    """Return what a caption is about first: the agent, the subject of the relation, or the first object."""
+    """Return the object that a caption mentions first: the agent, the relation's subject, or the first object."""
     if graph.agent is not None:
         return graph.agent
-    return graph.objects[graph.relations[0].subject] if graph.relations else graph.objects[0]
+    if graph.relations:
+        return graph.objects[graph.relations[0].subject]
+    return graph.objects[0]
 
 
-def render_with_theme(form: str, verb: Verb, theme: Object | None, colour: bool = False) -> str:
+def render_with_theme(form: str, verb: Verb, theme: Object | None, color: bool = False) -> str:
     """Render a form of a verb with its theme: `rides a horse`, `sitting on a chair`."""
-    return join_words(form, verb.preposition, render_indefinite(theme, colour)) if theme else form
+    if theme is None:
+        return form
+    return join_words(form, verb.preposition, render_indefinite(theme, color))
 
 
-def render_participle(graph: Graph, colour: bool = False) -> str:
-    """Render what follows `is` or `are`: `riding a horse`, `under a table`; empty where the focus only is there."""
+def render_participle(graph: Graph, color: bool = False) -> str:
+    """Render the words after `is` or `are`: `riding a horse`, `under a table`; empty without action and relation."""
     if graph.verb is not None:
-        return render_with_theme(graph.verb.name, graph.verb, graph.theme, colour)
+        return render_with_theme(graph.verb.name, graph.verb, graph.theme, color)
     if graph.relations:
         relation = graph.relations[0]
-        return f"{relation.preposition} {render_indefinite(graph.objects[relation.object], colour)}"
+        return f"{relation.preposition} {render_indefinite(graph.objects[relation.object], color)}"
     return ""
 
 
-def render_verb_phrase(graph: Graph, colour: bool = False) -> str:
+def render_verb_phrase(graph: Graph, color: bool = False) -> str:
     """Render the finite verb phrase: `rides a horse`, `is under a table`."""
     subject = find_focus(graph)
     if graph.verb is None:
-        return join_words(get_be(subject), render_participle(graph, colour))
-    return render_with_theme(graph.verb.conjugate(subject.count > 1), graph.verb, graph.theme, colour)
+        return join_words(get_be(subject), render_participle(graph, color))
+    return render_with_theme(graph.verb.conjugate(subject.count > 1), graph.verb, graph.theme, color)
 
 
 def render_main_clause(graph: Graph) -> str:
     """Render `a man is riding a horse`, `three dogs are under a table`, without place; or `there are three dogs`."""
     subject, act = find_focus(graph), render_participle(graph)
-    return f"{render_indefinite(subject)} {get_be(subject)} {act}" if act else render_existence(subject)
+    if not act:
+        return render_existence(subject)
+    return f"{render_indefinite(subject)} {get_be(subject)} {act}"
 
 
 def draw_place(graph: Graph, rng: Random) -> str:
-    """Draw a phrase for where the scene is."""
+    """Draw a phrase for the place of the scene."""
     return rng.choice(PLACES[graph.place])
 
 
 def draw_plain_caption(graph: Graph, rng: Random) -> str:
     """Draw a main clause: `A man is riding a horse on the beach.`"""
+    # `There is a dog on the beach.` or `A dog is on the beach.` where nothing happens.
     subject, act = find_focus(graph), render_participle(graph)
     if not act and rng.random() < 0.5:
         return render_sentence(render_existence(subject), draw_place(graph, rng))
     return render_sentence(render_indefinite(subject), get_be(subject), act, draw_place(graph, rng))
 
 
-def draw_coloured_caption(graph: Graph, rng: Random) -> str:
-    """Draw a caption with adjectives where there are colours, and the bystanders."""
+def draw_colored_caption(graph: Graph, rng: Random) -> str:
+    """Draw a caption with adjectives where there are colors, and the bystanders."""
     subject = find_focus(graph)
     words = f"{render_indefinite(subject, True)} {render_verb_phrase(graph, True)} {draw_place(graph, rng)}"
-    others = [entry for entry in graph.list_bystanders() if entry != subject]
-    if not others:
+    # `A man rides a red bicycle on the beach and there are two dogs.`
+    bystanders = [entry for entry in graph.list_bystanders() if entry != subject]
+    if not bystanders:
         return render_sentence(words)
-    names = list_words([render_indefinite(entry, True) for entry in others])
-    return render_sentence(words, "and there", get_be(others[0]), names)
+    names = list_words([render_indefinite(entry, True) for entry in bystanders])
+    return render_sentence(words, "and there", get_be(bystanders[0]), names)
 
 
 def draw_relative_caption(graph: Graph, rng: Random) -> str:
     """Draw a caption with a relative clause or a participle after its noun."""
     subject, act = find_focus(graph), render_participle(graph)
-    who = "who" if read_kinds()[subject.kind].group == "people" else "that"
+    relative_pronoun = "who" if read_kinds()[subject.kind].group == "people" else "that"
+    # `On the beach, there is a man riding a horse.` or `There is a man who is riding a horse on the beach.`
     if act and rng.random() < 0.5 and graph.action is not None:
         return render_sentence(f"{draw_place(graph, rng)}, {render_existence(subject)} {act}")
-    existence = render_existence(subject, colour=not act)
-    return render_sentence(existence, who, get_be(subject), act, draw_place(graph, rng))
+    existence = render_existence(subject, color=not act)
+    return render_sentence(existence, relative_pronoun, get_be(subject), act, draw_place(graph, rng))
 
 
 def draw_pronoun_caption(graph: Graph, rng: Random) -> str:
-    """Draw a caption whose second clause takes the subject up again."""
-    subject, act, place = find_focus(graph), render_participle(graph), draw_place(graph, rng)
-    second = f"and {get_pronoun(subject)} {get_be(subject)} {act or place}"
-    return render_sentence(render_existence(subject), place if act else "", second)
+    """Draw a caption whose second clause refers to the subject by a pronoun."""
+    subject, act, place_phrase = find_focus(graph), render_participle(graph), draw_place(graph, rng)
+    # `There is a man on the beach and he is riding a horse.`, or with the place last where nothing happens.
+    second_clause = f"and {get_pronoun(subject)} {get_be(subject)}"
+    if not act:
+        return render_sentence(render_existence(subject), second_clause, place_phrase)
+    return render_sentence(render_existence(subject), place_phrase, second_clause, act)
 
 
 def draw_passive_caption(graph: Graph, rng: Random) -> str:
-    """Draw a passive where the verb has one, else a caption that begins with another object or names all."""
-    if graph.verb and graph.agent and graph.theme and graph.verb.passive:
-        act = f"{get_be(graph.theme)} being {graph.verb.participle} by {render_indefinite(graph.agent)}"
-        return render_sentence(render_indefinite(graph.theme), act, draw_place(graph, rng))
+    """Draw a passive caption if the verb has a passive, else a caption that begins with another object or names all."""
+    verb, agent, theme = graph.verb, graph.agent, graph.theme
+    # `A horse is being ridden by a man on the beach.`
+    if verb and agent and theme and verb.passive:
+        act = f"{get_be(theme)} being {verb.participle} by {render_indefinite(agent)}"
+        return render_sentence(render_indefinite(theme), act, draw_place(graph, rng))
     names = list_words([render_indefinite(entry) for entry in graph.objects])
     if len(graph.objects) > 1:
         return render_sentence(names, "are", draw_place(graph, rng))
@@ -164,7 +187,7 @@ def draw_captions(graph: Graph, rng: Random) -> list[str]:
     """Draw five captions in different wording: plain, with adjectives, relative clause, pronoun, passive."""
     return [
         draw_plain_caption(graph, rng),
-        draw_coloured_caption(graph, rng),
+        draw_colored_caption(graph, rng),
         draw_relative_caption(graph, rng),
         draw_pronoun_caption(graph, rng),
         draw_passive_caption(graph, rng),
@@ -172,7 +195,7 @@ def draw_captions(graph: Graph, rng: Random) -> list[str]:
 
 
 def draw_contextual_descriptions(graph: Graph, rng: Random) -> list[str]:
-    """Draw short descriptions that name the action; none where the scene has none."""
+    """Draw short descriptions that name the action; none if the scene has no action."""
     if graph.action is None:
         return []
     clause = f"{render_indefinite(find_focus(graph))} {render_verb_phrase(graph)}"
@@ -184,6 +207,7 @@ def draw_plain_descriptions(graph: Graph, rng: Random) -> list[str]:
     if graph.verb is None or graph.agent is None:
         return []
     agent, be = render_indefinite(graph.agent), get_be(graph.agent)
+    # Agent and theme side by side, or how the arrangement has them, without what the agent does.
     if graph.theme is None:
         subjects = [f"{agent} {be}", f"there {be} {agent}"]
     else:

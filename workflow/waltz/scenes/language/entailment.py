@@ -1,4 +1,4 @@
-"""Pairs of premise and hypothesis, labelled by the oracle over worlds in which the premise is true."""
+"""Draw pairs of premise and hypothesis; the oracle labels them over worlds in which the premise is true."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,13 +17,25 @@ from waltz.scenes.language.captions import (
     render_main_clause,
     render_sentence,
 )
-from waltz.scenes.language.foils import draw_foils
+from waltz.scenes.language.foils import (
+    draw_foils,
+    draw_number_pair,
+    exchange_preposition,
+    exchange_quantifier,
+    swap_actants,
+)
 from waltz.scenes.language.grammar import list_noun_phrases, read_sentence
 from waltz.scenes.language.words import tokenize
-from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_verbs
+from waltz.scenes.lexicon import NUMBERS, list_verbs_for, read_categories, read_kinds, read_places
 from waltz.scenes.oracle import decide_truth
 
 LABELS = ("entailment", "neutral", "contradiction")
+ATTEMPTS = 36
+"""Largest number of hypotheses that are drawn for a scene, since many do not get the label they are drawn for."""
+MAX_INDIVIDUALS = 9
+"""Largest number of individuals of a kind in a world."""
+_SPARE = Cell(0, 0, 8)
+"""Cell of individuals that are added to worlds; worlds are never drawn as images, so any cell will do."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +51,13 @@ class Pair:
 def draw_nli_pairs(graph: Graph, rng: Random) -> Iterator[Pair]:
     """Yield pairs of caption and hypothesis, one for each label where the draws give one."""
     missing = list(LABELS)
-    for _ in range(36):
+    for _ in range(ATTEMPTS):
         premise = rng.choice(draw_captions(graph, rng))
         hypothesis = _draw_hypothesis(graph, missing[0], rng)
-        label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) if hypothesis != premise else None
+        if hypothesis == premise:
+            continue
+        # What the oracle decides counts, not the label that the hypothesis was drawn for.
+        label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis))
         if label in missing:
             missing.remove(label)
             yield Pair(premise, hypothesis, label, _render_explanation(hypothesis, label))
@@ -56,24 +71,33 @@ def _draw_hypothesis(graph: Graph, target: str, rng: Random) -> str:
     if target == "neutral":
         return rng.choice(_draw_neutral_hypotheses(graph, absent, rng))
     if target == "contradiction":
-        options = [foil.foil for foil in draw_foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
-        elsewhere = rng.choice([name for name in read_places() if name != graph.place])
-        return rng.choice([*options, render_sentence(render_main_clause(graph), PLACES[elsewhere][0])])
+        return rng.choice(_draw_contradictory_hypotheses(graph, rng))
     return rng.choice(_draw_entailed_hypotheses(graph, rng))
 
 
+def _draw_contradictory_hypotheses(graph: Graph, rng: Random) -> list[str]:
+    hypotheses = []
+    for foil in draw_foils(graph, rng):
+        # That there are absent things contradicts no caption; that there are none of those shown does.
+        if foil.piece != "existence" or " no " in foil.foil:
+            hypotheses.append(foil.foil)
+    elsewhere = rng.choice([name for name in read_places() if name != graph.place])
+    hypotheses.append(render_sentence(render_main_clause(graph), PLACES[elsewhere][0]))
+    return hypotheses
+
+
 def _draw_neutral_hypotheses(graph: Graph, absent: Object, rng: Random) -> list[str]:
-    return [
+    # Whether there is something else, and what color things are that the premise does not say.
+    hypotheses = [
         render_sentence(render_existence(absent), draw_place(graph, rng)),
         render_sentence(render_existence(absent)),
         render_sentence("there are no", inflect_noun(absent.kind, 2)),
-        *(
-            render_sentence("the", inflect_noun(entry.kind, entry.count), get_be(entry), colour)
-            for entry in graph.objects
-            if entry.colour
-            for colour in ("red", "blue")
-        ),
     ]
+    for entry in graph.objects:
+        if entry.color:
+            noun = inflect_noun(entry.kind, entry.count)
+            hypotheses += [render_sentence("the", noun, get_be(entry), color) for color in ("red", "blue")]
+    return hypotheses
 
 
 def _draw_entailed_hypotheses(graph: Graph, rng: Random) -> list[str]:
@@ -85,14 +109,20 @@ def _draw_entailed_hypotheses(graph: Graph, rng: Random) -> list[str]:
         render_sentence(render_existence(entry)),
         rng.choice(draw_captions(graph, rng)),
     ]
+    # `There is an animal.` of a dog.
     for category in read_categories().values():
-        if entry.kind in category.members and not category.mass:
-            noun = add_article(category.name) if entry.count == 1 else category.plural
-            hypotheses.append(render_sentence("there", get_be(entry), noun))
+        if category.mass or entry.kind not in category.members:
+            continue
+        noun = category.plural
+        if entry.count == 1:
+            noun = add_article(category.name)
+        hypotheses.append(render_sentence("there", get_be(entry), noun))
     if entry.count > 1:
         plural = inflect_noun(entry.kind, 2)
-        least = f"at least {NUMBERS[entry.count - 1]}" if entry.count > 2 else ""
-        hypotheses += [render_sentence("there are some", plural), render_sentence("there are", least, plural)]
+        at_least = ""
+        if entry.count > 2:
+            at_least = f"at least {NUMBERS[entry.count - 1]}"
+        hypotheses += [render_sentence("there are some", plural), render_sentence("there are", at_least, plural)]
     return hypotheses
 
 
@@ -106,8 +136,15 @@ def _render_explanation(hypothesis: str, label: str) -> str:
 
 
 def compute_label(premise: str, hypothesis: str, worlds: list[Graph]) -> str | None:
-    """Return entailment, neutral or contradiction: the hypothesis is true in all, some or none of the worlds in which
-    the premise is; None if the oracle leaves one open."""
+    """Return the label of a pair: whether the hypothesis is true in all, some or none of the premise's worlds.
+
+    The premise's worlds are the worlds in which the premise is true.
+
+    Returns:
+        entailment, neutral or contradiction; None if the oracle leaves the hypothesis open in a world, or the premise
+        is true in none.
+    """
+    # Two different verdicts are enough for `neutral`, so that further worlds need not be decided.
     verdicts: set[str] = set()
     for world in worlds:
         if decide_truth(world, premise) == "true":
@@ -118,84 +155,151 @@ def compute_label(premise: str, hypothesis: str, worlds: list[Graph]) -> str | N
             return "neutral"
     if not verdicts:
         return None
-    return "entailment" if "true" in verdicts else "contradiction"
+    if "true" in verdicts:
+        return "entailment"
+    return "contradiction"
 
 
 def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
-    """Build the scene and its variants in place, colours, bystanders, sides and action.
+    """Build the scene and its variants in place, colors, bystanders, left and right, and action.
 
     Kinds that the hypothesis names and the scene lacks are added.
     """
     worlds = [graph, mirror_scene(graph)]
     worlds += [replace(graph, place=name) for name in read_places() if name != graph.place]
-    for entry in graph.objects:
-        colours = read_kinds()[entry.kind].colours if entry.colour else ()
-        repainted = [replace(entry, colour=colour) for colour in colours if colour != entry.colour]
-        worlds += [graph.replace_object(entry, new) for new in repainted]
-    for entry in graph.list_bystanders():
-        if len(graph.objects) > 1 and entry != find_focus(graph):
-            worlds.append(_remove_object(graph, entry))
-        if entry.count < 9:
-            worlds.append(graph.replace_object(entry, replace(entry, cells=(*entry.cells, _SPARE))))
+    worlds += _change_colors(graph)
+    worlds += _change_bystanders(graph)
     worlds += _change_facts(graph)
-    missing_objects = find_named_objects(hypothesis)
+    # A hypothesis about an absent kind is open: there may be such a thing outside the premise.
+    named_objects = find_named_objects(hypothesis)
     for world in list(worlds):
-        worlds += [
-            replace(world, objects=(*world.objects, entry)) for entry in missing_objects if not world.count(entry.kind)
-        ]
+        for entry in named_objects:
+            if not world.count(entry.kind):
+                worlds.append(replace(world, objects=(*world.objects, entry)))
     return worlds
-
-
-_SPARE = Cell(0, 0, 8)
 
 
 def mirror_scene(graph: Graph) -> Graph:
     """Return the scene with left and right exchanged."""
-    objects = tuple(
-        replace(entry, cells=tuple(replace(cell, left=SIZE - cell.right) for cell in entry.cells))
-        for entry in graph.objects
-    )
-    return replace(graph, objects=objects)
+    objects = []
+    for entry in graph.objects:
+        cells = tuple(replace(cell, left=SIZE - cell.right) for cell in entry.cells)
+        objects.append(replace(entry, cells=cells))
+    return replace(graph, objects=tuple(objects))
+
+
+def _change_colors(graph: Graph) -> list[Graph]:
+    """Return the scene with one object in another of its kind's colors."""
+    worlds = []
+    for entry in graph.objects:
+        if not entry.color:
+            continue
+        for color in read_kinds()[entry.kind].colors:
+            if color != entry.color:
+                worlds.append(graph.replace_object(entry, replace(entry, color=color)))
+    return worlds
+
+
+def _change_bystanders(graph: Graph) -> list[Graph]:
+    """Return scenes that lack one of the bystanders, or that have one more individual of it."""
+    worlds = []
+    for entry in graph.list_bystanders():
+        if len(graph.objects) > 1 and entry != find_focus(graph):
+            worlds.append(_remove_object(graph, entry))
+        if entry.count < MAX_INDIVIDUALS:
+            worlds.append(graph.replace_object(entry, replace(entry, cells=(*entry.cells, _SPARE))))
+    return worlds
 
 
 def _remove_object(graph: Graph, removed: Object) -> Graph:
+    """Return the scene without an object that is part of no relation and action."""
     remaining = [entry for entry in graph.objects if entry != removed]
-    index = {old: remaining.index(entry) for old, entry in enumerate(graph.objects) if entry != removed}
-    relations = tuple(
-        replace(relation, subject=index[relation.subject], object=index[relation.object])
-        for relation in graph.relations
-    )
+    # Relations and the action name objects by their index, which changes behind the removed one.
+    new_index = {old: remaining.index(entry) for old, entry in enumerate(graph.objects) if entry != removed}
+    relations = []
+    for relation in graph.relations:
+        subject, landmark = new_index[relation.subject], new_index[relation.object]
+        relations.append(replace(relation, subject=subject, object=landmark))
     action = graph.action
     if action is not None:
-        action = replace(action, agent=index[action.agent], theme=None if action.theme is None else index[action.theme])
-    return replace(graph, objects=tuple(remaining), relations=relations, action=action)
+        theme = action.theme
+        if theme is not None:
+            theme = new_index[theme]
+        action = replace(action, agent=new_index[action.agent], theme=theme)
+    return replace(graph, objects=tuple(remaining), relations=tuple(relations), action=action)
+
+
+def _change_relation(graph: Graph) -> list[Graph]:
+    """Return the scene with each other preposition."""
+    relation = graph.relations[0]
+    worlds = []
+    for preposition in PREPOSITIONS:
+        if preposition != relation.preposition:
+            worlds.append(replace(graph, relations=(replace(relation, preposition=preposition),)))
+    return worlds
 
 
 def _change_facts(graph: Graph) -> list[Graph]:
     """Return the scene with another relation, another action, or no action."""
     if graph.relations:
-        relation = graph.relations[0]
-        others = [preposition for preposition in PREPOSITIONS if preposition != relation.preposition]
-        return [replace(graph, relations=(replace(relation, preposition=other),)) for other in others]
+        return _change_relation(graph)
     if graph.action is None or graph.verb is None or graph.agent is None:
         return []
-    theme = graph.theme.kind if graph.theme else None
-    verbs = [
-        verb.name
-        for verb in read_verbs().values()
-        if verb != graph.verb
-        and verb.takes(graph.agent.kind, theme)
-        and (theme is None or verb.items == graph.verb.items)
-    ]
-    return [replace(graph, action=None), *(replace(graph, action=replace(graph.action, verb=verb)) for verb in verbs)]
+
+    worlds = [replace(graph, action=None)]
+    for verb in list_verbs_for(graph.agent.kind, graph.theme_kind):
+        has_enough_themes = graph.theme is None or verb.items == graph.verb.items
+        if verb != graph.verb and has_enough_themes:
+            worlds.append(replace(graph, action=replace(graph.action, verb=verb.name)))
+    return worlds
 
 
 def find_named_objects(text: str) -> list[Object]:
-    """Return the kinds that a sentence names, in the stated number."""
+    """Return an object for each kind that a sentence names, in the stated number."""
+    readings = read_sentence(tokenize(text.rstrip(".")))
+    if not readings:
+        return []
     objects: dict[str, Object] = {}
-    for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
+    for clause in readings[0]:
         for phrase in list_noun_phrases(clause):
-            count = min(max(phrase.quantifier.least, 1), 9)
-            for kind in sorted(phrase.kinds)[:1]:
-                objects[kind] = Object(kind, (_SPARE,) * count)
+            if not phrase.kinds:
+                continue
+            kind = min(phrase.kinds)  # the first in the alphabet stands for a category
+            count = min(max(phrase.quantifier.minimum, 1), MAX_INDIVIDUALS)
+            objects[kind] = Object(kind, (_SPARE,) * count)
     return list(objects.values())
+
+
+def draw_inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
+    """Draw premises, hypotheses and labels, decided by the oracle over the worlds in which the premise is true.
+
+    Half of the pairs have other quantifiers. Hypotheses include captions with an exchanged number, preposition or
+    actants, and true captions that resemble their premise.
+    """
+    pairs = []
+    for pair in list(draw_nli_pairs(graph, rng)):
+        premise, hypothesis = pair.premise, pair.hypothesis
+        if rng.random() < 0.5:
+            premise = exchange_quantifier(premise, rng.choice(graph.objects), rng) or premise
+            hypothesis = exchange_quantifier(hypothesis, rng.choice(graph.objects), rng) or hypothesis
+        pairs.append((premise, hypothesis))
+
+    # Captions of a changed scene as hypotheses: another number, agent and theme exchanged, another preposition.
+    renumbered = draw_number_pair(graph, rng)
+    if renumbered:
+        pairs += [renumbered, (renumbered[0], rng.choice(draw_captions(graph, rng)))]
+    swapped = swap_actants(graph)
+    if swapped:
+        pairs.append(swapped)
+    caption_pairs = [(rng.choice(draw_captions(graph, rng)), rng.choice(draw_captions(graph, rng))) for _ in range(2)]
+    for first, second in caption_pairs:
+        exchanged = exchange_preposition(first, rng)
+        if exchanged:
+            pairs.append((rng.choice((first, second)), exchanged))
+
+    inferences = []
+    for premise, hypothesis in pairs:
+        label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis))
+        if label:
+            inferences.append((premise, hypothesis, label))
+    return inferences

@@ -1,6 +1,6 @@
-"""Foils in the scenes' own grammar: false sentences that differ from a true one in one place.
+"""Foils in the scenes' own grammar: false sentences that differ from a true one in one position.
 
-They train and test the scene models; the benchmark builds its foils from the written files.
+The scene models are trained and measured on them; the benchmark builds its foils from the written files.
 """
 
 import re
@@ -21,7 +21,7 @@ from waltz.scenes.language.captions import (
     render_sentence,
     render_with_theme,
 )
-from waltz.scenes.lexicon import NUMBERS, Verb, read_kinds, read_verbs
+from waltz.scenes.lexicon import NUMBERS, Verb, list_excluded_verbs, read_kinds
 from waltz.scenes.oracle import decide_truth
 
 
@@ -35,14 +35,19 @@ class Foil:
 
 
 def draw_foils(graph: Graph, rng: Random) -> Iterator[Foil]:
-    """Yield one foil of each possible piece; the oracle decides every caption true and every foil false."""
+    """Yield one foil for each piece that the scene allows; the oracle decides captions true and foils false."""
     for piece, draw_pair in _FOIL_DRAWERS.items():
         pair = draw_pair(graph, rng)
-        if pair and decide_truth(graph, pair[0]) == "true" and decide_truth(graph, pair[1]) == "false":
-            yield Foil(piece, *pair)
+        if pair is None:
+            continue
+        caption, foil = pair
+        if decide_truth(graph, caption) == "true" and decide_truth(graph, foil) == "false":
+            yield Foil(piece, caption, foil)
 
 
 def _draw_existence_foil(graph: Graph, rng: Random) -> tuple[str, str]:
+    """Draw `There are no dogs.` with `There are dogs.` of an absent kind, or the opposite of a kind that is there."""
+    # Plurals stand twice: `There are no dogs.` is drawn more often than `There are no dogs shown.`
     absent = read_kinds()[rng.choice(graph.list_absent_kinds())]
     entry = rng.choice(graph.objects)
     if rng.random() < 0.5:
@@ -57,84 +62,110 @@ def _draw_existence_foil(graph: Graph, rng: Random) -> tuple[str, str]:
 
 
 def _draw_object_foil(graph: Graph, rng: Random) -> tuple[str, str]:
-    where = draw_place(graph, rng) if rng.random() < 0.6 else ""
+    """Draw a caption, and the same caption with one kind replaced."""
+    place_phrase = ""
+    if rng.random() < 0.6:
+        place_phrase = draw_place(graph, rng)
     entry = rng.choice(graph.objects)
-    other = Object(_draw_other_kind(graph, entry, rng), entry.cells)
-    clauses = render_main_clause(graph), render_main_clause(graph.replace_object(entry, other))
-    if rng.random() >= 0.6 or clauses[0] == clauses[1]:
-        clauses = render_existence(entry), render_existence(other)
-    return render_sentence(clauses[0], where), render_sentence(clauses[1], where)
+    exchanged = Object(_draw_other_kind(graph, entry, rng), entry.cells)
+    clause = render_main_clause(graph)
+    exchanged_clause = render_main_clause(graph.replace_object(entry, exchanged))
+    # A main clause that does not mention the object does not change.
+    if rng.random() >= 0.6 or clause == exchanged_clause:
+        clause, exchanged_clause = render_existence(entry), render_existence(exchanged)
+    return render_sentence(clause, place_phrase), render_sentence(exchanged_clause, place_phrase)
 
 
 def _draw_other_kind(graph: Graph, entry: Object, rng: Random) -> str:
     """Draw a kind that the scene lacks, of the same group and fit for the action where there are such."""
-    absent = graph.list_absent_kinds()
-    kinds = [name for name in absent if read_kinds()[name].group == read_kinds()[entry.kind].group] or absent
+    group = read_kinds()[entry.kind].group
+    kinds = graph.list_absent_kinds(group) or graph.list_absent_kinds()
     if graph.verb is not None and entry == graph.theme:
-        kinds = [name for name in kinds if name in graph.verb.themes] or kinds
+        themes = [name for name in kinds if name in graph.verb.themes]
+        kinds = themes or kinds
     return rng.choice(kinds)
 
 
 def _draw_count_foil(graph: Graph, rng: Random) -> tuple[str, str]:
+    """Draw a caption with the number of a kind, and the same caption with a wrong number, often the next number."""
     entry = rng.choice(graph.objects)
-    others = [number for number in range(1, 10) if number != entry.count]
-    number = rng.choice(others + [number for number in others if abs(number - entry.count) == 1] * 2)
-    where = draw_place(graph, rng)
-    form = rng.randrange(3)
+    # The next higher and lower numbers stand three times among the wrong ones, as the hardest to see.
+    wrong_numbers = [number for number in range(1, 10) if number != entry.count]
+    neighbors = [number for number in wrong_numbers if abs(number - entry.count) == 1]
+    wrong_number = rng.choice(wrong_numbers + neighbors * 2)
+    place_phrase = draw_place(graph, rng)
+    form = rng.choice(("digits", "words", "subject"))
+    if form == "subject" and 1 in (entry.count, wrong_number):
+        form = "words"  # `One dog is ...` may be said of one of several dogs
 
     def render(count: int) -> str:
         be, noun = BE[count > 1], inflect_noun(entry.kind, count)
-        if form == 0:
+        if form == "digits":
             return render_sentence(f"there {be} exactly {count} {noun}")
-        if form == 1 or 1 in (entry.count, number):
-            return render_sentence(f"there {be} exactly {NUMBERS[count]} {noun} {where}")
-        return render_sentence(f"{NUMBERS[count]} {noun} {be} {where}")
+        if form == "words":
+            return render_sentence(f"there {be} exactly {NUMBERS[count]} {noun} {place_phrase}")
+        return render_sentence(f"{NUMBERS[count]} {noun} {be} {place_phrase}")
 
-    return render(entry.count), render(number)
+    return render(entry.count), render(wrong_number)
 
 
 def _draw_relation_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
+    """Draw a caption with a preposition, and the same caption with another preposition; None for a single object."""
+    place_phrase = ""
     if graph.relations:
         relation = graph.relations[0]
         subject, landmark = graph.objects[relation.subject], graph.objects[relation.object]
         right = relation.preposition
         wrong = rng.choice([preposition for preposition in PREPOSITIONS if preposition != right])
-        where = draw_place(graph, rng) if rng.random() < 0.4 else ""
-    else:
-        if len(graph.objects) < 2:
-            return None
+        if rng.random() < 0.4:
+            place_phrase = draw_place(graph, rng)
+    elif len(graph.objects) >= 2:
         subject, landmark = rng.sample(graph.objects, 2)
-        right, wrong, where = "to the left of", "to the right of", ""
+        right, wrong = "to the left of", "to the right of"
         if rng.random() < 0.5:
             right, wrong = wrong, right
+    else:
+        return None
 
     def render(preposition: str) -> str:
         clause = f"{render_indefinite(subject)} {get_be(subject)} {preposition} {render_indefinite(landmark)}"
-        return render_sentence(clause, where)
+        return render_sentence(clause, place_phrase)
 
     return render(right), render(wrong)
 
 
 def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
+    """Draw a caption with the scene's verb, and the same caption with a verb that the picture rules out, or None."""
     right, agent, theme = graph.verb, graph.agent, graph.theme
     if right is None or agent is None:
         return None
-    others = [verb for verb in read_verbs().values() if verb.name not in right.vague | {right.name}]
-    similar = [
-        verb for verb in others if bool(verb.themes) == bool(right.themes) and verb.preposition == right.preposition
-    ]
-    fitting = [verb for verb in others if verb.takes(agent.kind, theme.kind if theme else None)] or similar
-    if not fitting:
+    wrong_verbs = _list_wrong_verbs(right, agent.kind, graph.theme_kind)
+    if not wrong_verbs:
         return None
-    wrong = rng.choice(fitting)
-    where = draw_place(graph, rng) if rng.random() < 0.5 else ""
-    finite = rng.random() < 0.5
+    wrong = rng.choice(wrong_verbs)
+    place_phrase = ""
+    if rng.random() < 0.5:
+        place_phrase = draw_place(graph, rng)
+    is_finite = rng.random() < 0.5
 
     def render(verb: Verb) -> str:
-        form = verb.conjugate(agent.count > 1) if finite else f"{get_be(agent)} {verb.name}"
-        return render_sentence(render_indefinite(agent), render_with_theme(form, verb, theme), where)
+        form = f"{get_be(agent)} {verb.name}"
+        if is_finite:
+            form = verb.conjugate(agent.count > 1)
+        return render_sentence(render_indefinite(agent), render_with_theme(form, verb, theme), place_phrase)
 
     return render(right), render(wrong)
+
+
+def _list_wrong_verbs(right: Verb, agent: str, theme: str | None) -> list[Verb]:
+    """Return verbs that the agent could do to the theme, else verbs of the same construction."""
+    wrong_verbs = list_excluded_verbs(right)
+    fitting = [verb for verb in wrong_verbs if verb.takes(agent, theme)]
+    if fitting:
+        return fitting
+    # Verbs of the same construction keep the sentence grammatical, though nobody does such a thing.
+    construction = (bool(right.themes), right.preposition)
+    return [verb for verb in wrong_verbs if (bool(verb.themes), verb.preposition) == construction]
 
 
 _FOIL_DRAWERS: dict[str, Callable[[Graph, Random], tuple[str, str] | None]] = {
@@ -149,7 +180,7 @@ PIECES = tuple(_FOIL_DRAWERS)
 
 
 def swap_actants(graph: Graph) -> tuple[str, str] | None:
-    """Return `A man rides a horse.` and `A horse rides a man.`; None where there is no theme."""
+    """Return `A man rides a horse.` and `A horse rides a man.`; None if the scene has no theme."""
     verb = graph.verb
     if verb is None or graph.agent is None or graph.theme is None:
         return None
@@ -172,6 +203,7 @@ def exchange_preposition(text: str, rng: Random) -> str | None:
     Returns:
         `A dog sleeps under the grass.` of `A dog sleeps on the grass.`; None where there is no preposition.
     """
+    # The first word is no preposition that can be exchanged: the pattern asks for a space before it.
     matches = list(PREPOSITION_PATTERN.finditer(text))
     if not matches:
         return None
@@ -185,36 +217,54 @@ PLURAL_QUANTIFIERS = ("some", "a number of")
 
 
 def exchange_quantifier(text: str, entry: Object, rng: Random) -> str | None:
-    """Return a text whose first indefinite mention of an object has a quantifier in the place of its determiner.
+    """Return a text whose first indefinite mention of an object has a quantifier instead of its determiner.
 
     Returns:
-        `A single dog chases a cow.` of `A dog chases a cow.`; None where the text does not mention it so.
+        `A single dog chases a cow.` of `A dog chases a cow.`; None where the text has no such mention.
     """
-    determiner = "an?|one" if entry.count == 1 else NUMBERS[entry.count]
-    new = rng.choice(SINGULAR_QUANTIFIERS if entry.count == 1 else PLURAL_QUANTIFIERS)
+    if entry.count == 1:
+        determiner, quantifiers = "an?|one", SINGULAR_QUANTIFIERS
+    else:
+        determiner, quantifiers = NUMBERS[entry.count], PLURAL_QUANTIFIERS
+    new = rng.choice(quantifiers)
     noun = re.escape(inflect_noun(entry.kind, entry.count))
+    # The noun may have an adjective before it: `a red car`.
     match = re.search(rf"\b({determiner}) ((?:[a-z]+ )?{noun})\b", text, re.IGNORECASE)
     if match is None:
         return None
-    words = new.capitalize() if match.start() == 0 else new
-    return f"{text[: match.start()]}{words} {match.group(2)}{text[match.end() :]}"
+    if match.start() == 0:
+        new = new.capitalize()
+    return f"{text[: match.start()]}{new} {match.group(2)}{text[match.end() :]}"
 
 
 def draw_number_pair(graph: Graph, rng: Random) -> tuple[str, str] | None:
     """Draw a quantified caption, and the same caption of a scene in which one kind has changed its number.
 
     Returns:
-        (`A single dog is chasing a cow.`, `Some dogs are chasing a cow.`), or None where the caption drawn does not
-        name the object drawn with an indefinite determiner, or no scene can be so.
+        (`A single dog is chasing a cow.`, `Some dogs are chasing a cow.`), or None where the caption that is drawn does
+        not mention the object with an indefinite determiner, or the action does not allow the other number.
     """
     entry = rng.choice(graph.objects)
-    count = 1 if entry.count > 1 else rng.randrange(2, 5)
+    count = 1
+    if entry.count == 1:
+        count = rng.randrange(2, 5)
     changed_entry = replace(entry, cells=(entry.cells * count)[:count])
     try:
         changed_graph = graph.replace_object(entry, changed_entry)
-    except ValueError:  # so many agents and themes do not go together
+    except ValueError:  # the themes do not divide among the agents
         return None
+    # One of the five captions, of both scenes by the same draws.
     seed, form = rng.random(), rng.randrange(5)
     original = exchange_quantifier(draw_captions(graph, Random(seed))[form], entry, rng)
     changed = exchange_quantifier(draw_captions(changed_graph, Random(seed))[form], changed_entry, rng)
-    return None if original is None or changed is None else (original, changed)
+    if original is None or changed is None:
+        return None
+    return original, changed
+
+
+def draw_choice(foil: Foil, rng: Random) -> tuple[str, str]:
+    """Draw the order in which a prompt shows a caption and its foil, and return the prompt and its answer."""
+    first, second, answer = foil.foil, foil.caption, "B"
+    if rng.random() < 0.5:
+        first, second, answer = foil.caption, foil.foil, "A"
+    return f"Which sentence describes the image? A: {first} B: {second} Answer A or B.", answer

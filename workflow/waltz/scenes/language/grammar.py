@@ -1,17 +1,18 @@
 """Recursive-descent grammar of the statements and questions about scenes, and their syntax trees.
 
-Every parser method yields each reading of its part of the tokens, as (meaning, next position). Determiner and noun,
-subject and verb must agree in number; `a` and `an` are not distinguished.
+Every parser method yields each reading of its part of the tokens, as (meaning, next position). `_convert` builds other
+meanings of some readings, `_chain` joins the readings of two parts that follow each other. Determiner and noun, subject
+and verb must agree in number; `a` and `an` are not distinguished.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TypeVar
 
 from waltz.scenes.language.words import (
-    COLOURS,
+    COLORS,
     NO_DETERMINER,
     NUMERAL_OFFSETS,
     PICTURE_NOUNS,
@@ -31,12 +32,20 @@ from waltz.scenes.language.words import (
 from waltz.scenes.lexicon import read_verbs
 
 T = TypeVar("T")
+U = TypeVar("U")
+V = TypeVar("V")
+
+Readings = Iterator[tuple[T, int]]
+"""Meanings of a part of the words, each with the position after it."""
 
 MAX_READINGS = 32
 """Maximum number of readings of a sentence that are considered."""
 
 MAX_NOUN_PHRASES = 4000
 """Maximum number of noun phrases that are tried: the readings of a long chain of prepositions multiply."""
+
+MARKS = (".", "?", "!", ";", ":")
+"""Marks that end a statement or a question."""
 
 BE_FORMS = {"is": False, "are": True, "was": False, "were": True}
 """Forms of `be`, and whether they are plural."""
@@ -51,7 +60,7 @@ class NounPhrase:
         plural: Grammatical number.
         kinds: Kinds that the noun stands for; empty for what is never drawn.
         place: The place that it stands for, or empty.
-        colour: A colour, or empty.
+        color: A color, or empty.
         restrictions: Modifiers that follow it.
     """
 
@@ -59,7 +68,7 @@ class NounPhrase:
     plural: bool
     kinds: frozenset[str]
     place: str = ""
-    colour: str = ""
+    color: str = ""
     restrictions: tuple["Predicate", ...] = ()
 
 
@@ -111,10 +120,10 @@ class VerbPhrase:
 
 
 @dataclass(frozen=True)
-class ColourPredicate:
-    """Colour adjective after `is` (`is red`)."""
+class ColorPredicate:
+    """Color adjective after `is` (`is red`)."""
 
-    colour: str
+    color: str
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,7 @@ Predicate = (
     PrepositionalPhrase
     | Setting
     | VerbPhrase
-    | ColourPredicate
+    | ColorPredicate
     | NounPredicate
     | AlonePredicate
     | Negation
@@ -182,8 +191,10 @@ def list_noun_phrases(node: Phrase | Predicate | Clause) -> list[NounPhrase]:
             parts = node.predicates
         case Clause():
             parts = (node.subject, node.predicate)
-    own = [node] if isinstance(node, NounPhrase) else []
-    return own + [phrase for part in parts for phrase in list_noun_phrases(part)]
+    phrases = [node] if isinstance(node, NounPhrase) else []
+    for part in parts:
+        phrases += list_noun_phrases(part)
+    return phrases
 
 
 @lru_cache(maxsize=65536)
@@ -196,44 +207,79 @@ def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
 def read_answered_question(words: tuple[str, ...], answer: str) -> tuple[tuple[Clause, ...], ...]:
     """Return every reading of a question with its answer, as `read_sentence` does; for `no`, of what it denies."""
     parser = _Parser(words)
-    clauses = parser.parse_question() if answer in ("yes", "no") else parser.parse_answered_question(answer)
+    if answer in ("yes", "no"):
+        clauses = parser.parse_question()
+    else:
+        clauses = parser.parse_answered_question(answer)
     return _select_complete((((clause,), end) for clause, end in clauses), len(words))
 
 
-def _select_complete(readings: Iterator[tuple[T, int]], length: int) -> tuple[T, ...]:
+def _select_complete(readings: Readings[T], length: int) -> tuple[T, ...]:
     """Return the different readings that take up all words."""
     complete = (meaning for meaning, end in readings if end == length)
     return tuple(dict.fromkeys(islice(complete, MAX_READINGS)))
 
 
 def split_statements(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:
-    """Yield statements, and questions with their answers, without punctuation and without `in the picture`."""
+    """Yield statements, and questions with their answers, without punctuation and without `in the picture`.
+
+    The answer of a statement is None; that of a question without an answer of one word is empty.
+    """
     pieces: list[tuple[tuple[str, ...], str]] = []
     start = 0
     for index, word in enumerate((*words, ".")):
-        if word in ".?!;:":
-            pieces.append((_remove_picture_phrase(tuple(words[start:index])), word))
-            start = index + 1
-    remaining = iter([(piece, mark) for piece, mark in pieces if piece or mark == "?"])
+        if word not in MARKS:
+            continue
+        piece = _remove_picture_phrase(tuple(words[start:index]))
+        if piece or word == "?":
+            pieces.append((piece, word))
+        start = index + 1
+
+    remaining = iter(pieces)
     for piece, mark in remaining:
-        if mark == "?":
-            answer, _ = next(remaining, ((), ""))
-            yield piece, answer[0] if len(answer) == 1 else ""
-        else:
+        if mark != "?":
             yield piece, None
+            continue
+        answer, _ = next(remaining, ((), ""))
+        if len(answer) == 1:
+            yield piece, answer[0]
+        else:
+            yield piece, ""
 
 
 def _remove_picture_phrase(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words without `in the picture`, which means nothing, as every sentence is about the picture."""
     for start in range(len(words) - 2):
         preposition, article, noun = words[start : start + 3]
-        if preposition in ("in", "on") and article in ("the", "this") and noun in PICTURE_NOUNS:
+        is_in_the = preposition in ("in", "on") and article in ("the", "this")
+        if is_in_the and noun in PICTURE_NOUNS:
             return words[:start] + words[start + 3 :]
     return words
 
 
+def _convert(readings: Readings[T], build: Callable[[T], U]) -> Readings[U]:
+    """Yield each reading with what is built from its meaning."""
+    for meaning, end in readings:
+        yield build(meaning), end
+
+
+def _chain(
+    readings: Readings[T], parse_rest: Callable[[int], Readings[U]], combine: Callable[[T, U], V]
+) -> Readings[V]:
+    """Yield each reading with each reading of what follows it, combined."""
+    for meaning, after in readings:
+        for rest, end in parse_rest(after):
+            yield combine(meaning, rest), end
+
+
+def _say_of_place(predicate: Predicate) -> Clause:
+    return Clause(Pronoun("it"), predicate)
+
+
 def _add_adjuncts(predicate: Predicate, adjuncts: tuple[Predicate, ...]) -> Predicate:
-    return Conjunction((predicate, *adjuncts)) if adjuncts else predicate
+    if not adjuncts:
+        return predicate
+    return Conjunction((predicate, *adjuncts))
 
 
 class _Parser:
@@ -245,23 +291,27 @@ class _Parser:
 
     def get_word(self, position: int) -> str:
         """Return the word at a position; empty past the end."""
-        return self.words[position] if position < len(self.words) else ""
+        if position >= len(self.words):
+            return ""
+        return self.words[position]
 
     def starts_with(self, position: int, *words: str) -> bool:
         return self.words[position : position + len(words)] == words
 
     def skip(self, position: int, word: str) -> int:
         """Return the next position where this word stands at a position, else the position itself."""
-        return position + 1 if self.get_word(position) == word else position
+        if self.get_word(position) == word:
+            return position + 1
+        return position
 
-    def find_entries(self, position: int, table: Mapping[str, T]) -> Iterator[tuple[T, int]]:
+    def find_entries(self, position: int, table: Mapping[str, T]) -> Readings[T]:
         """Yield the entries of phrases of up to four words that stand at a position, longest first."""
         for end in range(min(position + 4, len(self.words)), position, -1):
             entry = table.get(" ".join(self.words[position:end]))
             if entry is not None:
                 yield entry, end
 
-    def parse_sentence(self, position: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
+    def parse_sentence(self, position: int) -> Readings[tuple[Clause, ...]]:
         """Yield clauses joined by `and` or `while`."""
         for first, after in self.parse_clause(position):
             start = self.skip(after, ",")
@@ -270,235 +320,285 @@ class _Parser:
                     yield (first, *rest), end
             yield (first,), after
 
-    def parse_clause(self, position: int) -> Iterator[tuple[Clause, int]]:
+    def parse_clause(self, position: int) -> Readings[Clause]:
         """Yield a main clause, an existential one, or a bare noun phrase; a place may stand before it."""
-        first, second, third = (self.get_word(position + offset) for offset in range(3))
-        if first in ("the", "this") and second in ("picture", "image", "photo", "scene"):
-            if third in ("shows", "contains"):
-                yield from ((Clause(phrase), end) for phrase, end in self.parse_phrase(position + 3))
-            elif third == "is":
-                yield from ((Clause(Pronoun("it"), setting), end) for setting, end in self.parse_adjunct(position + 3))
+        # `The picture shows a dog.`
+        yield from self.parse_clause_about_picture(position)
+        # `There are not three dogs on the beach.`
+        first, second = self.get_word(position), self.get_word(position + 1)
         if first == "there" and second in BE_FORMS:
             start = self.skip(position + 2, "not")
-            yield from self.parse_existential_phrase(start, BE_FORMS[second], start > position + 2)
+            is_negated = start > position + 2
+            yield from self.parse_existential_phrase(start, BE_FORMS[second], is_negated)
+        # `This is indoors.`
         if first in ("this", "that") and second == "is":
-            for predicate, end in self.parse_complement(position + 2, False):
-                yield Clause(Pronoun("it"), predicate), end
+            yield from _convert(self.parse_complement(position + 2, False), _say_of_place)
+        # `A man is riding a horse.`
+        yield from self.parse_main_clause(position)
+        # `On the beach, a man is riding a horse.`
+        for adjunct, after in self.parse_adjunct(position):
+            for main, end in self.parse_clause(self.skip(after, ",")):
+                yield replace(main, predicate=Conjunction((main.predicate, adjunct))), end
+
+    def parse_clause_about_picture(self, position: int) -> Readings[Clause]:
+        """Yield `the picture shows a dog` and `this image is indoors`."""
+        article, noun, verb = (self.get_word(position + offset) for offset in range(3))
+        is_picture = article in ("the", "this") and noun in ("picture", "image", "photo", "scene")
+        if is_picture and verb in ("shows", "contains"):
+            yield from _convert(self.parse_phrase(position + 3), Clause)
+        if is_picture and verb == "is":
+            yield from _convert(self.parse_adjunct(position + 3), _say_of_place)
+
+    def parse_main_clause(self, position: int) -> Readings[Clause]:
+        """Yield a subject with its predicate, and a noun phrase alone."""
         for subject, after in self.parse_phrase(position):
             for plural in self.list_numbers(position, subject):
-                for predicate, end in self.parse_finite(after, plural):
-                    yield Clause(subject, predicate), end
+                yield from _convert(self.parse_finite(after, plural), partial(Clause, subject))
             if not isinstance(subject, Pronoun):
                 yield Clause(subject), after
-        for place, after in self.parse_adjunct(position):
-            for main, end in self.parse_clause(self.skip(after, ",")):
-                yield replace(main, predicate=Conjunction((main.predicate, place))), end
 
-    def parse_existential_phrase(self, position: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
+    def parse_existential_phrase(self, position: int, plural: bool, negated: bool) -> Readings[Clause]:
         """Yield what follows `there is` or `there are`."""
         for phrase, after in self.parse_phrase(position):
+            # The verb agrees with the first noun: `there is a dog and two cats`.
             first = phrase.phrases[0] if isinstance(phrase, Coordination) else phrase
-            if isinstance(first, NounPhrase) and first.plural == plural:
-                for adjuncts, end in self.parse_adjuncts(after):
-                    yield Clause(phrase, Conjunction(adjuncts), negated), end
+            if isinstance(first, Pronoun) or first.plural != plural:
+                continue
+            for adjuncts, end in self.parse_adjuncts(after):
+                yield Clause(phrase, Conjunction(adjuncts), negated), end
 
     def list_numbers(self, position: int, subject: Phrase) -> tuple[bool, ...]:
         """Return the grammatical numbers of the verb that agree with a subject: both for `a group of`."""
-        return (True, False) if self.starts_with(position, "a", "group", "of") else (subject.plural,)
+        if self.starts_with(position, "a", "group", "of"):
+            return (True, False)
+        return (subject.plural,)
 
-    def parse_question(self) -> Iterator[tuple[Clause, int]]:
+    def parse_question(self) -> Readings[Clause]:
         """Yield a yes/no question, as the clause that `yes` affirms."""
         first, second = self.get_word(0), self.get_word(1)
+        # `is there a dog`, `is this indoors`, `is the dog red`, `do you see a dog`, `does the dog sleep`
         if first in BE_FORMS and second == "there":
             yield from self.parse_existential_phrase(2, BE_FORMS[first], False)
         elif first in ("is", "was") and second in ("this", "that"):
-            for predicate, end in self.parse_full_complement(2, False):
-                yield Clause(Pronoun("it"), predicate), end
+            yield from _convert(self.parse_full_complement(2, False), _say_of_place)
         elif first in BE_FORMS:
-            for subject, after in self.parse_phrase(1):
-                if BE_FORMS[first] in self.list_numbers(1, subject):
-                    for predicate, end in self.parse_full_complement(after, BE_FORMS[first]):
-                        yield Clause(subject, predicate), end
+            yield from self.parse_question_with_be(BE_FORMS[first])
         elif self.words[:3] in (("can", "you", "see"), ("do", "you", "see")):
-            yield from ((Clause(phrase), end) for phrase, end in self.parse_phrase(3))
+            yield from _convert(self.parse_phrase(3), Clause)
         elif first in ("does", "do"):
-            for subject, after in self.parse_phrase(1):
-                if subject.plural == (first == "do"):
-                    for verb_phrase, end in self.parse_active(after, "base"):
-                        for adjuncts, last in self.parse_adjuncts(end):
-                            yield Clause(subject, _add_adjuncts(verb_phrase, adjuncts)), last
+            yield from self.parse_question_with_do(first == "do")
 
-    def parse_answered_question(self, answer: str) -> Iterator[tuple[Clause, int]]:
+    def parse_question_with_be(self, plural: bool) -> Readings[Clause]:
+        """Yield `is the dog red`, `are the dogs chasing a cow`."""
+        for subject, after in self.parse_phrase(1):
+            if plural in self.list_numbers(1, subject):
+                yield from _convert(self.parse_full_complement(after, plural), partial(Clause, subject))
+
+    def parse_question_with_do(self, plural: bool) -> Readings[Clause]:
+        """Yield `does the dog chase a cow`, `do the dogs sleep`."""
+        for subject, after in self.parse_phrase(1):
+            if subject.plural == plural:
+                predicates = _chain(self.parse_active(after, "base"), self.parse_adjuncts, _add_adjuncts)
+                yield from _convert(predicates, partial(Clause, subject))
+
+    def parse_answered_question(self, answer: str) -> Readings[Clause]:
         """Yield `how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
+        # `how many dogs are there`
         number = list_numerals().get(answer)
         if self.starts_with(0, "how", "many") and number is not None:
-            for noun, after in self.parse_noun(2):
-                if noun.plural and self.get_word(after) == "are":
-                    phrase = NounPhrase(Quantifier(number, number), True, noun.kinds, noun.place)
-                    if self.get_word(after + 1) == "there":
-                        for adjuncts, end in self.parse_adjuncts(after + 2):
-                            yield Clause(phrase, Conjunction(adjuncts)), end
-                    for predicate, end in self.parse_full_complement(after + 1, True):
-                        yield Clause(phrase, predicate), end
-                    yield Clause(phrase), after + 1
-        is_about_colour = self.get_word(0) == "what" and self.get_word(1) in ("color", "colour")
-        if is_about_colour and answer in COLOURS and self.get_word(2) in BE_FORMS:
-            for subject, end in self.parse_phrase(3):
-                if subject.plural == BE_FORMS[self.get_word(2)]:
-                    yield Clause(subject, ColourPredicate(answer)), end
+            yield from self.parse_how_many(number)
+        # `what color is the car`
+        is_about_color = self.get_word(0) == "what" and self.get_word(1) in ("color", "colour")
+        if is_about_color and answer in COLORS:
+            yield from self.parse_what_color(answer)
 
-    def parse_phrase(self, position: int) -> Iterator[tuple[Phrase, int]]:
+    def parse_how_many(self, number: int) -> Readings[Clause]:
+        """Yield `how many dogs are there`, `how many dogs are red`, `how many dogs are`, with the number answered."""
+        for noun, after in self.parse_noun(2):
+            if not noun.plural or self.get_word(after) != "are":
+                continue
+            phrase = NounPhrase(Quantifier(number, number), True, noun.kinds, noun.place)
+            if self.get_word(after + 1) == "there":
+                predicates = _convert(self.parse_adjuncts(after + 2), Conjunction)
+                yield from _convert(predicates, partial(Clause, phrase))
+            yield from _convert(self.parse_full_complement(after + 1, True), partial(Clause, phrase))
+            yield Clause(phrase), after + 1
+
+    def parse_what_color(self, color: str) -> Readings[Clause]:
+        """Yield `what color is the car`, with the color answered."""
+        be = self.get_word(2)
+        if be not in BE_FORMS:
+            return
+        for subject, end in self.parse_phrase(3):
+            if subject.plural == BE_FORMS[be]:
+                yield Clause(subject, ColorPredicate(color)), end
+
+    def parse_phrase(self, position: int) -> Readings[Phrase]:
         """Yield a noun phrase, or several joined by `and`."""
         for first, after in self.parse_noun_phrase(position):
             for rest, end in self.parse_conjuncts(after):
                 yield Coordination((first, *rest)), end
             yield first, after
 
-    def parse_conjuncts(self, position: int) -> Iterator[tuple[tuple[NounPhrase | Pronoun, ...], int]]:
+    def parse_conjuncts(self, position: int) -> Readings[tuple[NounPhrase | Pronoun, ...]]:
+        """Yield what follows the first of several noun phrases: `, a cat and a dog`."""
         start = self.skip(position, ",")
+        has_comma = start > position
         if self.get_word(start) == "and":
-            for phrase, end in self.parse_noun_phrase(start + 1):
-                yield (phrase,), end
-        elif start > position:
-            for phrase, end in self.parse_noun_phrase(start):
-                for rest, last in self.parse_conjuncts(end):
-                    yield (phrase, *rest), last
+            yield from _convert(self.parse_noun_phrase(start + 1), lambda phrase: (phrase,))
+        elif has_comma:
+            phrases = self.parse_noun_phrase(start)
+            yield from _chain(phrases, self.parse_conjuncts, lambda phrase, rest: (phrase, *rest))
 
-    def parse_noun_phrase(self, position: int) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
-        """Yield a pronoun, or determiner, colour, noun and restrictions."""
+    def parse_noun_phrase(self, position: int) -> Readings[NounPhrase | Pronoun]:
+        """Yield a pronoun, or determiner, color, noun and restrictions."""
         self.steps += 1
         if self.steps > MAX_NOUN_PHRASES:
             return
-        if self.get_word(position) in PRONOUNS:
-            yield Pronoun(PRONOUNS[self.get_word(position)]), position + 1
-        for determiner, after in self.parse_determiner(position):
-            for colour, start in self.parse_colour(after):
-                for noun, end in self.parse_noun(start):
+        word = self.get_word(position)
+        if word in PRONOUNS:
+            yield Pronoun(PRONOUNS[word]), position + 1
+        for determiner, color_start in self.parse_determiner(position):
+            for color, noun_start in self.parse_color(color_start):
+                for noun, end in self.parse_noun(noun_start):
                     quantifier = determiner.get_quantifier(noun)
-                    if quantifier is not None:
-                        phrase = NounPhrase(quantifier, noun.plural, noun.kinds, noun.place, colour)
-                        yield from self.parse_restrictions(phrase, end)
+                    if quantifier is None:  # the two do not agree in number
+                        continue
+                    phrase = NounPhrase(quantifier, noun.plural, noun.kinds, noun.place, color)
+                    yield from self.parse_restrictions(phrase, end)
 
-    def parse_determiner(self, position: int) -> Iterator[tuple[Determiner, int]]:
+    def parse_determiner(self, position: int) -> Readings[Determiner]:
         """Yield numerals and determiners, longest first, and none at all."""
-        for offsets, after in (*self.find_entries(position, NUMERAL_OFFSETS), ((0, 0), position)):
+        # A numeral with a prefix, as `at least two`, or without.
+        prefixes = (*self.find_entries(position, NUMERAL_OFFSETS), ((0, 0), position))
+        for offsets, after in prefixes:
             number = list_numerals().get(self.get_word(after))
             if number is not None:
                 yield build_numeral(number, *offsets), after + 1
         yield from self.find_entries(position, list_determiners())
         yield NO_DETERMINER, position
 
-    def parse_colour(self, position: int) -> Iterator[tuple[str, int]]:
-        """Yield a colour where one stands there, and none at all."""
-        if self.get_word(position) in COLOURS:
+    def parse_color(self, position: int) -> Readings[str]:
+        """Yield a color where one stands there, and none at all."""
+        if self.get_word(position) in COLORS:
             yield self.get_word(position).replace("grey", "gray"), position + 1
         yield "", position
 
-    def parse_noun(self, position: int) -> Iterator[tuple[Noun, int]]:
+    def parse_noun(self, position: int) -> Readings[Noun]:
+        """Yield what the noun of one to four words at a position may denote, longest first."""
         for nouns, end in self.find_entries(position, list_nouns()):
             yield from ((noun, end) for noun in nouns)
 
-    def parse_restrictions(self, phrase: NounPhrase, position: int) -> Iterator[tuple[NounPhrase, int]]:
+    def parse_restrictions(self, phrase: NounPhrase, position: int) -> Readings[NounPhrase]:
+        """Yield a noun phrase with any number of restrictions, most first."""
         for predicate, after in self.parse_restriction(position, phrase.plural):
             restricted = replace(phrase, restrictions=(*phrase.restrictions, predicate))
             yield from self.parse_restrictions(restricted, after)
         yield phrase, position
 
-    def parse_restriction(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_restriction(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what may follow a noun: a preposition and its phrase, a setting, a participle, a relative clause."""
-        if self.get_word(position) in ("who", "that", "which"):
+        word = self.get_word(position)
+        # `a man who is riding a horse`
+        if word in ("who", "that", "which"):
             yield from self.parse_finite(position + 1, plural)
             return
-        if self.get_word(position) in VISIBILITY_WORDS and self.get_word(position) != "present":
+        # `dogs shown`: says nothing, as everything is shown; `present` may be a noun.
+        if word in VISIBILITY_WORDS and word != "present":
             yield Conjunction(), position + 1
         yield from self.parse_adjunct(position)
         yield from self.parse_participle(position)
 
-    def parse_adjunct(self, position: int) -> Iterator[tuple[Predicate, int]]:
+    def parse_adjunct(self, position: int) -> Readings[Predicate]:
         """Yield a setting (indoors, at night), or a preposition with its phrase."""
-        for setting, end in self.find_entries(position, SETTINGS):
-            yield Setting(setting), end
-        for sense, after in self.find_entries(position, SENSES):
-            for phrase, end in self.parse_phrase(after):
-                yield PrepositionalPhrase(sense, phrase), end
+        yield from _convert(self.find_entries(position, SETTINGS), Setting)
+        yield from _chain(self.find_entries(position, SENSES), self.parse_phrase, PrepositionalPhrase)
 
-    def parse_adjuncts(self, position: int) -> Iterator[tuple[tuple[Predicate, ...], int]]:
+    def parse_adjuncts(self, position: int) -> Readings[tuple[Predicate, ...]]:
         """Yield any number of adjuncts."""
-        for first, after in self.parse_adjunct(self.skip(position, ",")):
-            for rest, end in self.parse_adjuncts(after):
-                yield (first, *rest), end
+        first_adjuncts = self.parse_adjunct(self.skip(position, ","))
+        yield from _chain(first_adjuncts, self.parse_adjuncts, lambda first, rest: (first, *rest))
         yield (), position
 
-    def parse_participle(self, position: int) -> Iterator[tuple[Predicate, int]]:
+    def parse_participle(self, position: int) -> Readings[Predicate]:
         """Yield `riding a horse`, `ridden by a man`, `being ridden by a man`."""
+        # `riding a horse`
         yield from self.parse_active(position, "ing")
+        # `ridden by a man`, `being ridden by a man`
         start = self.skip(position, "being")
         for verb, form in list_verb_forms().get(self.get_word(start), ()):
             if form == "pp":
                 yield from self.parse_passive(verb, start + 1)
 
-    def parse_active(self, position: int, wanted: str) -> Iterator[tuple[Predicate, int]]:
-        """Yield an active verb in a form, with its object or without."""
-        for verb, form in list_verb_forms().get(self.get_word(position), ()):
-            if form == wanted:
-                entry = read_verbs()[verb]
-                preposition = entry.preposition.split()
-                if entry.themes and self.starts_with(position + 1, *preposition):
-                    for theme, end in self.parse_phrase(position + 1 + len(preposition)):
-                        yield VerbPhrase(verb, theme), end
-                yield VerbPhrase(verb), position + 1
+    def parse_active(self, position: int, form: str) -> Readings[Predicate]:
+        """Yield an active verb in a form (third, base, ing), with its object or without."""
+        for verb, verb_form in list_verb_forms().get(self.get_word(position), ()):
+            if verb_form != form:
+                continue
+            entry = read_verbs()[verb]
+            preposition = entry.preposition.split()
+            if entry.themes and self.starts_with(position + 1, *preposition):
+                themes = self.parse_phrase(position + 1 + len(preposition))
+                yield from _convert(themes, partial(VerbPhrase, verb))
+            yield VerbPhrase(verb), position + 1
 
-    def parse_passive(self, verb: str, position: int) -> Iterator[tuple[Predicate, int]]:
+    def parse_passive(self, verb: str, position: int) -> Readings[Predicate]:
+        """Yield what follows a past participle: its preposition, and `by` with an agent or nothing."""
         preposition = read_verbs()[verb].preposition.split()
         if not self.starts_with(position, *preposition):
             return
         position += len(preposition)
         if self.get_word(position) == "by":
-            for agent, end in self.parse_phrase(position + 1):
-                yield VerbPhrase(verb, agent, passive=True), end
+            yield from _convert(self.parse_phrase(position + 1), partial(VerbPhrase, verb, passive=True))
         yield VerbPhrase(verb, passive=True), position
 
-    def parse_finite(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-        """Yield a verb phrase whose verb agrees with its subject."""
-        for predicate, after in self.parse_finite_verb(position, plural):
-            for adjuncts, end in self.parse_adjuncts(after):
-                conjoined = _add_adjuncts(predicate, adjuncts)
-                if self.get_word(end) == "and":
-                    for second, last in self.parse_finite(end + 1, plural):
-                        yield Conjunction((conjoined, second)), last
-                yield conjoined, end
+    def parse_finite(self, position: int, plural: bool) -> Readings[Predicate]:
+        """Yield a verb phrase whose verb agrees with its subject, and several joined by `and`."""
+        predicates = _chain(self.parse_finite_verb(position, plural), self.parse_adjuncts, _add_adjuncts)
+        for predicate, after in predicates:
+            if self.get_word(after) == "and":
+                for second, end in self.parse_finite(after + 1, plural):
+                    yield Conjunction((predicate, second)), end
+            yield predicate, after
 
-    def parse_finite_verb(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_finite_verb(self, position: int, plural: bool) -> Readings[Predicate]:
+        """Yield `is red`, `does not chase a cow`, `chases a cow`."""
         word = self.get_word(position)
         if BE_FORMS.get(word) == plural:
             yield from self.parse_complement(position + 1, plural)
-        if self.starts_with(position, "do" if plural else "does", "not"):
-            for verb_phrase, end in self.parse_active(position + 2, "base"):
-                yield Negation(verb_phrase), end
-        yield from self.parse_active(position, "base" if plural else "third")
+        do, form = ("do", "base") if plural else ("does", "third")
+        if self.starts_with(position, do, "not"):
+            yield from _convert(self.parse_active(position + 2, "base"), Negation)
+        yield from self.parse_active(position, form)
 
-    def parse_full_complement(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_full_complement(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what follows `is` or `are`, with its adjuncts."""
-        for predicate, after in self.parse_complement(position, plural):
-            for adjuncts, end in self.parse_adjuncts(after):
-                yield _add_adjuncts(predicate, adjuncts), end
+        yield from _chain(self.parse_complement(position, plural), self.parse_adjuncts, _add_adjuncts)
 
-    def parse_complement(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_complement(self, position: int, plural: bool) -> Readings[Predicate]:
         """Yield what follows `is` or `are`."""
         word = self.get_word(position)
         if word == "not":
-            for predicate, end in self.parse_complement(position + 1, plural):
-                yield Negation(predicate), end
+            yield from _convert(self.parse_complement(position + 1, plural), Negation)
             return
+        # `is riding a horse`, `is ridden by a man`, `is on the beach`
         yield from self.parse_participle(position)
         yield from self.parse_adjunct(position)
-        if word in COLOURS:
-            yield ColourPredicate(word.replace("grey", "gray")), position + 1
+        # `is red`, `is alone`, `is visible`, `is a dog`
+        if word in COLORS:
+            yield ColorPredicate(word.replace("grey", "gray")), position + 1
         if word == "alone":
             yield AlonePredicate(), position + 1
         if word in VISIBILITY_WORDS:
             yield Conjunction(), position + 1
-        if (word in ("a", "an")) != plural:
-            for noun, end in self.parse_noun(position if plural else position + 1):
-                if noun.plural == plural and not noun.place:
-                    yield NounPredicate(noun.kinds), end
+        yield from self.parse_noun_predicate(position, plural)
+
+    def parse_noun_predicate(self, position: int, plural: bool) -> Readings[Predicate]:
+        """Yield `a dog` after `is`, `dogs` after `are`."""
+        if not plural:
+            if self.get_word(position) not in ("a", "an"):
+                return
+            position += 1
+        for noun, end in self.parse_noun(position):
+            if noun.plural == plural and not noun.place:
+                yield NounPredicate(noun.kinds), end

@@ -18,14 +18,15 @@ from waltz.scenes.language.captions import (
     render_participle,
     render_sentence,
 )
-from waltz.scenes.lexicon import read_categories, read_kinds, read_verbs
+from waltz.scenes.lexicon import list_excluded_verbs, list_kinds_in, list_verbs_for, read_categories, read_kinds
 from waltz.scenes.oracle import decide_truth
 
 ROUNDS = 10
+"""Number of questions in a dialogue."""
 
 EXISTENCE_PHRASES = ("shown", "there", "in the picture", "in the photo", "pictured")
 ASKED_PREPOSITIONS = ("on", "under", "behind", "in front of", "to the left of", "to the right of", "next to")
-ASKED_COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
+ASKED_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
 
 
 @dataclass(frozen=True)
@@ -52,25 +53,51 @@ def render_question(words: str) -> str:
 
 def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
     """Draw different questions: one how-many question with answer 0, two with larger answers, then yes/no and wh-."""
-    questions = [draw_how_many(graph, rng, zero) for zero in (True, False, False)]
-    while len({question.text for question in questions}) < count:
-        question = draw_yes_no(graph, rng) if rng.random() < 0.5 else draw_wh_question(graph, rng)
+    # VALSE's existence is made from how-many questions with the answer 0, its counting from those with larger ones.
+    questions = [
+        draw_how_many(graph, rng, zero=True),
+        draw_how_many(graph, rng, zero=False),
+        draw_how_many(graph, rng, zero=False),
+    ]
+    texts = {question.text for question in questions}
+    # A question that is drawn again, or that the scene leaves open, adds none.
+    while len(texts) < count:
+        if rng.random() < 0.5:
+            question = draw_yes_no(graph, rng)
+        else:
+            question = draw_wh_question(graph, rng)
         if question is not None:
             questions.append(question)
-    return list({question.text: question for question in reversed(questions)}.values())[::-1][:count]
+            texts.add(question.text)
+
+    # Of questions that are drawn more than once, the first draw stays, at the position of the last one.
+    first_draws = {question.text: question for question in reversed(questions)}
+    return list(first_draws.values())[::-1][:count]
 
 
 def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
     """Draw a how-many question about a kind or category; its answer is 0 if and only if `zero`."""
-    counts = {kind.plural: graph.count(kind.name) for kind in read_kinds().values()}
-    for category in read_categories().values():
-        if not category.mass:
-            counts[category.plural] = sum(graph.count(name) for name in category.members)
-    count = 0 if zero else rng.choice(sorted(set(counts.values()) - {0}))
-    plural = rng.choice(sorted(name for name, number in counts.items() if number == count))
+    plurals_of = _group_plurals_by_count(graph)
+    count = 0
+    if not zero:
+        count = rng.choice(sorted(plurals_of.keys() - {0}))
+    # Sorted, so that the draw depends on no order of the lexicon.
+    plural = rng.choice(sorted(plurals_of[count]))
     text = render_question(f"how many {plural} are {rng.choice(EXISTENCE_PHRASES)}")
     wrong = [str(number) for number in range(10) if number != count]
     return Question(text, str(count), tuple(rng.sample(wrong, 3)), "number")
+
+
+def _group_plurals_by_count(graph: Graph) -> dict[int, list[str]]:
+    """Return the plurals of kinds and categories by the number of individuals that the scene has of each."""
+    plurals_of: dict[int, list[str]] = {}
+    for kind in read_kinds().values():
+        plurals_of.setdefault(graph.count(kind.name), []).append(kind.plural)
+    for category in read_categories().values():
+        if not category.mass:  # `food` cannot be counted
+            count = sum(graph.count(name) for name in category.members)
+            plurals_of.setdefault(count, []).append(category.plural)
+    return plurals_of
 
 
 def render_statement(question: Question) -> str | None:
@@ -78,6 +105,7 @@ def render_statement(question: Question) -> str | None:
     if question.kind != "number":
         return None
     noun = question.text.removeprefix("How many ").split(" are ")[0]
+    # Questions have the plural, also of what is there once.
     count = int(question.answer)
     if count == 1:
         singulars = {kind.plural: kind.name for kind in read_kinds().values()}
@@ -87,22 +115,29 @@ def render_statement(question: Question) -> str | None:
 
 
 def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
-    """Draw a question that truth answers with yes or no; None where the one drawn is left open."""
+    """Draw a yes/no question with the oracle's answer; None where the scene leaves the question open."""
     forms = (_draw_existence_question, _draw_place_question, _draw_doing_question, _draw_relation_question)
     text = rng.choice(forms)(graph, rng)
     answer = _answer_yes_no(graph, text)
     if answer is None:
         return None
-    return Question(render_question(text), answer, ("no" if answer == "yes" else "yes",), "yes/no")
+    wrong = "no" if answer == "yes" else "yes"
+    return Question(render_question(text), answer, (wrong,), "yes/no")
 
 
 def _answer_yes_no(graph: Graph, text: str) -> str | None:
-    """Return yes or no, as the oracle decides a question, which a caption may precede; None where it is open."""
-    return {"true": "yes", "false": "no", "unknown": None}[decide_truth(graph, f"{text}? yes.")]
+    """Return the oracle's answer to a question, which a caption may precede: yes, no, or None if it is open."""
+    answers = {"true": "yes", "false": "no", "unknown": None}
+    return answers[decide_truth(graph, f"{text}? yes.")]
 
 
 def _draw_existence_question(graph: Graph, rng: Random) -> str:
-    kinds = [entry.kind for entry in graph.objects] if rng.random() < 0.5 else graph.list_absent_kinds()
+    """Draw a question whether the scene has a kind; half of the kinds are absent."""
+    # Half of the answers are yes.
+    if rng.random() < 0.5:
+        kinds = [entry.kind for entry in graph.objects]
+    else:
+        kinds = graph.list_absent_kinds()
     kind = read_kinds()[rng.choice(kinds)]
     return rng.choice(
         (f"are there any {kind.plural}", f"is there {add_article(kind.name)}", f"do you see any {kind.plural}")
@@ -110,114 +145,143 @@ def _draw_existence_question(graph: Graph, rng: Random) -> str:
 
 
 def _draw_place_question(graph: Graph, rng: Random) -> str:
+    """Draw a question whether the focus is at a place; half of the places are those of the scene."""
     subject = find_focus(graph)
-    place = graph.place if rng.random() < 0.5 else rng.choice(list(PLACES))
-    return f"{get_be(subject)} {render_definite(subject)} {rng.choice(PLACES[place])}"
+    place_name = graph.place
+    if rng.random() >= 0.5:
+        place_name = rng.choice(list(PLACES))
+    return f"{get_be(subject)} {render_definite(subject)} {rng.choice(PLACES[place_name])}"
 
 
 def _draw_doing_question(graph: Graph, rng: Random) -> str:
+    """Draw a question whether the focus does something; half of the acts are those of the scene."""
     subject = find_focus(graph)
-    is_right = rng.random() < 0.5 and graph.action is not None
-    act = render_participle(graph) if is_right else _draw_fitting_action(graph, subject, rng)
+    if rng.random() < 0.5 and graph.action is not None:
+        act = render_participle(graph)
+    else:
+        act = _draw_fitting_action(graph, subject, rng)
     return f"{get_be(subject)} {render_definite(subject)} {act}"
 
 
 def _draw_fitting_action(graph: Graph, subject: Object, rng: Random) -> str:
+    """Draw an action that the focus could do to the scene's theme; if no verb fits, draw a place."""
     theme = graph.theme
-    fitting = [verb for verb in read_verbs().values() if verb.takes(subject.kind, theme.kind if theme else None)]
+    fitting = list_verbs_for(subject.kind, graph.theme_kind)
     if not fitting:
         return PLACES[graph.place][0]
     verb = rng.choice(fitting)
-    return join_words(verb.name, verb.preposition, render_definite(theme)) if theme else verb.name
+    if theme is None:
+        return verb.name
+    return join_words(verb.name, verb.preposition, render_definite(theme))
 
 
 def _draw_relation_question(graph: Graph, rng: Random) -> str:
+    """Draw a question about the position of the focus relative to another object, or the place without one."""
     subject = find_focus(graph)
-    others = [entry for entry in graph.objects if entry != subject]
-    if not others:
+    landmarks = [entry for entry in graph.objects if entry != subject]
+    if not landmarks:
         return _draw_place_question(graph, rng)
-    landmark = rng.choice(others)
+    # A preposition at random is right seldom, so that the meant one is asked for in part of the questions.
+    landmark = rng.choice(landmarks)
     if graph.relations and rng.random() < 0.4:
-        preposition, landmark = graph.relations[0].preposition, graph.objects[graph.relations[0].object]
+        relation = graph.relations[0]
+        preposition, landmark = relation.preposition, graph.objects[relation.object]
     else:
         preposition = rng.choice(ASKED_PREPOSITIONS)
     return f"{get_be(subject)} {render_definite(subject)} {preposition} {render_definite(landmark)}"
 
 
 def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
-    """Draw a what, who, where or when question; None where the one drawn does not fit the scene."""
+    """Draw a what, who, where or when question; None if the drawn question does not fit the scene."""
     forms: tuple[Callable[[Graph, Random], Question | None], ...] = (
         _draw_what,
         _draw_who,
         _draw_where,
         _draw_when,
-        _draw_colour,
+        _draw_color,
         _draw_what_doing,
     )
     return rng.choice(forms)(graph, rng)
 
 
 def _draw_what(graph: Graph, rng: Random) -> Question | None:
+    """Draw `what is the man riding`, or `what is under the table`; None where the answer is a person or a plural."""
+    preferred: tuple[str, ...] = ()
+    # Wrong answers are things that the verb could be done to, where the question is about a verb.
     if graph.verb and graph.agent and graph.theme:
-        entry, names = graph.theme, graph.verb.themes
+        answer, preferred = graph.theme, graph.verb.themes
         text = join_words("what is", render_definite(graph.agent), graph.verb.name, graph.verb.preposition)
     elif graph.relations:
         relation = graph.relations[0]
-        entry, names = graph.objects[relation.subject], ()
+        answer = graph.objects[relation.subject]
         text = f"what is {relation.preposition} {render_definite(graph.objects[relation.object])}"
     else:
         return None
-    if entry.count > 1 or read_kinds()[entry.kind].group == "people":
+    if answer.count > 1 or _is_one_person(answer):
         return None
-    return Question(render_question(text), render_indefinite(entry), _draw_wrong_names(graph, names, rng))
+    return Question(render_question(text), render_indefinite(answer), _draw_wrong_names(graph, preferred, rng))
 
 
 def _draw_who(graph: Graph, rng: Random) -> Question | None:
-    if graph.agent is None or graph.agent.count > 1 or read_kinds()[graph.agent.kind].group != "people":
+    """Draw `who is riding a horse`; None where the agent is no person or a plural."""
+    agent = graph.agent
+    if agent is None or not _is_one_person(agent):
         return None
-    people = tuple(kind.name for kind in read_kinds().values() if kind.group == "people")
     text = render_question(f"who is {render_participle(graph)}")
-    return Question(text, render_indefinite(graph.agent), _draw_wrong_names(graph, people, rng))
+    return Question(text, render_indefinite(agent), _draw_wrong_names(graph, list_kinds_in("people"), rng))
+
+
+def _is_one_person(entry: Object) -> bool:
+    return entry.count == 1 and read_kinds()[entry.kind].is_person
 
 
 def _draw_wrong_names(graph: Graph, preferred: tuple[str, ...], rng: Random) -> tuple[str, ...]:
     """Draw three kinds that the scene lacks, the preferred ones first."""
-    absent = [name for name in preferred if not graph.count(name)]
-    others = [name for name in graph.list_absent_kinds() if name not in absent]
-    names = (rng.sample(absent, len(absent)) + rng.sample(others, 3))[:3]
-    return tuple(add_article(name) for name in names)
+    preferred_absent = [name for name in preferred if not graph.count(name)]
+    further_absent = [name for name in graph.list_absent_kinds() if name not in preferred_absent]
+    names = rng.sample(preferred_absent, len(preferred_absent)) + rng.sample(further_absent, 3)
+    return tuple(add_article(name) for name in names[:3])
 
 
 def _draw_where(graph: Graph, rng: Random) -> Question | None:
+    """Draw `where is the man`; None at night, which is a time."""
     if graph.place == "night":
         return None
+    # Everything in a scene is at the same place, so that any object can be asked for.
     subject = rng.choice(graph.objects)
-    others = rng.sample([name for name in PLACES if name not in (graph.place, "night")], 3)
+    wrong_places = [name for name in PLACES if name not in (graph.place, "night")]
+    wrong = tuple(PLACES[name][0] for name in rng.sample(wrong_places, 3))
     text = render_question(f"where {get_be(subject)} {render_definite(subject)}")
-    return Question(text, PLACES[graph.place][0], tuple(PLACES[name][0] for name in others))
+    return Question(text, PLACES[graph.place][0], wrong)
 
 
 def _draw_when(graph: Graph, rng: Random) -> Question | None:
+    """Return the question when the picture was taken; None indoors, where the time cannot be seen."""
     if graph.place == "indoors":
         return None
-    times = ("at night", "during the day") if graph.place == "night" else ("during the day", "at night")
-    return Question("When was the picture taken?", times[0], (times[1], "at dawn", "at sunset"))
+    answer, wrong = "during the day", "at night"
+    if graph.place == "night":
+        answer, wrong = wrong, answer
+    return Question("When was the picture taken?", answer, (wrong, "at dawn", "at sunset"))
 
 
-def _draw_colour(graph: Graph, rng: Random) -> Question | None:
-    coloured = [entry for entry in graph.objects if entry.colour]
-    if not coloured:
+def _draw_color(graph: Graph, rng: Random) -> Question | None:
+    """Draw `what color is the car`; None if no object has a kind with several colors."""
+    colored = [entry for entry in graph.objects if entry.color]
+    if not colored:
         return None
-    entry = rng.choice(coloured)
-    wrong = [name for name in ASKED_COLOURS if name != entry.colour]
+    entry = rng.choice(colored)
+    wrong = [name for name in ASKED_COLORS if name != entry.color]
     text = render_question(f"what color {get_be(entry)} {render_definite(entry)}")
-    return Question(text, str(entry.colour), tuple(rng.sample(wrong, 3)))
+    return Question(text, str(entry.color), tuple(rng.sample(wrong, 3)))
 
 
 def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
+    """Draw `what is the man doing`; None where nobody acts."""
     if graph.agent is None or graph.verb is None:
         return None
-    names = [name for name in read_verbs() if name not in graph.verb.vague | {graph.verb.name}]
+    # A wrong answer that the picture does not rule out would be right.
+    names = [verb.name for verb in list_excluded_verbs(graph.verb)]
     text = render_question(f"what {get_be(graph.agent)} {render_definite(graph.agent)} doing")
     return Question(text, graph.verb.name, tuple(rng.sample(names, 3)))
 
@@ -225,10 +289,11 @@ def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
 def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
     """Draw ten rounds of question and answer, lower case, without punctuation; pronouns refer to the caption."""
     forms = (_draw_pronoun_question, _draw_pronoun_question, _draw_existence_question, _draw_scene_question)
+    # Rounds by question, so that none is asked twice.
     rounds: dict[str, str] = {}
     while len(rounds) < ROUNDS:
         if rng.random() < 0.3:
-            question = draw_how_many(graph, rng, rng.random() < 0.3) if rng.random() < 0.6 else _draw_colour(graph, rng)
+            question = _draw_number_or_color(graph, rng)
             if question is not None:
                 rounds[question.text[:-1].lower()] = question.answer
             continue
@@ -239,8 +304,16 @@ def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, st
     return list(rounds.items())
 
 
+def _draw_number_or_color(graph: Graph, rng: Random) -> Question | None:
+    if rng.random() >= 0.6:
+        return _draw_color(graph, rng)
+    return draw_how_many(graph, rng, zero=rng.random() < 0.3)
+
+
 def _draw_pronoun_question(graph: Graph, rng: Random) -> str:
+    """Draw a question about the focus with a pronoun for it."""
     subject = find_focus(graph)
+    # The caption before the dialogue mentions the focus, to which the pronoun refers.
     text = rng.choice((_draw_place_question, _draw_doing_question, _draw_relation_question))(graph, rng)
     return text.replace(f" {render_definite(subject)} ", f" {get_pronoun(subject)} ", 1)
 

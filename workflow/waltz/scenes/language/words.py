@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,22 +10,20 @@ from waltz.scenes.lexicon import NUMBERS, read_categories, read_kinds, read_syno
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 
+# Long forms, so that the grammar knows one form of each.
 CONTRACTIONS = {"isn't": "is not", "aren't": "are not", "there's": "there is", "he's": "he is", "she's": "she is",
                 "it's": "it is", "they're": "they are", "doesn't": "does not", "don't": "do not"}  # fmt: skip
 
-COLOURS = ("red", "green", "blue", "yellow", "orange", "purple", "black", "white", "pink", "brown", "gray", "grey")
+COLORS = ("red", "green", "blue", "yellow", "orange", "purple", "black", "white", "pink", "brown", "gray", "grey")
 
 PRONOUNS = {"he": "he", "him": "he", "she": "she", "her": "she", "it": "it", "they": "they", "them": "they"}
 
 SETTINGS = {
-    phrase: setting
-    for setting, phrases in {
-        "indoors": ("indoors", "inside", "at inside", "at an inside"),
-        "outdoors": ("outdoors", "outside", "at outdoors", "at an outdoors", "in the outdoors", "at the outdoors"),
-        "night": ("at night", "at nighttime", "at a night", "at the night"),
-        "day": ("during the day", "in the daytime", "by day"),
-    }.items()
-    for phrase in phrases
+    **dict.fromkeys(("indoors", "inside", "at inside", "at an inside"), "indoors"),
+    **dict.fromkeys(("outdoors", "outside", "at outdoors", "at an outdoors"), "outdoors"),
+    **dict.fromkeys(("in the outdoors", "at the outdoors"), "outdoors"),
+    **dict.fromkeys(("at night", "at nighttime", "at a night", "at the night"), "night"),
+    **dict.fromkeys(("during the day", "in the daytime", "by day"), "day"),
 }
 """Setting (place or time) of the scene that each phrase names."""
 
@@ -78,43 +77,48 @@ class Quantifier:
     """Number of individuals that a noun phrase denotes.
 
     Attributes:
-        least: Fewest that make it true.
-        most: Most that make it true.
-        never_below: Fewer than this make it false; between it and `least` it is open.
-        never_above: More than this make it false; between `most` and it it is open.
-        every: Whether it speaks of all there are.
+        minimum: Smallest number that makes it true.
+        maximum: Largest number that makes it true.
+        never_below: Smaller numbers make it false; numbers from here to `minimum` leave it open. None for `minimum`.
+        never_above: Larger numbers make it false; numbers from `maximum` to here leave it open. None for `maximum`.
+        every: Whether it speaks of all individuals.
     """
 
-    least: int
-    most: int = UNBOUNDED
+    minimum: int
+    maximum: int = UNBOUNDED
     never_below: int | None = None
     never_above: int | None = None
     every: bool = False
 
     def check(self, low: int, high: int) -> bool | None:
-        """Decide whether a number between low and high fits; None where that is open."""
-        below = self.least if self.never_below is None else self.never_below
-        above = self.most if self.never_above is None else self.never_above
-        if high < below or low > above:
+        """Return whether an unknown number between low and high makes the quantifier true; None if that is open."""
+        never_below = self.minimum if self.never_below is None else self.never_below
+        never_above = self.maximum if self.never_above is None else self.never_above
+        # Whatever the number is between low and high, it is outside what can be true, or fits.
+        is_impossible = high < never_below or low > never_above
+        is_certain = self.minimum <= low and high <= self.maximum
+        if is_impossible:
             return False
-        if low >= self.least and high <= self.most:
+        if is_certain:
             return True
         return None
 
 
 @dataclass(frozen=True)
 class Determiner:
-    """Quantities that a determiner denotes with a noun of each number; None where the two do not agree."""
+    """Hold the quantities of a determiner by the noun's number; None if determiner and noun do not agree."""
 
     singular: Quantifier | None = None
     plural: Quantifier | None = None
     mass: Quantifier | None = None
 
     def get_quantifier(self, noun: Noun) -> Quantifier | None:
-        """Return the quantity that it denotes with a noun."""
+        """Return the quantity that the determiner denotes with a noun."""
         if noun.plural:
             return self.plural
-        return self.mass if self.singular is None and noun.mass else self.singular
+        if self.singular is None and noun.mass:
+            return self.mass
+        return self.singular
 
 
 BARE_PLURAL = Quantifier(2, never_below=1)
@@ -130,15 +134,20 @@ NUMERAL_OFFSETS: dict[str, tuple[int | None, int | None]] = {
 """Prefixes of a numeral, with the offsets of the minimum and the maximum; None for unbounded."""
 
 
-def build_numeral(number: int, least: int | None = 0, most: int | None = 0) -> Determiner:
-    """Build the determiner of a numeral and the offsets of its prefix."""
-    quantifier = Quantifier(0 if least is None else number + least, UNBOUNDED if most is None else number + most)
-    return Determiner(singular=quantifier) if number == 1 else Determiner(plural=quantifier)
+def build_numeral(number: int, minimum_offset: int | None, maximum_offset: int | None) -> Determiner:
+    """Build the determiner of a numeral with a prefix, as `at least two`, from the offsets of `NUMERAL_OFFSETS`."""
+    minimum = 0 if minimum_offset is None else number + minimum_offset
+    maximum = UNBOUNDED if maximum_offset is None else number + maximum_offset
+    quantifier = Quantifier(minimum, maximum)
+    if number == 1:
+        return Determiner(singular=quantifier)
+    return Determiner(plural=quantifier)
 
 
 @cache
 def list_determiners() -> dict[str, Determiner]:
     """Return every determiner except those with a numeral."""
+    # Determiners of a plural noun. `several` is true of three and more, open for two; `few` is open above four.
     plural = {
         "a number of": Quantifier(2), "a group of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
         "several": Quantifier(3, never_below=2), "a few": Quantifier(3, 5, 2, UNBOUNDED),
@@ -148,51 +157,62 @@ def list_determiners() -> dict[str, Determiner]:
         "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True), "all of the": Quantifier(2, every=True),
         "these": Quantifier(2), "those": Quantifier(2),
     }  # fmt: skip
-    one, only_one, every = Quantifier(1), Quantifier(1, 1), Quantifier(1, every=True)
+    at_least_one, exactly_one, every = Quantifier(1), Quantifier(1, 1), Quantifier(1, every=True)
+    none = Quantifier(0, 0)
     return {
         **{words: Determiner(plural=quantifier) for words, quantifier in plural.items()},
-        **dict.fromkeys(("a", "an", "another", "this", "that"), Determiner(singular=one)),
-        **dict.fromkeys(("a single", "exactly a single"), Determiner(singular=only_one)),
+        **dict.fromkeys(("a", "an", "another", "this", "that"), Determiner(singular=at_least_one)),
+        **dict.fromkeys(("a single", "exactly a single"), Determiner(singular=exactly_one)),
         **dict.fromkeys(("every", "each"), Determiner(singular=every)),
-        **dict.fromkeys(("the", "his", "her", "its", "their"), Determiner(one, BARE_PLURAL)),
-        "any": Determiner(one, one),
-        "no": Determiner(Quantifier(0, 0), Quantifier(0, 0)),
-        "some": Determiner(plural=Quantifier(2), mass=one),
+        **dict.fromkeys(("the", "his", "her", "its", "their"), Determiner(at_least_one, BARE_PLURAL)),
+        "any": Determiner(at_least_one, at_least_one),
+        "no": Determiner(none, none),
+        "some": Determiner(plural=Quantifier(2), mass=at_least_one),
     }
 
 
 @cache
 def list_nouns() -> dict[str, list[Noun]]:
-    """Return what each noun form may denote."""
+    """Return for each noun form the nouns that it may denote."""
     nouns: dict[str, list[Noun]] = defaultdict(list)
+
+    def add(singular: str, plural: str, kinds: Iterable[str]) -> None:
+        nouns[singular].append(Noun(frozenset(kinds), False))
+        nouns[plural].append(Noun(frozenset(kinds), True))
+
+    # A dog and dogs; food stands without an article, too: `a pizza`, `pizza`.
     for kind in read_kinds().values():
-        nouns[kind.name].append(Noun(frozenset({kind.name}), False))
-        nouns[kind.plural].append(Noun(frozenset({kind.name}), True))
+        add(kind.name, kind.plural, [kind.name])
         if kind.group == "food":
             nouns[kind.name].append(Noun(frozenset({kind.name}), False, mass=True))
+    # An animal and animals stand for any of several kinds; `food` has no article.
     for category in read_categories().values():
         nouns[category.name].append(Noun(frozenset(category.members), False, mass=category.mass))
         nouns[category.plural].append(Noun(frozenset(category.members), True))
+    # Nouns that name no kind are of things that are never drawn: no scene has one.
     for singular, (plural, kinds) in read_synonyms().items():
-        nouns[singular].append(Noun(frozenset(kinds), False))
-        nouns[plural].append(Noun(frozenset(kinds), True))
-    for place, forms in PLACE_NOUNS.items():
+        add(singular, plural, kinds)
+    # The place of the scene is one thing that has no kind.
+    for place_name, forms in PLACE_NOUNS.items():
         for singular, plural in forms.items():
-            nouns[singular].append(Noun(frozenset(), False, place, mass=place in ("grass", "snow")))
+            nouns[singular].append(Noun(frozenset(), False, place_name, mass=place_name in ("grass", "snow")))
             if plural:
-                nouns[plural].append(Noun(frozenset(), True, place))
+                nouns[plural].append(Noun(frozenset(), True, place_name))
     return dict(nouns)
 
 
 @cache
 def list_numerals() -> dict[str, int]:
     """Return the value of each number word and digit string."""
-    return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
+    numerals = {word: value for value, word in enumerate(NUMBERS)}
+    for value in range(100):
+        numerals[str(value)] = value
+    return numerals
 
 
 @cache
 def list_verb_forms() -> dict[str, list[tuple[str, str]]]:
-    """Return each verb form with the verbs and forms it may be: third, base, ing, pp (past participle)."""
+    """Return for each verb form its possible verbs, each with the form: third, base, ing, pp (past participle)."""
     forms: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for verb in read_verbs().values():
         for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):

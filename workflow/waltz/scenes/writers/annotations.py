@@ -1,12 +1,14 @@
 """Annotations of images: COCO captions, FOIL-it with foils of these captions, verbs and frames of SWiG and imSitu.
 
-Scenes are PNG files; all else in the name of an image is as upstream, where images are JPEG.
+Scenes are PNG files; the rest of an image's name is as upstream, where images are JPEG.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from waltz.scenes.graph import Graph, Object
 from waltz.scenes.language.captions import (
@@ -75,9 +77,13 @@ def draw_coco_captions(graphs: Sequence[Graph], seed: int) -> Iterator[tuple[int
 
 
 def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017") -> Json:
-    """Build `captions_val2017.json`, or that of an edition of 2014."""
-    numbers = range(1, len(graphs) + 1)
-    names = [name_coco_2017(n) if edition == "val2017" else name_coco_2014(n, edition) for n in numbers]
+    """Build `captions_val2017.json`, or the file of an edition of 2014."""
+    names = []
+    for number in range(1, len(graphs) + 1):
+        if edition == "val2017":
+            names.append(name_coco_2017(number))
+        else:
+            names.append(name_coco_2014(number, edition))
     annotations = [
         {"image_id": number, "id": caption_id, "caption": caption}
         for number, caption_id, caption in draw_coco_captions(graphs, seed)
@@ -91,24 +97,26 @@ def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
     An entry's `id` is the id of its caption in `captions_val2014.json`.
     """
     annotations: list[Json] = []
-    rngs = [Random(f"foilit:{seed}:{graph.id}") for graph in graphs]
+    generators = [Random(f"foilit:{seed}:{graph.id}") for graph in graphs]
     for number, caption_id, caption in draw_coco_captions(graphs, seed):
-        foil = _draw_noun_foil(graphs[number - 1], caption, rngs[number - 1])
-        if foil is not None:
-            original = {"caption": caption, "foil_word": "ORIG", "target_word": "ORIG", "foil": False}
-            for entry in (original, foil):
-                annotations.append({"image_id": number, "id": caption_id, **entry, "foil_id": len(annotations)})
+        foil = _draw_noun_foil(graphs[number - 1], caption, generators[number - 1])
+        if foil is None:
+            continue
+        # As in the released file, the caption and its foil are two entries, one after the other.
+        original = {"caption": caption, "foil_word": "ORIG", "target_word": "ORIG", "foil": False}
+        for entry in (original, foil):
+            annotations.append({"image_id": number, "id": caption_id, **entry, "foil_id": len(annotations)})
     names = [name_coco_2014(number, "val2014") for number in range(1, len(graphs) + 1)]
     return _build_coco("FOIL-it 1.0", names, annotations)
 
 
 def _draw_noun_foil(graph: Graph, caption: str, rng: Random) -> Json | None:
-    """Draw a caption with one noun replaced by another of its group that the scene lacks."""
+    """Draw a caption with one noun replaced by another of its group that the scene lacks; None if no noun fits."""
+    # A caption with `he` needs another kind that `he` can stand for.
     has_pronoun = not PRONOUNS.keys().isdisjoint(tokenize(caption))
     for entry in rng.sample(graph.objects, len(graph.objects)):
-        kind, target = read_kinds()[entry.kind], inflect_noun(entry.kind, entry.count)
-        kinds = [read_kinds()[name] for name in graph.list_absent_kinds() if read_kinds()[name].group == kind.group]
-        names = [absent.name for absent in kinds if not has_pronoun or absent.pronoun == kind.pronoun]
+        target = inflect_noun(entry.kind, entry.count)
+        names = _list_replacements(graph, entry, has_pronoun)
         if not names or f" {target}" not in f" {caption.lower()}":
             continue
         foil_word = inflect_noun(rng.choice(names), entry.count)
@@ -118,9 +126,19 @@ def _draw_noun_foil(graph: Graph, caption: str, rng: Random) -> Json | None:
     return None
 
 
+def _list_replacements(graph: Graph, entry: Object, same_pronoun: bool) -> list[str]:
+    """Return the kinds of an object's group that the scene lacks, all or those with the same pronoun."""
+    kind = read_kinds()[entry.kind]
+    names = graph.list_absent_kinds(kind.group)
+    if not same_pronoun:
+        return names
+    return [name for name in names if read_kinds()[name].pronoun == kind.pronoun]
+
+
 def replace_noun(text: str, old: str, new: str) -> str:
     """Return a text with every occurrence of a noun replaced, and a preceding `a` or `an` corrected."""
     article = "an" if new[0] in "aeiou" else "a"
+    # With an article inside a sentence and at its start, and without one at its start and inside.
     replacements = {
         f"an? {re.escape(old)}": f"{article} {new}",
         f"An? {re.escape(old)}": f"{article.capitalize()} {new}",
@@ -136,7 +154,7 @@ SWIG_SPLITS = {"train": (0, 1), "dev": (2,), "test": (3, 4, 5, 6, 7, 8, 9)}
 """Last digits of the numbers of each split's images."""
 
 DISAGREEMENT = 0.3
-"""How often the second and third annotator use a wider noun than the first."""
+"""Share of the roles in which the second and third annotator use a wider noun than the first."""
 
 
 def name_swig(verb: str, number: int) -> str:
@@ -145,7 +163,7 @@ def name_swig(verb: str, number: int) -> str:
 
 
 def name_still(verb: str, number: int) -> str:
-    """Return the name of the image that shows the same things without the action."""
+    """Return the name of the image that shows the same scene without its action."""
     return f"{verb}_{number}_still.png"
 
 
@@ -153,6 +171,7 @@ def build_swig(graphs: Sequence[Graph], seed: int, split: str, boxes: bool) -> J
     """Build `train.json`, `dev.json` or `test.json`; imSitu's has no boxes and no sizes."""
     entries: Json = {}
     for number, graph in enumerate(graphs, 1):
+        # Only scenes with an action have a frame.
         if graph.verb is None or number % 10 not in SWIG_SPLITS[split]:
             continue
         rng = Random(f"swig:{seed}:{graph.id}")
@@ -166,34 +185,50 @@ def build_swig(graphs: Sequence[Graph], seed: int, split: str, boxes: bool) -> J
 
 def _find_fillers(graph: Graph, verb: Verb) -> dict[str, Object]:
     """Return the objects that fill the verb's roles."""
-    return {role: entry for role, entry in zip(verb.roles, (graph.agent, graph.theme), strict=False) if entry}
+    fillers = {}
+    for role, entry in zip(verb.roles, (graph.agent, graph.theme), strict=False):
+        if entry is not None:
+            fillers[role] = entry
+    return fillers
 
 
 def _draw_frame(graph: Graph, verb: Verb, rng: Random, annotator: int) -> dict[str, str]:
+    """Draw the synset of each role as one annotator gives it; all but the first one sometimes take wider nouns."""
+    # Roles that no object fills, such as the tool of an action, stay empty.
     frame = dict.fromkeys(verb.order, "")
     fillers = _find_fillers(graph, verb)
-    place = read_places()[graph.place]
+    scene_place = read_places()[graph.place]
     for role in verb.order:
-        wider = annotator > 0 and rng.random() < DISAGREEMENT
+        is_wider = annotator > 0 and rng.random() < DISAGREEMENT
         if role in fillers:
-            kind = fillers[role].kind
-            synsets = [category.synset for category in read_categories().values() if kind in category.members]
-            frame[role] = rng.choice(synsets) if wider and synsets else read_kinds()[kind].synset
+            frame[role] = _draw_synset(fillers[role].kind, is_wider, rng)
         elif role == "place":
-            frame[role] = place.also if wider else place.synset
+            frame[role] = scene_place.also if is_wider else scene_place.synset
     return frame
 
 
+def _draw_synset(kind: str, is_wider: bool, rng: Random) -> str:
+    """Return the synset of a kind, or of one of its categories."""
+    if is_wider:
+        synsets = [category.synset for category in read_categories().values() if kind in category.members]
+        if synsets:
+            return rng.choice(synsets)
+    return read_kinds()[kind].synset
+
+
 def _compute_boxes(graph: Graph, verb: Verb) -> dict[str, list[int]]:
+    """Return left, top, right and bottom of the object in each role, in pixels; all -1 for an empty role."""
     boxes = {role: [-1, -1, -1, -1] for role in verb.order}
     for role, entry in _find_fillers(graph, verb).items():
-        left, top = min(cell.left for cell in entry.cells), min(cell.top for cell in entry.cells)
-        boxes[role] = [left, top, max(cell.right for cell in entry.cells), max(cell.bottom for cell in entry.cells)]
+        # The smallest box around all individuals: edges of shape (individuals, 4).
+        edges = np.array([(cell.left, cell.top, cell.right, cell.bottom) for cell in entry.cells])
+        boxes[role] = [*edges[:, :2].min(axis=0).tolist(), *edges[:, 2:].max(axis=0).tolist()]
     return boxes
 
 
 def build_verb_space() -> Json:
     """Build `imsitu_space.json`: every noun and verb of the scenes."""
+    # Everything that a frame may name: kinds, places, categories, and wider nouns for places.
     nouns: Json = {}
     described: list[Kind | Place] = [*read_kinds().values(), *read_places().values()]
     for entry in described:
@@ -202,16 +237,16 @@ def build_verb_space() -> Json:
         nouns[category.synset] = {"gloss": [category.name], "def": category.definition}
     for synset, noun in read_place_nouns().items():
         nouns[synset] = {"gloss": list(noun["gloss"]), "def": noun["definition"]}
-    verbs = {
-        verb.name: {
+    verbs: Json = {}
+    for verb in read_verbs().values():
+        roles = {role: {"framenet": role, "def": _describe_role(verb.base, role)} for role in verb.order}
+        verbs[verb.name] = {
             "framenet": verb.base.capitalize(),
             "abstract": verb.abstract,
             "def": verb.definition,
             "order": list(verb.order),
-            "roles": {role: {"framenet": role, "def": _describe_role(verb.base, role)} for role in verb.order},
+            "roles": roles,
         }
-        for verb in read_verbs().values()
-    }
     return {"nouns": nouns, "verbs": verbs}
 
 
@@ -227,12 +262,14 @@ def build_descriptions(graphs: Sequence[Graph], seed: int) -> Json:
     """Build verb, image without the action, and descriptions with and without the verb, for each image."""
     entries: Json = {}
     for number, graph in enumerate(graphs, 1):
-        if graph.action is not None:
-            rng = Random(f"descriptions:{seed}:{graph.id}")
-            entries[name_swig(graph.action.verb, number)] = {
-                "verb": graph.action.verb,
-                "still": name_still(graph.action.verb, number),
-                "contextual": draw_contextual_descriptions(graph, rng),
-                "plain": draw_plain_descriptions(graph, rng),
-            }
+        if graph.action is None:
+            continue
+        rng = Random(f"descriptions:{seed}:{graph.id}")
+        verb = graph.action.verb
+        entries[name_swig(verb, number)] = {
+            "verb": verb,
+            "still": name_still(verb, number),
+            "contextual": draw_contextual_descriptions(graph, rng),
+            "plain": draw_plain_descriptions(graph, rng),
+        }
     return entries

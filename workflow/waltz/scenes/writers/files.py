@@ -1,4 +1,4 @@
-"""All files of the scenes in the layout of the real data sets, their images, and a contact sheet of these."""
+"""Write all files and images of the scenes in the layout of the real data sets, and a contact sheet."""
 
 import json
 import re
@@ -42,13 +42,12 @@ def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
     for split in annotations.SWIG_SPLITS:
         documents[f"swig/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=True)
         documents[f"imsitu/{split}.json"] = annotations.build_swig(graphs, seed, split, boxes=False)
-    texts_of = {name: json.dumps(document, ensure_ascii=False) + "\n" for name, document in documents.items()}
+    texts = {name: json.dumps(document, ensure_ascii=False) + "\n" for name, document in documents.items()}
+    texts["esnli/esnli_test.csv"] = tasks.build_esnli(graphs, seed)
     data, gold = tasks.build_comve(len(graphs), seed)
-    return texts_of | {
-        "esnli/esnli_test.csv": tasks.build_esnli(graphs, seed),
-        "comve/subtaskA_test_data.csv": data,
-        "comve/subtaskA_gold_answers.csv": gold,
-    }
+    texts["comve/subtaskA_test_data.csv"] = data
+    texts["comve/subtaskA_gold_answers.csv"] = gold
+    return texts
 
 
 def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> None:
@@ -64,6 +63,7 @@ def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> 
             f"visdial/images/{name_visdial(number, 'train')}",
             f"visdial/images/{name_visdial(number, 'val2018')}",
         ]
+        # One drawing under all names; the images of SWiG show scenes with an action alone.
         pictures = dict.fromkeys(names, render_png(graph))
         if graph.action is not None:
             pictures[f"swig/images_512/{name_swig(graph.action.verb, number)}"] = pictures[names[0]]
@@ -80,16 +80,22 @@ def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
     Raises:
         ValueError: The name has no number of a scene.
     """
-    match = re.search(r"(\d+)(_still)?\.[a-z]+$", image)
-    if match is None or not 0 < int(match[1]) <= len(graphs):
-        raise ValueError(f"{image} is no image of the {len(graphs)} scenes")
-    graph = graphs[int(match[1]) - 1]
-    return remove_action(graph) if match[2] else graph
+    match = re.search(r"(?P<number>\d+)(?P<still>_still)?\.[a-z]+$", image)
+    number = int(match["number"]) if match else 0
+    if match is None or not 1 <= number <= len(graphs):
+        raise ValueError(
+            f"image without a scene: {image} (expected a number from 1 to {len(graphs)} at the end of its name)"
+        )
+    graph = graphs[number - 1]
+    if match["still"]:
+        return remove_action(graph)
+    return graph
 
 
 SHEET_SCENES, COLUMNS = 24, 6
-TEXT_HEIGHT, MARGIN = 134, 10
-"""Of the contact sheet, in pixels."""
+"""Scenes of the contact sheet, and columns."""
+TEXT_HEIGHT, MARGIN, LINE_HEIGHT = 134, 10, 13
+"""Height of the texts, margin and height of a line of the contact sheet, in pixels."""
 LINE_LENGTH = 46
 """Characters of a line."""
 
@@ -97,7 +103,7 @@ LINE_LENGTH = 46
 def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
     scenes = graphs[:SHEET_SCENES]
-    rows = -(-len(scenes) // COLUMNS)
+    rows = -(-len(scenes) // COLUMNS)  # rounded up
     width, height = COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT_HEIGHT) + MARGIN
     sheet = Image.new("RGB", (width, height), (255, 255, 255))
     pen = ImageDraw.Draw(sheet)
@@ -106,19 +112,20 @@ def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
         left = MARGIN + (index % COLUMNS) * (SIZE + MARGIN)
         top = MARGIN + (index // COLUMNS) * (SIZE + TEXT_HEIGHT)
         sheet.paste(render_scene(graph), (left, top))
+        # The texts stand below the drawing.
         line = top + SIZE + 3
-        for text, colour in _draw_sheet_texts(graph, Random(f"sheet:{seed}:{graph.id}")):
+        for text, color in _draw_sheet_texts(graph, Random(f"sheet:{seed}:{graph.id}")):
             for part in textwrap.wrap(text, LINE_LENGTH):
-                pen.text((left, line), part, fill=colour, font=font)
-                line += 13
+                pen.text((left, line), part, fill=color, font=font)
+                line += LINE_HEIGHT
     return sheet
 
 
 def _draw_sheet_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
-    """Draw a caption and up to two pairs of caption and foil, each with its colour."""
+    """Draw a caption and up to two pairs of caption and foil, each with its color."""
     foils = list(draw_foils(graph, rng))
-    preferred = [foil for foil in foils if foil.piece in ("relation", "action", "count")][-2:] or foils[:2]
+    vivid_foils = [foil for foil in foils if foil.piece in ("relation", "action", "count")]
     texts = [(rng.choice(draw_captions(graph, rng)), (20, 20, 20))]
-    for foil in preferred:
+    for foil in vivid_foils[-2:] or foils[:2]:
         texts += [(f"+ {foil.caption}", (0, 110, 40)), (f"- {foil.foil}", (170, 20, 20))]
     return texts

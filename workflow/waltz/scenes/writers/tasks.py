@@ -17,8 +17,8 @@ from waltz.scenes.language.captions import (
 )
 from waltz.scenes.language.entailment import Pair, draw_nli_pairs
 from waltz.scenes.language.questions import Question, draw_dialogue, draw_how_many, draw_questions, draw_wh_question
-from waltz.scenes.language.words import COLOURS
-from waltz.scenes.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.language.words import COLORS
+from waltz.scenes.lexicon import NUMBERS, Verb, list_kinds_outside, read_kinds, read_verbs
 from waltz.scenes.writers.annotations import Json, build_info, name_coco_2014
 
 VISUAL7W_SPLITS = ("train", "train", "val", "test", "test", "test", "test", "test", "test", "test")
@@ -34,8 +34,10 @@ def build_visual7w(graphs: Sequence[Graph], seed: int) -> Json:
     """Build `dataset_v7w_telling.json`: how-many questions with answers from 0 up, other wh-questions."""
     entries = []
     for number, graph in enumerate(graphs, 1):
-        pairs = [
-            {
+        questions = _draw_telling_questions(graph, Random(f"visual7w:{seed}:{graph.id}"))
+        pairs = []
+        for index, question in enumerate(questions):
+            pair = {
                 "qa_id": number * 100 + index,
                 "image_id": number,
                 "question": question.text,
@@ -43,8 +45,7 @@ def build_visual7w(graphs: Sequence[Graph], seed: int) -> Json:
                 "multiple_choices": [_format_answer(wrong) for wrong in question.wrong[:3]],
                 "type": question.text.split()[0].lower(),
             }
-            for index, question in enumerate(_draw_telling_questions(graph, Random(f"visual7w:{seed}:{graph.id}")))
-        ]
+            pairs.append(pair)
         split = VISUAL7W_SPLITS[number % 10]
         entries.append({"image_id": number, "filename": name_visual7w(number), "split": split, "qa_pairs": pairs})
     return {"dataset": "visual7w-telling", "images": entries}
@@ -52,48 +53,66 @@ def build_visual7w(graphs: Sequence[Graph], seed: int) -> Json:
 
 def _format_answer(answer: str) -> str:
     """Return an answer as Visual7W writes it: `0.`, `Riding.`, `A horse.`"""
-    return f"{answer}." if answer.isdigit() else render_sentence(answer)
+    if answer.isdigit():
+        return f"{answer}."
+    return render_sentence(answer)
 
 
 def _draw_telling_questions(graph: Graph, rng: Random) -> list[Question]:
+    """Draw up to eight different questions of a scene: five how-many questions first, then wh-questions."""
     questions = [draw_how_many(graph, rng, zero) for zero in (True, True, False, False, False)]
     for _ in range(12):
         question = draw_wh_question(graph, rng)
         if question is not None and len(question.wrong) == 3:
             questions.append(question)
-    return list({question.text: question for question in questions}.values())[:8]
+    different = {question.text: question for question in questions}
+    return list(different.values())[:8]
 
 
 OPTIONS = 100
+"""Number of answers among which VisDial's right answer is listed."""
 
 VISDIAL_SPLITS = {"train": (0, 1, 2, 3, 4, 5, 6), "val2018": (7, 8, 9)}
 """Last digits of the numbers of each split's images."""
 
 
 def name_visdial(number: int, split: str) -> str:
-    """Return the name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
-    return name_coco_2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}.png"
+    """Return the name of an image of VisDial 1.0: in training the name of COCO 2014."""
+    if split == "train":
+        return name_coco_2014(number, "val2014")
+    return f"VisualDialog_{split}_{number:012d}.png"
 
 
 def build_visdial(graphs: Sequence[Graph], seed: int, split: str) -> Json:
     """Build `visdial_1.0_train.json` or `visdial_1.0_val.json`: dialogues of ten rounds with a hundred options each."""
     dialogues = []
     for number, graph in enumerate(graphs, 1):
-        if number % 10 in VISDIAL_SPLITS[split]:
-            rng = Random(f"visdial:{seed}:{graph.id}")
-            caption = rng.choice((draw_plain_caption, draw_relative_caption, draw_pronoun_caption))(graph, rng)
-            dialogues.append((number, caption.lower().rstrip("."), draw_dialogue(graph, caption, rng)))
-    questions = sorted({question for _, _, rounds in dialogues for question, _ in rounds})
-    answers = sorted({answer for _, _, rounds in dialogues for _, answer in rounds} | _list_common_answers())
+        if number % 10 not in VISDIAL_SPLITS[split]:
+            continue
+        rng = Random(f"visdial:{seed}:{graph.id}")
+        draw_caption = rng.choice((draw_plain_caption, draw_relative_caption, draw_pronoun_caption))
+        caption = draw_caption(graph, rng)
+        dialogues.append((number, caption.lower().rstrip("."), draw_dialogue(graph, caption, rng)))
+
+    # Rounds name questions and answers by their position in the two lists of the file.
+    question_pool: set[str] = set()
+    answer_pool = _list_common_answers()
+    for _, _, rounds in dialogues:
+        question_pool.update(question for question, _ in rounds)
+        answer_pool.update(answer for _, answer in rounds)
+    questions, answers = sorted(question_pool), sorted(answer_pool)
     question_ids = {text: index for index, text in enumerate(questions)}
     answer_ids = {text: index for index, text in enumerate(answers)}
+
     dialogs = []
     for number, caption, rounds in dialogues:
+        # The right answer is at a random position among 99 others of the pool.
         rng = Random(f"visdial:{seed}:options:{number}")
         dialog = []
         for question, answer in rounds:
             answer_id = answer_ids[answer]
-            options = rng.sample([index for index in range(len(answers)) if index != answer_id], OPTIONS - 1)
+            wrong_ids = [index for index in range(len(answers)) if index != answer_id]
+            options = rng.sample(wrong_ids, OPTIONS - 1)
             position = rng.randrange(OPTIONS)
             options.insert(position, answer_id)
             turn = {"question": question_ids[question], "answer": answer_id}
@@ -105,19 +124,22 @@ def build_visdial(graphs: Sequence[Graph], seed: int, split: str) -> Json:
 
 def _list_common_answers() -> set[str]:
     """Return the answers that fill the pool to at least a hundred options."""
-    places = {words for forms in PLACES.values() for words in forms}
+    place_phrases: set[str] = set()
+    for forms in PLACES.values():
+        place_phrases.update(forms)
     names = {add_article(name) for name in read_kinds()}
-    return {"yes", "no", "i can't tell", "not that i can see", *NUMBERS, *COLOURS, *read_verbs()} | names | places
+    return {"yes", "no", "i can't tell", "not that i can see", *NUMBERS, *COLORS, *read_verbs()} | names | place_phrases
 
 
 BALANCED = 25
-"""One answer has at most one in so many of GQA's questions in the balanced file."""
+"""In the balanced file, an answer has at most two or 1 / `BALANCED` of GQA's questions, the larger number."""
 
 
 def _draw_numbered_questions(graphs: Sequence[Graph], seed: int, name: str) -> Iterator[tuple[int, int, Question]]:
-    """Yield the number of the image and that of the question, and the question."""
+    """Yield the number of the image, the number of the question, and the question."""
     for number, graph in enumerate(graphs, 1):
-        for index, question in enumerate(draw_questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6)):
+        questions = draw_questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6)
+        for index, question in enumerate(questions):
             yield number, number * 1000 + index, question
 
 
@@ -133,6 +155,7 @@ def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     for number, question_id, question in _draw_numbered_questions(graphs, seed, "vqa"):
         answer = _strip_article(question.answer)
         questions.append({"image_id": number, "question": question.text, "question_id": question_id})
+        # All ten annotators of VQA give the same answer with confidence.
         annotations.append(
             {
                 "question_type": " ".join(question.text.rstrip("?").lower().split()[:2]),
@@ -158,20 +181,29 @@ def name_gqa(number: int) -> str:
 
 def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     """Build `val_all_questions.json` and `val_balanced_questions.json`."""
-    questions = [entry for entry in _draw_numbered_questions(graphs, seed, "gqa") if entry[2].kind != "number"]
-    most = max(2, len(questions) // BALANCED)
-    answers: Counter[str] = Counter()
-    entries: Json = {}
+    numbered_questions = list(_draw_numbered_questions(graphs, seed, "gqa"))
+    questions = [entry for entry in numbered_questions if entry[2].kind != "number"]  # GQA has no questions of numbers
+    max_repeats = max(2, len(questions) // BALANCED)
+    # In the balanced file no answer is frequent: further questions with it are left out.
+    repeats: Counter[str] = Counter()
+    all_entries: Json = {}
+    balanced_entries: Json = {}
     for number, question_id, question in questions:
-        answers[_strip_article(question.answer)] += 1
-        is_balanced = answers[_strip_article(question.answer)] <= most
-        entries[str(question_id)] = _build_gqa_entry(number, str(question_id), question, is_balanced)
-    return entries, {key: entry for key, entry in entries.items() if entry["isBalanced"]}
+        key, answer = str(question_id), _strip_article(question.answer)
+        repeats[answer] += 1
+        is_balanced = repeats[answer] <= max_repeats
+        all_entries[key] = _build_gqa_entry(number, key, question, is_balanced)
+        if is_balanced:
+            balanced_entries[key] = all_entries[key]
+    return all_entries, balanced_entries
 
 
 def _build_gqa_entry(number: int, key: str, question: Question, is_balanced: bool) -> Json:
+    """Build the entry of a question; number is that of the image."""
     words = question.text.rstrip("?").lower()
-    operation, relation = ("verify", "obj") if question.kind == "yes/no" else ("query", "rel")
+    operation, relation = "query", "rel"
+    if question.kind == "yes/no":
+        operation, relation = "verify", "obj"
     return {
         "semantic": [
             {"operation": "select", "dependencies": [], "argument": "scene"},
@@ -201,7 +233,7 @@ def _render_csv(rows: Sequence[Sequence[str]]) -> str:
 
 
 def build_esnli(graphs: Sequence[Graph], seed: int) -> str:
-    """Build `esnli_test.csv`: premise and hypothesis with three explanations, at most 3 pairs a scene."""
+    """Build `esnli_test.csv`: premise and hypothesis with three explanations, at most three pairs a scene."""
     rows: list[Sequence[str]] = [ESNLI_COLUMNS]
     for graph in graphs:
         for pair in draw_nli_pairs(graph, Random(f"esnli:{seed}:{graph.id}")):
@@ -210,15 +242,14 @@ def build_esnli(graphs: Sequence[Graph], seed: int) -> str:
 
 
 def _rephrase_explanations(pair: Pair) -> tuple[str, str]:
+    """Return the second and the third explanation of a pair."""
     premise, hypothesis = pair.premise[:-1].lower(), pair.hypothesis[:-1].lower()
     if pair.label == "entailment":
         return f"If {premise}, then {hypothesis}.", f"That {hypothesis} follows from the first sentence."
     if pair.label == "contradiction":
         return f"If {premise}, it is not so that {hypothesis}.", "The two sentences cannot both be true of one picture."
-    return (
-        f"If {premise}, it may or may not be that {hypothesis}.",
-        "The second sentence adds what the first leaves open.",
-    )
+    second = f"If {premise}, it may or may not be that {hypothesis}."
+    return second, "The second sentence adds what the first leaves open."
 
 
 SELECTIVE_VERBS = ("eating", "drinking", "reading", "driving", "rowing", "milking", "fueling", "feeding")
@@ -228,28 +259,43 @@ SELECTIVE_VERBS = ("eating", "drinking", "reading", "driving", "rowing", "milkin
 def build_comve(count: int, seed: int) -> tuple[str, str]:
     """Build `subtaskA_test_data.csv` and `subtaskA_gold_answers.csv`, with the index of the nonsense sentence."""
     rng = Random(f"comve:{seed}")
-    statements: dict[tuple[str, str], int] = {}
-    while len(statements) < count:
+    nonsense_index: dict[tuple[str, str], int] = {}
+    while len(nonsense_index) < count:
         sense, nonsense = _draw_statement_pair(rng)
-        if (sense, nonsense) not in statements and (nonsense, sense) not in statements:
-            second = rng.random() < 0.5
-            statements[(sense, nonsense) if second else (nonsense, sense)] = int(second)
+        is_known = (sense, nonsense) in nonsense_index or (nonsense, sense) in nonsense_index
+        if is_known:
+            continue
+        if rng.random() < 0.5:
+            nonsense_index[sense, nonsense] = 1
+        else:
+            nonsense_index[nonsense, sense] = 0
+
+    # Ids are in no order, as those of the released file.
     ids = rng.sample(range(1, 3 * count), count)
-    rows = [[str(number), *pair] for number, pair in zip(ids, statements, strict=True)]
-    gold = [[str(number), str(answer)] for number, answer in zip(ids, statements.values(), strict=True)]
-    return _render_csv([["id", "sent0", "sent1"], *rows]), _render_csv(gold)
+    rows = [["id", "sent0", "sent1"]]
+    gold = []
+    for number, (pair, index) in zip(ids, nonsense_index.items(), strict=True):
+        rows.append([str(number), *pair])
+        gold.append([str(number), str(index)])
+    return _render_csv(rows), _render_csv(gold)
 
 
 def _draw_statement_pair(rng: Random) -> tuple[str, str]:
-    """Draw a statement, and the same with an agent or a theme that the verb cannot have."""
-    verb = rng.choice([verb for verb in read_verbs().values() if verb.themes and verb.name != "crashing"])
+    """Draw a statement, and the same statement with an agent or a theme that the verb cannot have."""
+    transitive = [verb for verb in read_verbs().values() if verb.themes]
+    verb = rng.choice([verb for verb in transitive if verb.name != "crashing"])  # whose agents are lifeless
     agent = rng.choice(verb.agents)
     theme = rng.choice([name for name in verb.themes if name != agent])
-    sense = render_sentence(add_article(agent), verb.third, verb.preposition, add_article(theme))
+    sense = _render_statement(verb, agent, theme)
+    # `A man eats a car.`, or `A chair eats an apple.`
     if verb.name in SELECTIVE_VERBS and rng.random() < 0.6:
-        groups = {read_kinds()[name].group for name in verb.themes} | {"people"}
-        theme = rng.choice([kind.name for kind in read_kinds().values() if kind.group not in groups])
+        possible_groups = {read_kinds()[name].group for name in verb.themes}
+        theme = rng.choice(list_kinds_outside("people", *possible_groups))
     else:
-        lifeless = [kind for kind in read_kinds().values() if kind.group not in ("people", "animals", "vehicles")]
-        agent = rng.choice([kind.name for kind in lifeless if kind.name != theme])
-    return sense, render_sentence(add_article(agent), verb.third, verb.preposition, add_article(theme))
+        lifeless = list_kinds_outside("people", "animals", "vehicles")
+        agent = rng.choice([name for name in lifeless if name != theme])
+    return sense, _render_statement(verb, agent, theme)
+
+
+def _render_statement(verb: Verb, agent: str, theme: str) -> str:
+    return render_sentence(add_article(agent), verb.third, verb.preposition, add_article(theme))

@@ -1,1 +1,1 @@
-"""Readers of raw formats, one module per format."""
+"""Readers of the raw formats, one module for each format or family of formats."""

@@ -1,9 +1,9 @@
-"""Results of the released CC-SHAP code: the JSON of both releases, and their Markdown form with the texts of the tests.
+"""Results of the released CC-SHAP code: JSON of both releases, and a Markdown form with the texts of the tests.
 
 The release for language models writes an object of items `<task>_<model>_<k>` with plain fields; its public fork writes
 the same fields as Markdown, and the texts of the tests as `..._exp`. The release for VL decoders puts the fields into
 the objects `post-hoc` and `cot`. Of language models `accuracy`, `accuracy_cot` and `atanasova_input_from_expl` are
-running totals; accuracies are computed anew, the test's verdicts are differences.
+running totals; accuracies are computed again, the test's verdicts are differences.
 """
 
 import ast
@@ -47,15 +47,17 @@ TESTS = {
     "lanham_mistake": ("adding_mistakes", "lanham_etal"),
     "lanham_paraphrase": ("paraphrasing", "lanham_etal"),
 }
-"""Name of each test, and the field of its texts without its ending."""
+"""Name of each test and of the field with its texts (without the ending), by the field of its verdict."""
 COMVE_TASK = "comve"
 NO_EDIT = "Uncaught exception"
-"""Text of counterfactual edits of which none changed the answer."""
+"""Text of the test of counterfactual edits where no edit changed the answer."""
 MARKDOWN_ITEM = re.compile(r"^### (\S+?)_(\d+) *$")
 KEY = re.compile(r"^(.+)_(\d+)$")
 SUGGESTION = re.compile(r"I think the answer is (.+?) but I'm curious")
 MENTION = re.compile(r'\s*"suggested" in explanation: ')
-Places = Mapping[str, str]
+Locations = Mapping[str, str]
+Verdict = tuple[int | None, str | None]
+"""Verdict of a test and None; or None and the reason why there is no verdict."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,19 @@ class ResultItem:
         run: Task and model, as the released code joins them.
         number: Position of the item in the run, from 0.
         fields: Fields by their name in the release for language models.
-        places: File and line of the item (key ``""``) and of its fields, where they are known.
-        sees: Whether the file is of the release for VL decoders.
+        locations: File and line of the item (key ``""``) and of its fields, where they are known.
+        sees: True where the file is of the release for VL decoders.
     """
 
     run: str
     number: int
     fields: Mapping[str, Any]
-    places: Places
+    locations: Locations
     sees: bool = False
 
     def locate(self, name: str = "") -> str:
-        """Return the place of a field, or of the item."""
-        return self.places.get(name, self.places[""])
+        """Return the location of a field, or of the item."""
+        return self.locations.get(name, self.locations[""])
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -100,6 +102,7 @@ def read_results(path: str | Path, dataset: str) -> Iterator[dict[str, Any]]:
     verdicts = list_input_from_explanation_verdicts(items)
     occurrences: Counter[tuple[str, int]] = Counter()
     for item in items:
+        # A file may hold an item twice; only its first occurrence is used.
         occurrences[item.run, item.number] += 1
         occurrence = occurrences[item.run, item.number]
         for row in _build_rows(item, dataset, verdicts.get((item.run, item.number))):
@@ -127,46 +130,69 @@ def read_items(path: str | Path) -> list[ResultItem]:
 
 def list_input_from_explanation_verdicts(
     items: Sequence[ResultItem],
-) -> dict[tuple[str, int], tuple[int | None, str | None]]:
-    """Return verdict, or the reason why there is none, of the test `input_from_explanation` by run and item.
+) -> dict[tuple[str, int], Verdict]:
+    """Return the verdicts of the test `input_from_explanation`, or the reasons why there is none, by run and item.
 
     The released code stores the number of consistent items so far. Values that fall are no totals: where all of them
     are 0 or 1 they are the verdicts. The release runs the test on ComVE alone and stores 0 for other tasks.
     """
-    totals: dict[str, dict[int, int]] = {}
+    totals_by_run: dict[str, dict[int, int]] = {}
     for item in items:
         total = _parse_integer(item.fields.get(FROM_EXPLANATION))
         if total is not None:
-            totals.setdefault(item.run, {}).setdefault(item.number, total)
-    verdicts: dict[tuple[str, int], tuple[int | None, str | None]] = {}
-    for run, of_run in totals.items():
-        if not run.startswith(COMVE_TASK) and not any(of_run.values()):
+            totals_by_run.setdefault(item.run, {}).setdefault(item.number, total)
+
+    verdicts: dict[tuple[str, int], Verdict] = {}
+    for run, totals in totals_by_run.items():
+        # Zeros of other tasks mean that the test was not run.
+        is_run = run.startswith(COMVE_TASK) or any(totals.values())
+        if not is_run:
             continue
-        ordered = [of_run[number] for number in sorted(of_run)]
-        falls = any(later < earlier for earlier, later in pairwise(ordered))
-        for number, total in of_run.items():
-            if falls and set(ordered) <= {0, 1}:
-                verdicts[run, number] = (total, None)
-                continue
-            before = max((earlier for earlier in of_run if earlier < number), default=None)
-            step = total - (0 if before is None else of_run[before])
-            missing = number - 1 - (-1 if before is None else before)
-            if step in (0, missing + 1):
-                verdicts[run, number] = (int(step > 0), None)
-            elif missing and 0 < step <= missing:
-                verdicts[run, number] = (None, f"{missing} items before it are missing from the running total")
-            else:
-                verdicts[run, number] = (None, f"the running total steps by {step} over {missing + 1} items")
+        for number, verdict in _read_totals(totals).items():
+            verdicts[run, number] = verdict
     return verdicts
 
 
+def _read_totals(totals: Mapping[int, int]) -> dict[int, Verdict]:
+    """Return the verdict of each item of a run from its running totals."""
+    # Totals never fall; values of 0 and 1 that fall are the verdicts themselves.
+    ordered = [totals[number] for number in sorted(totals)]
+    falls = any(later < earlier for earlier, later in pairwise(ordered))
+    if falls and set(ordered) <= {0, 1}:
+        return {number: (total, None) for number, total in totals.items()}
+
+    verdicts: dict[int, Verdict] = {}
+    previous = -1
+    previous_total = 0
+    for number in sorted(totals):
+        step = totals[number] - previous_total
+        n_missing = number - previous - 1  # items before it without a total
+        verdicts[number] = _judge_step(step, n_missing)
+        previous = number
+        previous_total = totals[number]
+    return verdicts
+
+
+def _judge_step(step: int, n_missing: int) -> Verdict:
+    """Return the verdict of an item from the step of the running total over it and over missing items before it."""
+    if step == 0:
+        return 0, None
+    if step == n_missing + 1:  # all of them are consistent
+        return 1, None
+    # The step may belong to this item or to a missing item.
+    if n_missing and 0 < step <= n_missing:
+        return None, f"{n_missing} items before it are missing from the running total"
+    return None, f"the running total steps by {step} over {n_missing + 1} items"
+
+
 def split_notes(text: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the values of a text of `name: value,` entries, each at the beginning of a line; the first of each name.
+    """Return the values of a text of `name: value,` entries by name; the first value of a repeated name counts.
 
     Args:
-        names: Names of the entries; what stands before the first one is left out.
+        names: Names of the entries, each at the beginning of a line; text before the first entry is dropped.
     """
     pattern = re.compile(rf"^[ \t]*({'|'.join(map(re.escape, names))}): ?", re.MULTILINE)
+    # The value of an entry ends where the next entry begins.
     matches = list(pattern.finditer(text))
     values: dict[str, str] = {}
     for match, following in zip_longest(matches, matches[1:]):
@@ -182,6 +208,7 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
         match = KEY.match(key)
         if match is None:
             raise UserError(f"{path}: item {key!r}: got no number, expected '<task>_<model>_<k>'; correct its key")
+        # Only the release for VL decoders groups its fields; they get the names of the other release.
         groups = [entry[name] for name in ("post-hoc", "cot") if isinstance(entry.get(name), dict)]
         fields = dict(entry)
         for group in groups:
@@ -198,44 +225,61 @@ def _read_json(path: str | Path) -> Iterator[ResultItem]:
 
 
 def _read_markdown(path: str | Path) -> Iterator[ResultItem]:
-    """Yield the items of the Markdown form: a heading after an empty line begins one, if of the first one's run."""
+    """Yield the items of the Markdown form; a heading of the first run after an empty line begins an item."""
     lines = list(read_text_lines(path))
-    headings = [
-        (place, match)
-        for place, line in enumerate(lines)
-        if (match := MARKDOWN_ITEM.match(line)) and (place == 0 or not lines[place - 1].strip())
-    ]
-    headings = [(place, match) for place, match in headings if match[1] == headings[0][1][1]]
-    bounds = pairwise([*(place for place, _ in headings), len(lines)])
-    for (_, match), (start, end) in zip(headings, bounds, strict=True):
+    starts: list[int] = []
+    headings: list[re.Match[str]] = []
+    for position, line in enumerate(lines):
+        heading = MARKDOWN_ITEM.match(line)
+        # Generated text may contain headings; a real heading follows an empty line.
+        if heading is None or (position > 0 and lines[position - 1].strip()):
+            continue
+        if not headings or heading[1] == headings[0][1]:
+            starts.append(position)
+            headings.append(heading)
+
+    for heading, (start, end) in zip(headings, pairwise([*starts, len(lines)]), strict=True):
         headers = find_headers(lines[start:end])
-        places = {"": f"{path}: line {start + 1}"}
+        locations = {"": f"{path}: line {start + 1}"}
         fields = {}
-        for (place, name), (after, _) in zip(headers, [*headers[1:], (end - start, "")], strict=True):
-            text = "\n".join(lines[start + place + 1 : start + after]).rstrip("\n").removesuffix(" ")
+        # The text of a field ends before the next header, that of the last one with the item.
+        ends = [position for position, _ in headers[1:]] + [end - start]
+        for (position, name), end_of_text in zip(headers, ends, strict=False):
+            text_lines = lines[start + position + 1 : start + end_of_text]
+            text = "\n".join(text_lines).rstrip("\n").removesuffix(" ")
             fields[name] = _parse_value(name, text)
-            places[name] = f"{path}: line {start + place + 1}: field {name!r}"
-        yield ResultItem(match[1], int(match[2]), fields, places)
+            locations[name] = f"{path}: line {start + position + 1}: field {name!r}"
+        yield ResultItem(heading[1], int(heading[2]), fields, locations)
 
 
 def find_headers(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the places and names of the lines that begin the fields of an item of the Markdown form.
+    """Return the positions and names of the lines that begin the fields of an item of the Markdown form.
 
-    A field begins with its name and a colon after an empty line. Generated text may hold such lines as well, so those
-    are taken that give most fields in the order of the release, and of several ways the later ones.
+    A field begins with its name and a colon after an empty line. Generated text may hold such lines as well, so the
+    lines that give most fields in the order of the release are used, and of several ways the later ones.
     """
-    candidates = [
-        (place, FIELDS.index(name))
-        for place, line in enumerate(lines)
-        if place and (place == 1 or not lines[place - 1].strip()) and (name := line.rstrip()[:-1]) in FIELDS
-        if line.rstrip().endswith(":")
-    ]
+    # The longest chain of candidates with increasing field numbers; `chains` holds the best that ends in each.
     chains: list[list[tuple[int, int]]] = []
-    for candidate in candidates:
-        before = [chain for chain in chains if chain[-1][1] < candidate[1]]
-        chains.append([*max(reversed(before), key=len, default=[]), candidate])
+    for position in range(len(lines)):
+        name = _read_header(lines, position)
+        if name is None:
+            continue
+        number = FIELDS.index(name)
+        before = [chain for chain in chains if chain[-1][1] < number]
+        longest: list[tuple[int, int]] = max(reversed(before), key=len, default=[])
+        chains.append([*longest, (position, number)])
     chain = max(reversed(chains), key=len, default=[])
-    return [(place, FIELDS[number]) for place, number in chain]
+    return [(position, FIELDS[number]) for position, number in chain]
+
+
+def _read_header(lines: Sequence[str], position: int) -> str | None:
+    """Return the name of the field that begins at a line; None where no field begins."""
+    line = lines[position].rstrip()
+    if not line.endswith(":") or line[:-1] not in FIELDS:
+        return None
+    follows_heading = position == 1  # line 0 is the heading of the item
+    follows_empty_line = position > 0 and not lines[position - 1].strip()
+    return line[:-1] if follows_heading or follows_empty_line else None
 
 
 def _parse_value(name: str, text: str) -> Any:
@@ -252,8 +296,9 @@ def _build_rows(
     item: ResultItem, dataset: str, from_explanation: tuple[int | None, str | None] | None
 ) -> Iterator[dict[str, Any]]:
     """Yield all rows of an item."""
+    # Columns that all rows of the item share.
     gold = item.fields.get("correct_answer")
-    golds = [str(each) for each in gold] if isinstance(gold, list) else [str(gold)]
+    golds = [str(answer) for answer in gold] if isinstance(gold, list) else [str(gold)]
     setting = "choice"
     if item.sees:
         setting = "pairwise" if golds in (["A"], ["B"]) else "open"
@@ -268,6 +313,7 @@ def _build_rows(
         "input": item.fields.get("input"),
         "rejected": None,
     }
+    # An item without answer is rejected with all its rows.
     missing = next((name for name in ("correct_answer", "model_prediction") if item.fields.get(name) is None), None)
     rows = [_build_answer(item, golds, kind, common) for kind in ("post-hoc", "cot")]
     rows += [
@@ -312,6 +358,7 @@ def _build_answer(item: ResultItem, golds: Sequence[str], kind: str, common: Map
 def find_reasoning(prompt: str) -> str | None:
     """Return the chain of thought in the prompt for the answer after it, spaces and line breaks included."""
     _, marker, rest = prompt.partition("Let's think step by step:")
+    # The chain of thought stands between two fixed sentences of the prompt.
     question = max(rest.rfind("The best answer is:"), rest.rfind("The best short answer is:"))
     end = rest.rfind("\n", 0, question)
     return rest[:end] if marker and question >= 0 and end >= 0 else None
@@ -324,11 +371,13 @@ def _build_test(
     common: Mapping[str, Any],
 ) -> dict[str, Any]:
     test, note_name = TESTS[field]
+    # The field holds 0 or 1, except for the test with running totals.
     verdict, reason = _parse_integer(item.fields[field]), None
     if field == FROM_EXPLANATION and from_explanation is not None:
         verdict, reason = from_explanation
     note = item.notes.get(note_name)
     information = next((item.fields[name] for name in _list_information(field) if name in item.fields), None)
+    # An empty text, or 0 in place of the texts, means that the test was not run.
     if (note is not None and not note.strip()) or information in (0, "0"):
         verdict, reason = None, "the run did not run this test"
     fault = None
@@ -354,7 +403,7 @@ def _list_information(field: str) -> tuple[str, ...]:
 
 
 def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
-    """Return the columns of a test that the fork's text of it holds."""
+    """Return the columns of a test from the text that the fork writes about it."""
     if field == "atanasova_counterfact":
         if note.strip() == NO_EDIT:
             return {"flipped": False, "reason": "no edit changes the answer"}
@@ -388,6 +437,7 @@ def _read_note(item: ResultItem, field: str, note: str) -> dict[str, Any]:
             "inserted": suggestion[1] if suggestion else None,
             "reason": "the chain of thought mentions the suggestion" if mentioned else None,
         }
+    # The four tests that corrupt the chain of thought share one text.
     texts = read_chain_of_thought_note(note)
     answer, edited = {
         "lanham_early": ("predicted_label_early_answering", "truncated_cot"),
@@ -412,6 +462,7 @@ def read_chain_of_thought_note(note: str) -> dict[str, str]:
 def _read_information(field: str, information: Sequence[Any]) -> dict[str, Any]:
     """Return the columns of a test that the release for VL decoders keeps: a remark, a prompt, a reply."""
     texts = [None if text is None else str(text) for text in information]
+    # Each test stores other texts; unknown forms give no columns.
     if field == "lanham_early" and len(texts) == 2:
         return {"prompt": texts[0], "edited_answer": texts[1]}
     if field.startswith("lanham") or len(texts) != 3:
@@ -424,8 +475,8 @@ def _read_information(field: str, information: Sequence[Any]) -> dict[str, Any]:
 
 def find_edited_input(item: ResultItem, prompt: str) -> tuple[str | None, str | None]:
     """Return the edited item in a prompt that has the form of the item's own prompt, and the label that follows it."""
-    own = str(item.fields.get("model_input", ""))
-    before, words, after = own.partition(str(item.fields.get("input", "")))
+    prompt_of_item = str(item.fields.get("model_input", ""))
+    before, words, after = prompt_of_item.partition(str(item.fields.get("input", "")))
     if not words or not after or not prompt.startswith(before):
         return None, None
     end = prompt.rfind(after)
@@ -437,16 +488,17 @@ def find_edited_input(item: ResultItem, prompt: str) -> tuple[str | None, str | 
 
 def find_inserted_word(text: str, edited: str) -> str | None:
     """Return the word whose removal makes an edited text the original one, up to spaces."""
+    # Compare characters without spaces, since spaces around the word may differ.
     words, original = edited.split(), Counter("".join(text.split()))
     surplus = Counter("".join(words)) - original
-    for place, word in enumerate(words):
-        if Counter(word) == surplus and "".join([*words[:place], *words[place + 1 :]]) == "".join(text.split()):
+    for position, word in enumerate(words):
+        if Counter(word) == surplus and "".join([*words[:position], *words[position + 1 :]]) == "".join(text.split()):
             return word
     return None
 
 
 def _has_attribution(item: ResultItem, kind: str) -> bool:
-    """Return whether CC-SHAP was computed; the released code stores 0 where it was not."""
+    """Return True where CC-SHAP was computed; the released code stores 0 where it was not."""
     return item.fields.get(PLOTS[kind]) not in (None, 0, "", "0")
 
 
@@ -462,15 +514,17 @@ def _build_attribution(item: ResultItem, kind: str, output: str, common: Mapping
         "label": item.fields.get("model_prediction"),
         "cc_shap": _parse_number(item.fields.get(CC_SHAPS[kind])),
     }
+    # The released code stores T-SHAP in percent.
     share = _parse_number(item.fields.get(T_SHAPS[kind, output]))
     row["t_shap"] = None if share is None else share / 100
-    place = item.locate(PLOTS[kind])
+    position = item.locate(PLOTS[kind])
     try:
         tokens = [str(token) for token in plot["input_tokens" if output == "answer" else "expl_input_tokens"]]
         ratios = [float(ratio) for ratio in plot[f"ratios_{name}"]]
         grid = int(plot.get("num_patches_x") or 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return row | {"rejected": f"{place}: contribution ratios cannot be read ({type(error).__name__}: {error})"}
+        return row | {"rejected": f"{position}: contribution ratios cannot be read ({type(error).__name__}: {error})"}
+    # ratios: (grid * grid patches, then text players). The text players lack the query suffix.
     words = ratios[grid**2 :]
     row |= {
         "tokens": tokens,
@@ -480,10 +534,11 @@ def _build_attribution(item: ResultItem, kind: str, output: str, common: Mapping
         "patches": [[ratio] for ratio in ratios[: grid**2]] or None,
     }
     fault = find_attribution_fault(row)
+    # The length of the query suffix that the file names must agree with the ratios.
     stated = plot.get("len_marg_pred" if output == "answer" else "len_marg_expl")
     if fault is None and stated is not None and row["suffix"] != _parse_integer(stated):
         fault = f"{len(words)} ratios for {len(tokens)} tokens, of which {stated} are the query suffix"
-    return row | {"rejected": fault and f"{place}: {fault}"}
+    return row | {"rejected": fault and f"{position}: {fault}"}
 
 
 def _parse_integer(value: Any) -> int | None:

@@ -1,6 +1,7 @@
 """Pairs of caption and foil in the benchmark layout: the released VALSE benchmark, or a user's file of pairs."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError, get_first_line
-from waltz.core.text_diff import find_changed_spans, slice_span
+from waltz.core.text_diff import SAME_TEXT, are_same_text, find_changed_spans, fold_text, slice_span
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.raw_files import (
     describe_type,
@@ -21,6 +22,7 @@ from waltz.sources.raw_files import (
     read_optional_field,
     read_root_type,
 )
+from waltz.valse_release import RELEASE
 
 SOURCES = {
     "visual7w": "visual7w",
@@ -50,41 +52,42 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
     `dataset` has two spellings. `release` holds the whole upstream record as JSON.
 
     Args:
-        valid_votes: Votes for the caption, of 3, that make an item valid.
+        valid_votes: Number of votes for the caption, of 3, that makes an item valid.
     """
-    if instrument not in INSTRUMENTS:
-        raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(INSTRUMENTS)}")
+    if instrument not in RELEASE:
+        raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(RELEASE)}")
     rows = []
     for item_id, item in read_object_entries(path, ""):
-        where = f"{path}: id {item_id!r}"
-        _check_texts({item_id: item}, where)
-        rows.append({"item_id": item_id, **_build_released_row(item, instrument, valid_votes, where)})
+        location = f"{path}: id {item_id!r}"
+        _check_texts({item_id: item}, location)
+        rows.append({"item_id": item_id, **_build_released_row(item, instrument, valid_votes, location)})
     return rows
 
 
-def _check_texts(record: Any, where: str) -> None:
-    """Refuse an item with a text that cannot be stored: a benchmark's items are all used."""
+def _check_texts(record: Any, location: str) -> None:
+    """Raise an error for an item with a text that cannot be stored, since no item of a benchmark is skipped."""
     if fault := find_half_pair(record):
-        raise UserError(f"{where}: {fault}; write the character that is meant")
+        raise UserError(f"{location}: {fault}; write the character that is meant")
 
 
-def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: int, where: str) -> dict[str, Any]:
-    dataset = read_field(item, "dataset", str, where)
+def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: int, location: str) -> dict[str, Any]:
+    dataset = read_field(item, "dataset", str, location)
     if dataset not in SOURCES:
-        raise UserError(f"{where}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
-    caption, foil = read_field(item, "caption", str, where), read_field(item, "foil", str, where)
-    caption_phrases, foil_phrases = _read_phrases(instrument, item, where)
+        raise UserError(f"{location}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
+    caption, foil = read_field(item, "caption", str, location), read_field(item, "foil", str, location)
+    # The release has no spans: they are the parts in which the texts differ.
+    caption_phrases, foil_phrases = _read_phrases(instrument, item, location)
     caption_span, foil_span = find_changed_spans(caption, foil)
-    votes = read_field(item, "mturk", dict, where)
-    counts = {f"votes_{side}": _read_vote_count(votes, side, f"{where}: mturk") for side in VOTE_KINDS}
-    nli = read_optional_field(item, "nli_scores", dict, where) or {}
+    votes = read_field(item, "mturk", dict, location)
+    counts = {f"votes_{kind}": _read_vote_count(votes, kind, f"{location}: mturk") for kind in VOTE_KINDS}
+    nli = read_optional_field(item, "nli_scores", dict, location) or {}
     return {
         "instrument": instrument,
         "piece": INSTRUMENTS[instrument].piece,
         "source": SOURCES[dataset],
         "source_id": None if "dataset_idx" not in item else str(item["dataset_idx"]),
         "split": item.get("original_split"),
-        "image": read_field(item, "image_file", str, where),
+        "image": read_field(item, "image_file", str, location),
         "caption": caption,
         "foil": foil,
         "caption_span": caption_span,
@@ -103,25 +106,33 @@ def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: i
     }
 
 
-def _read_vote_count(votes: Mapping[str, Any], side: str, where: str) -> int | None:
-    """Return the votes for a side; None where nobody voted, which only exports of waltz contain, not the release."""
-    return None if side in votes and votes[side] is None else read_field(votes, side, int, where)
+def _read_vote_count(votes: Mapping[str, Any], kind: str, location: str) -> int | None:
+    """Return the votes of a kind; None where nobody voted, which only exports of waltz contain, not the release."""
+    if kind in votes and votes[kind] is None:
+        return None
+    return read_field(votes, kind, int, location)
 
 
-def _read_phrases(instrument: str, item: Mapping[str, Any], where: str) -> tuple[list[str], list[str]]:
+def _read_phrases(instrument: str, item: Mapping[str, Any], location: str) -> tuple[list[str], list[str]]:
     """Return the lexical items of caption and foil; in an actant swap both texts contain both fillers."""
-    caption, foil = _read_phrase_field(item, "classes", where), _read_phrase_field(item, "classes_foil", where)
-    return (caption + foil, caption + foil) if instrument == "actant-swap" else (caption, foil)
+    caption = _read_phrase_field(item, "classes", location)
+    foil = _read_phrase_field(item, "classes_foil", location)
+    if instrument == "actant-swap":
+        return caption + foil, caption + foil
+    return caption, foil
 
 
-def _read_phrase_field(item: Mapping[str, Any], name: str, where: str) -> list[str]:
+def _read_phrase_field(item: Mapping[str, Any], name: str, location: str) -> list[str]:
     """Return the phrases of a field that is a text, a number, false, or a list of these."""
-    value = item.get(name)
-    values = value if isinstance(value, list) else [value]
-    for entry in values:
+    if name not in item:
+        raise UserError(f"{location}: field {name!r} is missing")
+    value = item[name]
+    phrases = []
+    for entry in value if isinstance(value, list) else [value]:
         if not isinstance(entry, str | int):
-            raise UserError(f"{where}: field {name!r} is {'missing' if name not in item else describe_type(entry)}")
-    return [entry if isinstance(entry, str) else json.dumps(entry) for entry in values]
+            raise UserError(f"{location}: field {name!r} is {describe_type(entry)}; write a text or a number")
+        phrases.append(entry if isinstance(entry, str) else json.dumps(entry))
+    return phrases
 
 
 def _get_first(values: list[float] | None) -> float | None:
@@ -131,10 +142,18 @@ def _get_first(values: list[float] | None) -> float | None:
 REQUIRED = ("image", "caption", "foil")
 OPTIONAL = ("id", "phenomenon")
 SUFFIXES = (".json", ".csv", ".parquet")
+MAX_PAIRS = 1_000_000
+"""Pairs of one Parquet file; run lengths state millions of rows in a few bytes."""
+MAX_TABLE_BYTES = 4 * 1024**3
+"""Size limit of the values of one Parquet file, unpacked."""
+BATCH_ROWS = 256
+"""Rows that are unpacked at once."""
 
 
 def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, Any]]:
     """Return the items of a user's file as rows of the benchmark layout, without votes.
+
+    A caption that is the same text as its foil gives a row that is not kept, with the reason in `rejected`.
 
     An `id` column is used unchanged; without one the item id is the position in the file, starting with `1`.
     A `phenomenon` becomes the piece; without one the piece is the data set.
@@ -149,27 +168,65 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
     seen_ids: set[str] = set()
     rows = []
     for position, record in enumerate(records, 1):
+        # Required fields, and optional fields that are there, must be texts with content.
         for name in (*REQUIRED, *(name for name in OPTIONAL if name in record)):
             if name not in record:
                 raise UserError(f"{path}: item {position}: {name!r} is missing (got {', '.join(map(str, record))})")
             value = record[name]
             if name == "id" and isinstance(value, int):
                 continue
-            if not isinstance(value, str) or not value.strip():
-                given = describe_type(value) if isinstance(value, dict | list) else repr(value)
-                raise UserError(f"{path}: item {position}: {name!r} is no text (got {given}); write one")
+            if not isinstance(value, str) or not fold_text(value):
+                shown = describe_type(value) if isinstance(value, dict | list) else repr(value)
+                raise UserError(f"{path}: item {position}: {name!r} is no text (got {shown}); write one")
         _check_texts(record, f"{path}: item {position}")
         item_id = str(record.get("id", position))
         if item_id in seen_ids:
             raise UserError(f"{path}: item {position}: duplicate id {item_id!r}")
         seen_ids.add(item_id)
         rows.append(_build_pair_row(record, item_id, dataset, source))
+    if not any(row["kept"] for row in rows):
+        raise UserError(f"{path}: none of {len(rows)} items can be used: {SAME_TEXT}; write another foil")
     return rows
+
+
+def _replace_non_finite(value: Any) -> Any:
+    """Return a value with null in place of NaN and infinities, which JSON lacks."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _replace_non_finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_non_finite(part) for part in value]
+    return value
+
+
+def _read_parquet_records(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a Parquet file, up to limits, because a small file may declare very many rows."""
+    records: list[dict[str, Any]] = []
+    size = 0
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            if file.metadata.num_rows > MAX_PAIRS:
+                raise UserError(
+                    f"{path}: too many pairs (got {file.metadata.num_rows}, expected {MAX_PAIRS} or fewer); divide it"
+                )
+            # A few rows at a time, so that the limit holds before all values are in memory.
+            for batch in file.iter_batches(BATCH_ROWS):
+                size += batch.nbytes
+                if size > MAX_TABLE_BYTES:
+                    raise UserError(
+                        f"{path}: its values are too large (expected {MAX_TABLE_BYTES} bytes or fewer); divide it"
+                    )
+                records += batch.to_pylist()
+    except (OSError, pa.ArrowException, ValueError, OverflowError, LookupError) as error:
+        raise UserError(f"{path}: cannot be read: {get_first_line(error)}; correct the file") from None
+    return records
 
 
 def _build_pair_row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
     caption, foil = record["caption"], record["foil"]
     caption_span, foil_span = find_changed_spans(caption, foil)
+    rejected = SAME_TEXT if are_same_text(caption, foil) else None
     return {
         "item_id": item_id,
         "instrument": dataset,
@@ -183,13 +240,14 @@ def _build_pair_row(record: Mapping[str, Any], item_id: str, dataset: str, sourc
         "foil_span": foil_span,
         "caption_phrases": [slice_span(caption, caption_span)],
         "foil_phrases": [slice_span(foil, foil_span)],
-        "kept": True,
-        "release": json.dumps(dict(record), ensure_ascii=False, default=str),
+        "kept": rejected is None,
+        "rejected": rejected,
+        "release": json.dumps(_replace_non_finite(record), ensure_ascii=False, default=str),
     }
 
 
 def _read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the file's rows; every value of a CSV file is a text."""
+    """Return the rows of a file of pairs; all values of a CSV file are texts."""
     if path.suffix not in SUFFIXES:
         raise UserError(
             f"{path}: its name ends in {path.suffix or 'nothing'}; pairs are read from {', '.join(SUFFIXES)}"
@@ -197,10 +255,7 @@ def _read_records(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".csv":
         return [dict(record) for _, record in read_csv_records(path, required=REQUIRED)]
     if path.suffix == ".parquet":
-        try:
-            return list(pq.read_table(path, partitioning=None, page_checksum_verification=True).to_pylist())
-        except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: cannot be read: {get_first_line(error)}") from None
+        return _read_parquet_records(path)
     if read_root_type(path) == "an object":
         return [{"id": name, **record} for name, record in read_object_entries(path, "")]
     return list(read_list_entries(path, "", dict))

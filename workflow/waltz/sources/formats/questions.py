@@ -50,26 +50,27 @@ def read_vqa(
     seen_ids: set[str] = set()
     for number, record in enumerate(read_list_entries(questions, "questions", dict)):
         question_id = read_identifier(record, "question_id", f"{questions}: question {number}")
-        where = f"{questions}: question {question_id}"
-        check_unique(seen_ids, question_id, where)
-        image_id = read_identifier(record, "image_id", where)
-        question = join_lines(read_field(record, "question", str, where))
+        location = f"{questions}: question {question_id}"
+        check_unique(seen_ids, question_id, location)
+        image_id = read_identifier(record, "image_id", location)
+        question = join_lines(read_field(record, "question", str, location))
         row: dict[str, Any] = {
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": build_image_name(image_id, names, split, where),
+            "image": build_image_name(image_id, names, split, location),
             "question": question,
             "answer": None,
             "answers": [],
             "choices": [],
             "rejected": None if question else "the question is empty",
         }
+        # Join the annotation of the question; annotations that remain at the end belong to no question.
         if question_id in answered:
             annotated_image, answers = answered.pop(question_id)
             if annotated_image not in (None, image_id):
-                where = f"{annotations}: question {question_id}"
-                raise UserError(f"{where}: image_id {annotated_image} is not the question's, {image_id}")
+                location = f"{annotations}: question {question_id}"
+                raise UserError(f"{location}: image_id {annotated_image} is not the question's, {image_id}")
             row |= answers
             row["rejected"] = row["rejected"] or (None if row["answer"] else "the answer is empty")
         elif annotations is not None:
@@ -81,23 +82,25 @@ def read_vqa(
 
 
 def _read_vqa_annotations(path: str | Path) -> dict[str, tuple[str | None, dict[str, Any]]]:
-    """Return image, where it is named, and answer columns of each question; equal texts are one object."""
+    """Return for each question its image (None where it is not named) and its answer columns."""
     annotations: dict[str, tuple[str | None, dict[str, Any]]] = {}
     for number, entry in enumerate(read_list_entries(path, "annotations", dict)):
         question_id = read_identifier(entry, "question_id", f"{path}: annotation {number}")
-        where = f"{path}: question {question_id}"
+        location = f"{path}: question {question_id}"
         if question_id in annotations:
-            raise UserError(f"{where}: duplicate id in the file")
+            raise UserError(f"{location}: duplicate id in the file")
         answers = []
-        for index, answer in enumerate(read_objects(entry, "answers", where)):
-            answers.append(intern(join_lines(read_field(answer, "answer", str, f"{where}: answer {index}"))))
-        agreed_answer = read_optional_field(entry, "multiple_choice_answer", str, where)
+        for index, answer in enumerate(read_objects(entry, "answers", location)):
+            answers.append(intern(join_lines(read_field(answer, "answer", str, f"{location}: answer {index}"))))
+        agreed_answer = read_optional_field(entry, "multiple_choice_answer", str, location)
         if agreed_answer is None:
+            # `most_common` keeps the order of first occurrence among equally frequent answers.
             agreed_answer = Counter(answers).most_common(1)[0][0] if answers else ""
-        kinds = [read_optional_field(entry, name, str, where) for name in ("question_type", "answer_type")]
+        # `intern` stores equal texts once, which many questions share.
+        kinds = [read_optional_field(entry, name, str, location) for name in ("question_type", "answer_type")]
         question_type, answer_type = (None if kind is None else intern(kind) for kind in kinds)
         annotations[question_id] = (
-            read_identifier(entry, "image_id", where) if "image_id" in entry else None,
+            read_identifier(entry, "image_id", location) if "image_id" in entry else None,
             {
                 "answer": intern(join_lines(agreed_answer)),
                 "answers": answers,
@@ -120,23 +123,23 @@ def read_gqa(
         path: {train,val,testdev,...}_{all,balanced}_questions.json; `balanced` distinguishes the sets in an `all` file.
     """
     for question_id, record in read_object_entries(path, ""):
-        where = f"{path}: question {question_id}"
-        question = join_lines(read_field(record, "question", str, where))
-        answer = read_optional_field(record, "answer", str, where)
-        types = read_optional_field(record, "types", dict, where) or {}
+        location = f"{path}: question {question_id}"
+        question = join_lines(read_field(record, "question", str, location))
+        answer = read_optional_field(record, "answer", str, location)
+        types = read_optional_field(record, "types", dict, location) or {}
         reason = None if question else "the question is empty"
         yield {
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": build_image_name(read_identifier(record, "imageId", where), names, split, where),
+            "image": build_image_name(read_identifier(record, "imageId", location), names, split, location),
             "question": question,
             "answer": answer,
             "answers": [],
             "choices": [],
-            "type": read_optional_field(types, "structural", str, where),
-            "full_answer": read_optional_field(record, "fullAnswer", str, where),
-            "balanced": read_optional_field(record, "isBalanced", bool, where),
+            "type": read_optional_field(types, "structural", str, location),
+            "full_answer": read_optional_field(record, "fullAnswer", str, location),
+            "balanced": read_optional_field(record, "isBalanced", bool, location),
             "rejected": reason or ("the answer is empty" if answer == "" else None),
         }
 
@@ -148,15 +151,15 @@ def read_gqa_lines(path: str | Path, source: str, split: str | None) -> Iterator
     """
     seen_ids: set[str] = set()
     for number, record in read_json_lines(path):
-        where = f"{path}: line {number}"
-        question_id = read_identifier(record, "question_id", where)
-        check_unique(seen_ids, question_id, f"{where}: question {question_id}")
-        question = join_lines(read_field(record, "text", str, where).removesuffix(GQA_INSTRUCTION))
+        location = f"{path}: line {number}"
+        question_id = read_identifier(record, "question_id", location)
+        check_unique(seen_ids, question_id, f"{location}: question {question_id}")
+        question = join_lines(read_field(record, "text", str, location).removesuffix(GQA_INSTRUCTION))
         yield {
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": read_field(record, "image", str, where),
+            "image": read_field(record, "image", str, location),
             "question": question,
             "answer": None,
             "answers": [],
@@ -174,11 +177,11 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
     seen_ids: set[str] = set()
     for number, image in enumerate(read_list_entries(path, "images", dict)):
         image_id = read_identifier(image, "image_id", f"{path}: image {number}")
-        where = f"{path}: image {image_id}"
-        check_unique(images, image_id, where)
-        name, split = read_field(image, "filename", str, where), read_field(image, "split", str, where)
-        for pair in read_objects(image, "qa_pairs", where):
-            question_id = read_identifier(pair, "qa_id", where)
+        location = f"{path}: image {image_id}"
+        check_unique(images, image_id, location)
+        name, split = read_field(image, "filename", str, location), read_field(image, "split", str, location)
+        for pair in read_objects(image, "qa_pairs", location):
+            question_id = read_identifier(pair, "qa_id", location)
             check_unique(seen_ids, question_id, f"{path}: question {question_id}")
             yield {
                 "source": source,
@@ -189,12 +192,12 @@ def read_visual7w(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def _read_visual7w_pair(pair: Mapping[str, Any], image_id: str, where: str) -> dict[str, Any]:
-    if "image_id" in pair and read_identifier(pair, "image_id", where) != image_id:
-        raise UserError(f"{where}: image_id {pair['image_id']} is not the image that lists it, {image_id}")
-    question = join_lines(read_field(pair, "question", str, where))
-    answer = join_lines(read_field(pair, "answer", str, where))
-    choices = [join_lines(choice) for choice in read_strings(pair, "multiple_choices", where)]
+def _read_visual7w_pair(pair: Mapping[str, Any], image_id: str, location: str) -> dict[str, Any]:
+    if "image_id" in pair and read_identifier(pair, "image_id", location) != image_id:
+        raise UserError(f"{location}: image_id {pair['image_id']} is not the image that lists it, {image_id}")
+    question = join_lines(read_field(pair, "question", str, location))
+    answer = join_lines(read_field(pair, "answer", str, location))
+    choices = [join_lines(choice) for choice in read_strings(pair, "multiple_choices", location)]
     reason = "the answer stands among the wrong ones" if answer in choices else None
     if not question or not answer:
         reason = "the answer is empty" if question else "the question is empty"
@@ -203,7 +206,7 @@ def _read_visual7w_pair(pair: Mapping[str, Any], image_id: str, where: str) -> d
         "answer": answer,
         "answers": [],
         "choices": choices,
-        "type": read_optional_field(pair, "type", str, where),
+        "type": read_optional_field(pair, "type", str, location),
         "rejected": reason,
     }
 
@@ -221,15 +224,15 @@ def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAG
     seen_ids: set[str] = set()
     for number, dialogue in enumerate(read_list_entries(path, "data.dialogs", dict)):
         image_id = read_identifier(dialogue, "image_id", f"{path}: dialogue {number}")
-        where = f"{path}: dialogue of image {image_id}"
-        check_unique(seen_ids, image_id, where)
-        image = build_image_name(image_id, names, split, where)
-        caption = join_lines(read_field(dialogue, "caption", str, where))
+        location = f"{path}: dialogue of image {image_id}"
+        check_unique(seen_ids, image_id, location)
+        image = build_image_name(image_id, names, split, location)
+        caption = join_lines(read_field(dialogue, "caption", str, location))
         history: list[dict[str, str]] = []
         dialogue_fault: str | None = None if caption else "the caption is empty"
-        for turn, record in enumerate(read_objects(dialogue, "dialog", where), 1):
-            question, question_fault = _read_from_pool(record, "question", questions, f"{where}: round {turn}")
-            answer, answer_fault = _read_from_pool(record, "answer", answers, f"{where}: round {turn}")
+        for turn, record in enumerate(read_objects(dialogue, "dialog", location), 1):
+            question, question_fault = _read_from_pool(record, "question", questions, f"{location}: round {turn}")
+            answer, answer_fault = _read_from_pool(record, "answer", answers, f"{location}: round {turn}")
             fault = question_fault or answer_fault
             yield {
                 "source": source,
@@ -243,17 +246,21 @@ def read_visdial(path: str | Path, source: str, names: ImageNames = VISDIAL_IMAG
                 "history": list(history),
                 "rejected": dialogue_fault or fault,
             }
+            # The history of the next round; after a fault it has a gap, and the rest of the dialogue is rejected.
             if question is not None and answer is not None:
                 history.append({"question": question, "answer": answer})
             if fault and not dialogue_fault:
                 dialogue_fault = f"round {turn}: {fault}"
 
 
-def _read_from_pool(record: Mapping[str, Any], name: str, pool: list[str], where: str) -> tuple[str | None, str | None]:
-    """Return the text at an index of its pool and None, or None and the reason why there is none."""
-    index = read_optional_field(record, name, int, where)
+def _read_from_pool(
+    record: Mapping[str, Any], name: str, pool: list[str], location: str
+) -> tuple[str | None, str | None]:
+    """Return a question or answer from its pool and None; or None and the reason why there is no text."""
+    index = read_optional_field(record, name, int, location)
     if index is None:
         return None, f"the round has no {name}"
+    # Dialogues refer to questions and answers by their index in lists for the whole file.
     if not 0 <= index < len(pool):
         return None, f"{name} {index} is outside its pool of {len(pool)}"
     text = join_lines(pool[index])

@@ -140,7 +140,7 @@ LINE: TypeAdapter[Answer | Test | Attribution] = TypeAdapter(RecordedLine)
 
 
 def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield the lines about one data set as rows of the layout `RECORDED`, and rejected those about unknown ones.
+    """Yield the lines about one data set as rows of the layout `RECORDED`; lines about unknown data sets are rejected.
 
     Args:
         path: JSON lines.
@@ -152,6 +152,7 @@ def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> It
     """
     first_lines: dict[tuple[object, ...], int] = {}
     for number, entry in read_json_lines(path):
+        # One file may hold the lines of several data sets.
         line = _parse_line(entry, f"{path}: line {number}")
         if line.dataset != dataset and line.dataset in datasets:
             continue
@@ -167,7 +168,7 @@ def read_run(path: str | Path, dataset: str, datasets: Sequence[str] = ()) -> It
 
 
 def build_row(line: Answer | Test | Attribution) -> dict[str, Any]:
-    """Return a line as a row of the layout `RECORDED`, without source, id and verdict on its use."""
+    """Return a line as a row of the layout `RECORDED`, without `source`, `source_id` and `rejected`."""
     row: dict[str, Any] = line.model_dump()
     row["item_id"] = str(line.item_id)
     if isinstance(line, Answer):
@@ -175,6 +176,7 @@ def build_row(line: Answer | Test | Attribution) -> dict[str, Any]:
         row |= {"gold": [line.gold] if isinstance(line.gold, str) else line.gold, "label_log_probabilities": None}
         if scores:
             row |= {"labels": list(scores), "label_log_probabilities": list(scores.values())}
+            # Without a label, the likeliest label is the answer.
             row["label"] = line.label or max(scores, key=lambda label: scores[label])
     if isinstance(line, Attribution):
         row |= {"values": _list_by_player(line.values), "patches": _list_by_player(line.patches)}
@@ -187,27 +189,28 @@ def build_schema() -> str:
     return json.dumps(_drop_titles(schema), indent=1, ensure_ascii=False) + "\n"
 
 
-def _parse_line(entry: Mapping[str, Any], where: str) -> Answer | Test | Attribution:
+def _parse_line(entry: Mapping[str, Any], location: str) -> Answer | Test | Attribution:
     try:
         return LINE.validate_python(entry)
     except ValidationError as error:
+        # Report the first fault only, by the field of the line.
         fault = error.errors()[0]
-        place = [str(part) for part in fault["loc"] if part not in ("answer", "test", "attribution")]
+        field_path = [str(part) for part in fault["loc"] if part not in ("answer", "test", "attribution")]
         if fault["type"].startswith("union_tag"):
             record = entry.get("record", "nothing")
             raise UserError(
-                f"{where}: field 'record': got {record!r}, expected answer, test or attribution; correct the line"
+                f"{location}: field 'record': got {record!r}, expected answer, test or attribution; correct the line"
             ) from None
         # the name of a record is also that of a field
-        field = str(fault["loc"][1]) if len(fault["loc"]) > 1 else ".".join(place)
+        field = str(fault["loc"][1]) if len(fault["loc"]) > 1 else ".".join(field_path)
         if fault["type"] == "extra_forbidden":
-            raise UserError(f"{where}: field {field!r} is unknown; see docs/reference/recorded-runs.md") from None
+            raise UserError(f"{location}: field {field!r} is unknown; see docs/reference/recorded-runs.md") from None
         if fault["type"] == "missing":
-            raise UserError(f"{where}: field {field!r} is missing; see docs/reference/recorded-runs.md") from None
+            raise UserError(f"{location}: field {field!r} is missing; see docs/reference/recorded-runs.md") from None
         value = entry.get(field)
         shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:57]}..."
         expected = fault["msg"].removeprefix("Input should be ")
-        raise UserError(f"{where}: field {field!r}: got {shown}, expected {expected}; correct the line") from None
+        raise UserError(f"{location}: field {field!r}: got {shown}, expected {expected}; correct the line") from None
 
 
 def _get_key(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -222,53 +225,81 @@ def _list_by_player(values: Numbers | None) -> list[list[float]] | None:
 
 
 def _find_fault(row: Mapping[str, Any]) -> str | None:
-    """Return why a well-formed line cannot be used."""
+    """Return the reason why a well-formed line cannot be used; None where it can."""
     if row["record"] == "answer":
         return find_answer_fault(row)
     return find_attribution_fault(row) if row["record"] == "attribution" else None
 
 
 def find_answer_fault(row: Mapping[str, Any]) -> str | None:
-    """Return why a row with an answer cannot be used."""
+    """Return the reason why a row with an answer cannot be used; None where it can."""
     if row["setting"] == "open":
         return "an open question without a generation" if row["generation"] is None else None
     if row["label"] is None:
         return "neither label nor label_log_probabilities"
-    scores = row.get("label_log_probabilities") or []
-    if any(math.isnan(score) or score == math.inf for score in scores):
-        return "a label's log-probability is not a number"
-    if scores and max(scores) == -math.inf:
+    fault = _find_score_fault(row.get("label_log_probabilities") or [])
+    if fault is not None:
+        return fault
+    labels = row.get("labels") or []
+    # Chosen and right label must have a log-probability.
+    named_labels = {row["label"], *row["gold"]}
+    if labels and not named_labels <= set(labels):
+        return f"label {row['label']} or gold {', '.join(row['gold'])} is not among {', '.join(labels)}"
+    if row["setting"] == "single" and row["role"] is None:
+        return "a single text without a role"
+    return None
+
+
+def _find_score_fault(scores: Sequence[float]) -> str | None:
+    """Return why the log-probabilities of labels cannot be compared; None where they can."""
+    if not scores:
+        return None
+    for score in scores:
+        if math.isnan(score) or score == math.inf:
+            return "a label's log-probability is not a number"
+    if max(scores) == -math.inf:
         return "every label's log-probability is minus infinity"
-    if row.get("labels") and not {row["label"], *row["gold"]} <= set(row["labels"]):
-        return f"label {row['label']} or gold {', '.join(row['gold'])} is not among {', '.join(row['labels'])}"
-    return "a single text without a role" if row["setting"] == "single" and row["role"] is None else None
+    return None
 
 
 def find_attribution_fault(row: Mapping[str, Any]) -> str | None:
-    """Return why a row with an attribution cannot be used."""
-    tokens, values, patches = len(row["tokens"]), row["values"], row["patches"] or []
-    if row["unit"] == RATIO and len(values) not in (tokens, tokens - row["suffix"]):
-        return f"{len(values)} ratios for {tokens} tokens, of which {row['suffix']} are the query suffix"
-    if row["unit"] == SHAPLEY and len(values) != tokens:
-        return f"{len(values)} values for {tokens} tokens"
-    if len(patches) != (row["grid"] or 0) ** 2:
-        return f"{len(patches)} values of patches for a grid of {row['grid'] or 0} x {row['grid'] or 0}"
-    if not values or row["suffix"] >= tokens:
+    """Return the reason why a row with an attribution cannot be used; None where it can."""
+    n_tokens = len(row["tokens"])
+    values = row["values"]
+    # Ratios may leave out the players of the query suffix; Shapley values are of all tokens.
+    if row["unit"] == RATIO and len(values) not in (n_tokens, n_tokens - row["suffix"]):
+        return f"{len(values)} ratios for {n_tokens} tokens, of which {row['suffix']} are the query suffix"
+    if row["unit"] == SHAPLEY and len(values) != n_tokens:
+        return f"{len(values)} values for {n_tokens} tokens"
+    patches = row["patches"] or []
+    grid = row["grid"] or 0  # patches on a side of the image
+    if len(patches) != grid**2:
+        return f"{len(patches)} values of patches for a grid of {grid} x {grid}"
+    if not values or row["suffix"] >= n_tokens:
         return "no token before the query suffix"
-    outputs = {len(player) for player in (*values, *patches)}
-    if len(outputs) > 1 or 0 in outputs:
-        return f"the players have different numbers of outputs: {', '.join(map(str, sorted(outputs)))}"
-    if not all(math.isfinite(value) for player in (*values, *patches) for value in player):
-        return "a value is not a number"
+    return _find_value_fault([*values, *patches])
+
+
+def _find_value_fault(players: Sequence[Sequence[float]]) -> str | None:
+    """Return what is wrong with the values of players, each a list with a value for each output."""
+    n_outputs = {len(values) for values in players}
+    if len(n_outputs) > 1 or 0 in n_outputs:
+        return f"the players have different numbers of outputs: {', '.join(map(str, sorted(n_outputs)))}"
+    for values in players:
+        if not all(math.isfinite(value) for value in values):
+            return "a value is not a number"
     return None
 
 
 def _drop_titles(schema: Any) -> Any:
+    """Return a JSON schema without the titles of its parts, each text on one line."""
     if isinstance(schema, list):
-        return [_drop_titles(each) for each in schema]
-    if not isinstance(schema, dict):
-        return " ".join(schema.split()) if isinstance(schema, str) else schema
-    return {key: _drop_titles(value) for key, value in schema.items() if key != "title"}
+        return [_drop_titles(part) for part in schema]
+    if isinstance(schema, dict):
+        return {key: _drop_titles(value) for key, value in schema.items() if key != "title"}
+    if isinstance(schema, str):
+        return " ".join(schema.split())
+    return schema
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""SWiG and imSitu: for each image a verb and three annotators' fillers of its roles; SWiG adds size and boxes.
+"""SWiG and imSitu: for each image a verb, and the fillers of its roles by three annotators; SWiG adds size and boxes.
 
-Nouns are WordNet synsets and verbs come with sentences; both are explained by imsitu_space.json. In SWiG's files a
-role without filler is an empty text, and a filler without box has the box [-1, -1, -1, -1].
+Nouns are WordNet synsets, and each verb has a sentence, its abstract; imsitu_space.json defines both. In the files of
+SWiG, an empty text is a role without filler, and the box [-1, -1, -1, -1] a filler without box.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ class Verb:
     """A verb of imSitu.
 
     Attributes:
-        abstract: Its sentence, roles in capitals.
-        order: Its roles in the order of the sentence.
+        abstract: Sentence of the verb, with roles in capitals.
+        order: Roles in the order of the sentence.
     """
 
     abstract: str
@@ -36,10 +36,10 @@ class Verb:
 
 @dataclass(frozen=True)
 class SituationSpace:
-    """Nouns and verbs of imsitu_space.json.
+    """The nouns and verbs of imsitu_space.json.
 
     Attributes:
-        glosses: Words of each noun synset, the first the plainest.
+        glosses: Words of each noun synset, the plainest first.
         verbs: The verbs by name.
     """
 
@@ -55,27 +55,29 @@ def read_situation_space(path: str | Path) -> SituationSpace:
     }
     verbs = {}
     for name, entry in read_object_entries(path, "verbs"):
-        where = f"{path}: verb {name!r}"
-        order = tuple(read_strings(entry, "order", where))
-        if sorted(order) != sorted(read_field(entry, "roles", dict, where)):
-            raise UserError(f"{where}: 'order' does not name its roles")
-        verbs[name] = Verb(read_field(entry, "abstract", str, where), order)
+        location = f"{path}: verb {name!r}"
+        order = tuple(read_strings(entry, "order", location))
+        # The sentence orders all roles of the verb, each once.
+        if sorted(order) != sorted(read_field(entry, "roles", dict, location)):
+            raise UserError(f"{location}: 'order' does not name its roles")
+        verbs[name] = Verb(read_field(entry, "abstract", str, location), order)
     return SituationSpace(glosses, verbs)
 
 
 def read_frames(path: str | Path, space: SituationSpace, source: str, split: str | None) -> Iterator[dict[str, Any]]:
     """Yield the frames of a {train,dev,test}.json, one for each annotator, as rows of the layout `FRAMES`.
 
-    `source_id` is the image's name, `#` and the annotator from 0. Frames with a verb or noun that is not in the space,
-    with roles that are not the verb's, or without any filled role are rejected.
+    `source_id` is the name of the image, `#` and the annotator from 0. Rejected are frames with a verb or noun that is
+    not in the space, with other roles than the verb, or without any filled role.
     """
     for image, entry in read_object_entries(path, ""):
-        where = f"{path}: image {image!r}"
-        verb = read_field(entry, "verb", str, where)
-        boxes = _read_boxes(entry, where)
-        size = {name: read_optional_field(entry, name, int, where) for name in ("width", "height")}
-        for annotator, frame in enumerate(read_objects(entry, "frames", where)):
-            fillers = {role: read_field(frame, role, str, f"{where}: frame {annotator}") for role in frame}
+        location = f"{path}: image {image!r}"
+        verb = read_field(entry, "verb", str, location)
+        boxes = _read_boxes(entry, location)
+        size = {name: read_optional_field(entry, name, int, location) for name in ("width", "height")}
+        for annotator, frame in enumerate(read_objects(entry, "frames", location)):
+            fillers = {role: read_field(frame, role, str, f"{location}: frame {annotator}") for role in frame}
+            # A rejected frame keeps the roles of the file in their order.
             definition = space.verbs.get(verb)
             order = definition.order if definition and set(definition.order) == set(fillers) else tuple(fillers)
             yield {
@@ -99,21 +101,34 @@ def _build_filler(
     return {"role": role, "noun": noun or None, "gloss": words[0] if words else None, "box": boxes.get(role)}
 
 
-def _read_boxes(entry: Mapping[str, Any], where: str) -> dict[str, list[float] | None]:
+def _read_boxes(entry: Mapping[str, Any], location: str) -> dict[str, list[float] | None]:
+    """Return the box of each role (left, top, right, bottom) in pixels; None where the filler has no box."""
     boxes: dict[str, list[float] | None] = {}
-    for role, box in (read_optional_field(entry, "bb", dict, where) or {}).items():
-        if not isinstance(box, list) or len(box) != 4 or not all(type(side) in (int, float) for side in box):
-            raise UserError(f"{where}: box of {role!r} is {box!r}, not four numbers")
-        boxes[role] = None if box == NO_BOX else [float(side) for side in box]
+    stored_boxes = read_optional_field(entry, "bb", dict, location) or {}
+    for role, box in stored_boxes.items():
+        if not _is_box(box):
+            raise UserError(f"{location}: box of {role!r} is {box!r}, not four numbers; get the file again")
+        boxes[role] = None
+        if box != NO_BOX:
+            boxes[role] = [float(coordinate) for coordinate in box]
     return boxes
 
 
+def _is_box(box: Any) -> bool:
+    if not isinstance(box, list) or len(box) != 4:
+        return False
+    return all(type(coordinate) in (int, float) for coordinate in box)  # true and false are no numbers here
+
+
 def _find_rejection(verb: str, fillers: Mapping[str, str], space: SituationSpace) -> str | None:
+    """Return the reason why a frame cannot be used; None where it can."""
     if verb not in space.verbs:
         return f"verb {verb!r} is not in the space"
     if set(fillers) != set(space.verbs[verb].order):
         return f"its roles are not those of {verb!r}"
     if not any(fillers.values()):
         return "no role is filled"
-    unknown = [(role, noun) for role, noun in fillers.items() if noun and not space.glosses.get(noun)]
-    return f"noun {unknown[0][1]!r} of role {unknown[0][0]!r} is not in the space" if unknown else None
+    for role, noun in fillers.items():
+        if noun and not space.glosses.get(noun):
+            return f"noun {noun!r} of role {role!r} is not in the space"
+    return None

@@ -44,6 +44,7 @@ def read_esnli(path: str | Path, source: str, split: str | None) -> Iterator[dic
         if not pair_id:
             raise UserError(f"{path}: line {line}: 'pairID' is empty")
         check_unique(seen_ids, pair_id, f"{path}: line {line}: pair {pair_id}")
+        # Each pair has up to three explanations by people.
         explanations = [join_lines(record.get(f"Explanation_{number}", "")) for number in (1, 2, 3)]
         yield {
             **_build_row(source, split, pair_id, "esnli"),
@@ -65,6 +66,7 @@ def read_esnli_lines(
     files = (premises, hypotheses, labels)
     for position, parts in enumerate(zip_longest(*map(read_text_lines, files))):
         if None in parts:
+            # A shorter file would assign wrong labels.
             short_file = files[parts.index(None)]
             raise UserError(f"{short_file}: it ends after line {position}, the other files do not; get them again")
         premise, hypothesis, label = parts
@@ -91,6 +93,7 @@ def read_comve(sentences: str | Path, answers: str | Path, source: str, split: s
         pair_id = record["id"]
         check_unique(seen_ids, pair_id, f"{sentences}: line {line}: pair {pair_id}")
         choices = [join_lines(record["sent0"]), join_lines(record["sent1"])]
+        # Answers that remain at the end belong to no pair.
         answer = gold.pop(pair_id, None)
         if not all(choices):
             reason: str | None = f"sentence {choices.index('')} is empty"
@@ -116,11 +119,12 @@ def read_bbh_data(path: str | Path, task: str, source: str, split: str | None) -
     and items whose lettered choices are not their targets are rejected.
     """
     for number, record in enumerate(read_list_entries(path, "data", dict)):
-        where = f"{path}: item {number}"
-        text = read_field(record, "parsed_inputs", str, where)
-        choices = read_strings(record, "multiple_choice_targets", where)
-        scores = read_field(record, "multiple_choice_scores", list, where)
+        location = f"{path}: item {number}"
+        text = read_field(record, "parsed_inputs", str, location)
+        choices = read_strings(record, "multiple_choice_targets", location)
+        scores = read_field(record, "multiple_choice_scores", list, location)
         gold, reason = None, None
+        # The text shows the choices with letters, so they must have the order of the targets.
         if len(scores) != len(choices) or scores.count(1) != 1:
             reason = f"its scores {scores} do not mark one of {len(choices)} choices"
         else:
@@ -139,10 +143,11 @@ def read_bbh_examples(path: str | Path, task: str, source: str, split: str | Non
     are rejected.
     """
     for number, record in enumerate(read_list_entries(path, "examples", dict)):
-        where = f"{path}: item {number}"
-        text = read_field(record, "input", str, where)
-        target = read_field(record, "target", str, where).strip()
+        location = f"{path}: item {number}"
+        text = read_field(record, "input", str, location)
+        target = read_field(record, "target", str, location).strip()
         options = text.rpartition(OPTIONS_HEADER)[2] if OPTIONS_HEADER in text else ""
+        # Most tasks letter their options; causal judgment lists words after dashes.
         lettered_choices = _parse_lettered_choices(options)
         choices = lettered_choices or [choice.strip() for choice in DASHED.findall(options)]
         names = [f"({letter})" for letter in _list_letters(len(choices))] if lettered_choices else choices
@@ -165,11 +170,15 @@ def _build_row(source: str, split: str | None, source_id: str, task: str) -> dic
 
 
 def _build_esnli_pair(first: str, second: str, label: str) -> dict[str, Any]:
-    premise, hypothesis = join_lines(first), join_lines(second)
-    if not premise or not hypothesis:
-        reason: str | None = f"the {'hypothesis' if premise else 'premise'} is empty"
-    else:
-        reason = None if label in ESNLI_LABELS else f"label {label!r} is none of {', '.join(ESNLI_LABELS)}"
+    premise = join_lines(first)
+    hypothesis = join_lines(second)
+    reason: str | None = None
+    if not premise:
+        reason = "the premise is empty"
+    elif not hypothesis:
+        reason = "the hypothesis is empty"
+    elif label not in ESNLI_LABELS:
+        reason = f"label {label!r} is none of {', '.join(ESNLI_LABELS)}"
     return {
         "premise": premise,
         "hypothesis": hypothesis,
@@ -191,8 +200,10 @@ def _read_comve_answers(path: str | Path) -> dict[str, str]:
 def _parse_lettered_choices(options: str) -> list[str]:
     """Return the choices after the letters (A), (B), … in order; none where the letters are not in order."""
     matches = LETTERED.findall(options)
-    in_order = [letter for letter, _ in matches] == _list_letters(len(matches))
-    return [choice.strip() for _, choice in matches] if in_order else []
+    letters = [letter for letter, _ in matches]
+    if letters != _list_letters(len(matches)):
+        return []
+    return [choice.strip() for _, choice in matches]
 
 
 def _list_letters(count: int) -> list[str]:

@@ -1,1 +1,1 @@
-"""Kinds of encoders: a function `load_KIND(spec, device)` each, listed in `model_registry.ENCODER_MODULES`."""
+"""Kinds of encoders, each with a function `load_KIND(spec, device)` that `model_registry.ENCODER_MODULES` lists."""

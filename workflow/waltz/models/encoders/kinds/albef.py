@@ -1,7 +1,7 @@
 """ALBEF by its matching head or its answer decoder, from a checkpoint file of its authors.
 
 Texts are cleaned as in its training and start with [CLS], without a final [SEP]; images are resized to a square by
-Pillow and normalised with CLIP's constants.
+Pillow and normalized with CLIP's constants.
 """
 
 import re
@@ -20,7 +20,7 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.encoders.base import BaseEncoder, load_bert_tokenizer, pack_linear_layers
+from waltz.models.encoders.base import BaseEncoder, Fields, load_bert_tokenizer, pack_linear_layers
 from waltz.models.encoders.encoder import States, TokenizedText, compute_log_odds, tokenize_text
 from waltz.models.encoders.vqa import read_answer_vocabulary
 from waltz.models.networks.albef import (
@@ -30,15 +30,16 @@ from waltz.models.networks.albef import (
     load_answering_network,
     load_matching_network,
 )
+from waltz.models.user_text import check_user_text
 
 MATCH = 1
 """Index of a match in the head's output."""
 DELETED_CHARACTERS = frozenset(",.'!?\"()*#:;~")
-"""Characters that are deleted, which joins their neighbours: "man's" becomes "mans"."""
+"""Characters that are deleted, which joins their neighbors: "man's" becomes "mans"."""
 SEPARATORS = frozenset("-/")
 """Characters that become spaces."""
 MAX_WORDS = 30
-"""Maximum number of words; later ones are not read."""
+"""Maximum number of words; later words are not read."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Albef(BaseEncoder):
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """Return the prepared image; see `prepare_square_image`."""
         dtype = self.network.visual_encoder.cls_token.dtype
-        return prepare_square_image(image, self.network.side).to(self.device, dtype)
+        return prepare_square_image(image, self.network.image_size).to(self.device, dtype)
 
     def encode_image(self, images: torch.Tensor) -> States:
         """Return states of the image's [CLS] token and of its patches."""
@@ -70,7 +71,7 @@ class Albef(BaseEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match."""
-        return compute_log_odds(self.network.logits(text[0], image[0]), MATCH)
+        return compute_log_odds(self.network.compute_logits(text[0], image[0]), MATCH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +96,16 @@ class AlbefAnswering(Albef):
 
 
 def load_albef(spec: ModelSpec, device: Device) -> Albef:
-    """Load an ALBEF with its matching head from a checkpoint file, or a folder or repository of one."""
+    """Load an ALBEF with its matching head from a checkpoint file, or from a folder or repository that holds one
+    file.
+    """
     return Albef(**_load_fields(spec, device, load_matching_network))
 
 
 def load_albef_answering(spec: ModelSpec, device: Device) -> AlbefAnswering:
-    """Load an ALBEF with its text decoder from a checkpoint file, or a folder or repository of one."""
+    """Load an ALBEF with its text decoder from a checkpoint file, or from a folder or repository that holds one
+    file.
+    """
     loaded = _load_fields(spec, device, load_answering_network)
     answers, tokenizer = read_answer_vocabulary(spec), loaded["tokenizer"]
     ids = [_tokenize_answer(tokenizer, answer, loaded["max_tokens"], spec) for answer in answers]
@@ -109,50 +114,70 @@ def load_albef_answering(spec: ModelSpec, device: Device) -> AlbefAnswering:
 
 
 def clean_text(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return a text as its words are looked up, and the position in the original text of each character.
+    """Return the cleaned text that is tokenized, and for each of its characters the position in the original text.
 
     Source:
-        The release's evaluation as MM-SHAP (Parcalabescu and Frank, ACL 2023) has it: `<person>` keeps its angle
+        The release's evaluation in the code of MM-SHAP (Parcalabescu and Frank, ACL 2023): `<person>` keeps its angle
         brackets, which the training code removes.
     """
-    positions = [position for position, character in enumerate(text) for _ in character.lower()]
-    characters = [
-        (" " if character in SEPARATORS else character, position)
-        for character, position in zip(text.lower(), positions, strict=True)
-        if character not in DELETED_CHARACTERS
-    ]
-    joined = "".join(character for character, _ in characters)
-    characters = [
-        (" " if len(run[0]) > 1 else run[0], characters[run.start()][1])
-        for run in re.finditer(r"\s{2,}|[\s\S]", joined)
-    ]
-    joined = "".join(character for character, _ in characters).rstrip("\n")
-    characters = characters[len(joined) - len(joined.lstrip(" ")) : len(joined.rstrip(" "))]
-    spaces = [number for number, (character, _) in enumerate(characters) if character == " "]
+    # Lower case may turn a character into several. Each letter keeps the position of its character.
+    letters: list[tuple[str, int]] = []
+    for position, character in enumerate(text):
+        letters += [(letter, position) for letter in character.lower()]
+    cleaned: list[tuple[str, int]] = []
+    for letter, (_, position) in zip(text.lower(), letters, strict=True):
+        if letter in SEPARATORS:
+            cleaned.append((" ", position))
+        elif letter not in DELETED_CHARACTERS:
+            cleaned.append((letter, position))
+
+    # Then spaces at the ends go, and a final line break.
+    cleaned = _collapse_whitespace(cleaned)
+    joined = "".join(letter for letter, _ in cleaned).rstrip("\n")
+    first, last = len(joined) - len(joined.lstrip(" ")), len(joined.rstrip(" "))
+    cleaned = cleaned[first:last]
+
+    # A word ends at a space.
+    spaces = [index for index, (letter, _) in enumerate(cleaned) if letter == " "]
     if len(spaces) >= MAX_WORDS:
-        characters = characters[: spaces[MAX_WORDS - 1]]
-    return "".join(character for character, _ in characters), tuple(position for _, position in characters)
+        cleaned = cleaned[: spaces[MAX_WORDS - 1]]
+    return "".join(letter for letter, _ in cleaned), tuple(position for _, position in cleaned)
+
+
+def _collapse_whitespace(letters: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return letters with positions, with each run of several whitespace characters replaced by one space."""
+    joined = "".join(letter for letter, _ in letters)
+    collapsed = []
+    for run in re.finditer(r"\s{2,}|[\s\S]", joined):
+        letter = " " if len(run[0]) > 1 else run[0]
+        _, position = letters[run.start()]
+        collapsed.append((letter, position))
+    return collapsed
 
 
 def remove_end_token(tokenizer: Any) -> Any:
-    """Change a fast BERT tokenizer to put [CLS] before a text and nothing after it."""
+    """Change a fast BERT tokenizer so that it puts [CLS] before a text and nothing after it; return it."""
     start = (tokenizer.cls_token, tokenizer.cls_token_id)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{start[0]} $A", special_tokens=[start])
     return tokenizer
 
 
-def prepare_square_image(image: Image.Image, side: int) -> torch.Tensor:
-    """Return an image of any aspect ratio as the network takes it: float32 of shape (3, side, side)."""
-    square = image.convert("RGB").resize((side, side), Image.Resampling.BICUBIC)
+def prepare_square_image(image: Image.Image, length: int) -> torch.Tensor:
+    """Return an image resized to a square, whatever its aspect ratio, and normalized: float32 of shape (3, length,
+    length).
+    """
+    square = image.convert("RGB").resize((length, length), Image.Resampling.BICUBIC)
     pixels = torch.from_numpy(np.asarray(square, dtype=np.float32) / 255)
-    return ((pixels - torch.tensor(OPENAI_CLIP_MEAN)) / torch.tensor(OPENAI_CLIP_STD)).permute(2, 0, 1).contiguous()
+    normalized = (pixels - torch.tensor(OPENAI_CLIP_MEAN)) / torch.tensor(OPENAI_CLIP_STD)  # (length, length, RGB)
+    return normalized.permute(2, 0, 1).contiguous()
 
 
-def _load_fields(spec: ModelSpec, device: Device, load_network: Callable[..., AlbefNetwork]) -> dict[str, Any]:
+def _load_fields(spec: ModelSpec, device: Device, load_network: Callable[..., AlbefNetwork]) -> Fields:
     """Return the fields of `Albef` that a checkpoint determines."""
     file = checkpoint_file.find_checkpoint_file(spec)
     network = load_network(file, checkpoint_file.read_configured_settings(spec), spec.name, spec.allow_missing)
     network = network.to(device.name, getattr(torch, spec.dtype))
+    # Most of the time goes into these layers.
     pack_linear_layers(network.visual_encoder.blocks)
     return {
         "spec": spec,
@@ -166,12 +191,17 @@ def _load_fields(spec: ModelSpec, device: Device, load_network: Callable[..., Al
 def _map_span(span: Span, positions: tuple[int, ...]) -> Span:
     """Return a span of the cleaned text as a span of the original text."""
     start, end = span["start"], span["end"]
-    return Span(start=positions[start], end=positions[end - 1] + 1) if end > start else Span(start=0, end=0)
+    # Special tokens have an empty span in both texts.
+    if end <= start:
+        return Span(start=0, end=0)
+    return Span(start=positions[start], end=positions[end - 1] + 1)
 
 
 def _tokenize_answer(tokenizer: Any, answer: str, max_tokens: int, spec: ModelSpec) -> list[int]:
     """Return token ids of an answer, without special tokens."""
+    check_user_text(tokenizer, answer, f"models.{spec.name}.answers")
     ids: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    # The decoder puts [CLS] before an answer, so that one position less is left.
     if not 0 < len(ids) < max_tokens:
         raise UserError(
             f"models.{spec.name}.answers: {answer!r}: unsupported length (got {len(ids)} tokens, expected 1 to"

@@ -1,8 +1,9 @@
 """BLIP and BLIP-2 by their matching heads: text layers that attend to the patches of a vision transformer.
 
-BLIP's text encoder computes what no image changes: the embeddings and the first self-attention. In cross-attention
-the projections of keys and values are moved from the patches to the few text positions, since q (W x)ᵀ = (q W) xᵀ:
-per pair, this replaces a pass over the patches by two products, and no state of a text layer is stored per image.
+BLIP's `encode_text` computes the part that depends on the text only: the embeddings and the first self-attention. In
+cross-attention the projections of keys and values are moved from the patches to the few text positions, since
+q (W x)ᵀ = (q W) xᵀ. For each pair, this replaces a pass over the patches by two products, and no keys and values of a
+text layer are stored for an image.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ MATCH = 1
 class Blip(PixelEncoder):
     """A loaded BLIP; see `encoder.Encoder`.
 
-    As in the transformers class, the first token stays the tokenizer's start token; other code puts `[ENC]` there.
+    As in the transformers class, the first token is the tokenizer's start token; other code replaces it by `[ENC]`.
     """
 
     images_per_batch: int = 8
@@ -42,12 +43,14 @@ class Blip(PixelEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match, read at the first token."""
+        # (pairs, tokens, width) and (pairs, patches, vision width).
         states, patches = text[0], image[0]
         layers = self.network.text_encoder.encoder.layer
         for number, layer in enumerate(layers):
-            if number:
-                # the head reads the first token alone, so the last layer needs no other query
-                queries = states[:, :1] if number == len(layers) - 1 else states
+            if number > 0:  # `encode_text` has computed the first self-attention
+                queries = states
+                if number == len(layers) - 1:  # the head reads the first token alone
+                    queries = states[:, :1]
                 context, _ = layer.attention.self(queries, encoder_hidden_states=states)
                 states = layer.attention.output(context, queries)
             states = layer.feed_forward_chunk(_attend_to_patches(layer.crossattention, states, patches))
@@ -62,19 +65,29 @@ def load_blip(spec: ModelSpec, device: Device) -> Blip:
 
 
 def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
-    """Compute cross-attention of token states (k, n, width) to patch states (k, m, vision width).
+    """Return the output of cross-attention of token states to patch states.
 
-    The bias of the keys adds the same to each score of a query, which softmax drops; that of the values passes through
-    a mean unchanged.
+    The bias of the keys adds the same number to each score of a query, which softmax drops. The bias of the values
+    passes through a weighted mean unchanged, so that it is added at the end.
+
+    Args:
+        attention: The cross-attention of a layer of transformers.
+        states: Token states, of shape (pairs, tokens, width).
+        patches: Patch states, of shape (pairs, patches, vision width).
+    Returns:
+        Shape (pairs, tokens, width).
     """
     weights = attention.self
     pairs, tokens, _ = states.shape
     heads, size = weights.num_attention_heads, weights.attention_head_size
+    # q W_k of each head, the left factor of (q W_k) xᵀ: (heads, pairs x tokens, size) -> (..., vision width).
     queries = weights.query(states).view(pairs * tokens, heads, size).transpose(0, 1) / size**0.5
     projected = queries @ weights.key.weight.view(heads, size, -1)
     projected = projected.view(heads, pairs, tokens, -1).transpose(0, 1).reshape(pairs, heads * tokens, -1)
+    # Means of the patch states, weighted by attention: (pairs, heads x tokens, vision width).
     attended = (projected @ patches.transpose(1, 2)).softmax(dim=-1) @ patches
     attended = attended.view(pairs, heads, tokens, -1).transpose(0, 1).reshape(heads, pairs * tokens, -1)
+    # The projection of values follows the mean: (heads, pairs x tokens, size).
     values = attended @ weights.value.weight.view(heads, size, -1).transpose(1, 2)
     context = values.transpose(0, 1).reshape(pairs, tokens, heads * size) + weights.value.bias
     outputs: torch.Tensor = attention.output(context, states)
@@ -99,16 +112,22 @@ class Blip2(PixelEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match: the mean over the queries, as in the model."""
+        # (pairs, queries, width): learned queries that attend to the image.
         queries = self.network.query_tokens.expand(len(text[0]), -1, -1).to(text[0].dtype)
-        states = self.network.qformer(
+        n_queries = queries.shape[1]
+        outputs = self.network.qformer(
             query_embeds=torch.cat([queries, text[0]], dim=1),
-            query_length=queries.shape[1],
+            query_length=n_queries,
             encoder_hidden_states=image[0],
-        ).last_hidden_state[:, : queries.shape[1]]
-        return compute_log_odds(self.network.itm_head(states.to(self.network.itm_head.weight.dtype)).mean(dim=1), MATCH)
+        )
+        states = outputs.last_hidden_state[:, :n_queries]
+        head = self.network.itm_head
+        logits = head(states.to(head.weight.dtype))  # (pairs, queries, 2)
+        return compute_log_odds(logits.mean(dim=1), MATCH)
 
 
 def load_blip_2(spec: ModelSpec, device: Device) -> Blip2:
     """Load a BLIP-2 for retrieval by hub id or folder."""
     fields = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
-    return Blip2(**{**fields, "max_tokens": fields["network"].config.qformer_config.max_position_embeddings})
+    fields["max_tokens"] = fields["network"].config.qformer_config.max_position_embeddings
+    return Blip2(**fields)

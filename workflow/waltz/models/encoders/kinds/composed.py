@@ -28,6 +28,7 @@ from waltz.models.checkpoint_file import load_weights, read_checkpoint
 from waltz.models.encoders.base import LateFusionEncoder, build_common_fields, pack_linear_layers
 from waltz.models.networks.efficientnet_lite import CLASSES, EfficientNetLite0, fold_batch_norms
 from waltz.models.pretrained import fetch_folder, load_pretrained
+from waltz.models.user_text import check_user_text
 
 CLASSIFIER_FILES = "efficientnet-lite0*.pth"
 """Pattern of the classifier's checkpoint file."""
@@ -44,24 +45,25 @@ class Composed(LateFusionEncoder):
 
     Attributes:
         classifier: The image classifier, in evaluation mode.
-        class_vectors: Centred vectors of the classes' prompts, of shape (classes, size).
-        centre: Mean vector of the prompts, of shape (size,).
+        class_vectors: Centered vectors of the classes' prompts, of shape (classes, size).
+        center: Mean vector of the prompts, of shape (size,).
     """
 
     classifier: EfficientNetLite0
     class_vectors: torch.Tensor
-    centre: torch.Tensor
+    center: torch.Tensor
     images_per_batch: int = 8
 
     def compute_image_vectors(self, images: torch.Tensor) -> torch.Tensor:
         """Return the sum of class vectors, weighted by the roots of the classes' probabilities."""
+        # This memory layout halves the time of convolutions on a CPU.
         logits = self.classifier(images.contiguous(memory_format=torch.channels_last))
         vectors: torch.Tensor = logits.softmax(dim=-1).sqrt() @ self.class_vectors
         return vectors
 
     def compute_text_vectors(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return centred sentence vectors."""
-        return compute_sentence_vectors(self.network, ids) - self.centre
+        """Return centered sentence vectors."""
+        return compute_sentence_vectors(self.network, ids) - self.center
 
 
 def load_composed(spec: ModelSpec, device: Device) -> Composed:
@@ -81,7 +83,8 @@ def load_composed(spec: ModelSpec, device: Device) -> Composed:
     fold_batch_norms(classifier.eval())
     prompts = [PROMPT.format(name) for name in class_names]
     class_vectors = encode_sentences(fields["network"], tokenizer, prompts, device.name)
-    centre = class_vectors.mean(dim=0)
+    # m of the module's formula.
+    center = class_vectors.mean(dim=0)
     return Composed(
         **fields,
         processor=transformers.CLIPImageProcessorPil(
@@ -92,16 +95,16 @@ def load_composed(spec: ModelSpec, device: Device) -> Composed:
         ),
         scale=1.0,
         classifier=classifier.to(device.name),
-        class_vectors=class_vectors - centre,
-        centre=centre,
+        class_vectors=class_vectors - center,
+        center=center,
     )
 
 
 def read_class_names(file: Path) -> tuple[str, ...]:
-    """Return the class names that a Python file of open_clip lists; its code is parsed and not run.
+    """Return the class names that a Python file of open_clip lists, without running its code.
 
     Raises:
-        UserError: It is missing, or assigns to that name no text for each class of the classifier.
+        UserError: The file is missing, or its list does not have exactly one text for each class of the classifier.
     """
     try:
         statements = ast.parse(file.read_text(encoding="utf-8")).body
@@ -109,17 +112,20 @@ def read_class_names(file: Path) -> tuple[str, ...]:
         raise UserError(
             f"{file}: the names of ImageNet's classes cannot be read ({get_first_line(error)}); get it again"
         ) from error
+    # The names are a literal tuple or list that is assigned to `CLASS_NAMES`; other statements are skipped.
     for statement in statements:
-        if isinstance(statement, ast.Assign) and CLASS_NAMES in map(ast.unparse, statement.targets):
-            with contextlib.suppress(ValueError, MemoryError, RecursionError):
-                names = ast.literal_eval(statement.value)
-                if isinstance(names, tuple | list) and [type(name) for name in names] == [str] * CLASSES:
-                    return tuple(names)
+        if not isinstance(statement, ast.Assign) or CLASS_NAMES not in map(ast.unparse, statement.targets):
+            continue
+        with contextlib.suppress(ValueError, MemoryError, RecursionError):
+            names = ast.literal_eval(statement.value)
+            is_list = isinstance(names, tuple | list) and len(names) == CLASSES
+            if is_list and all(type(name) is str for name in names):
+                return tuple(names)
     raise UserError(f"{file}: has no {CLASS_NAMES}, {CLASSES} texts; get the file of open_clip 3.3.0")
 
 
 def compute_sentence_vectors(network: Any, ids: torch.Tensor) -> torch.Tensor:
-    """Return the mean of the last states of all tokens, special ones included, as vectors of unit length.
+    """Return the mean of the last states of all tokens, special tokens included, as vectors of unit length.
 
     Args:
         network: A BERT.
@@ -127,18 +133,24 @@ def compute_sentence_vectors(network: Any, ids: torch.Tensor) -> torch.Tensor:
     Returns:
         float32 of shape (batch, size).
     """
+    # e of the module's formula; nothing is padded, so that all positions count.
     return normalize(network(input_ids=ids).last_hidden_state.float().mean(dim=1), dim=-1)
 
 
 @torch.inference_mode()
 def encode_sentences(network: Any, tokenizer: Any, texts: Sequence[str], device: str) -> torch.Tensor:
-    """Return the sentence vectors of texts, those of one length in a batch, so that nothing is padded."""
+    """Return the sentence vectors of texts: float32 of shape (texts, size).
+
+    Texts of one length form a batch, so that nothing is padded.
+    """
+    for text in texts:
+        check_user_text(tokenizer, text, "sentence vectors")
     ids = tokenizer(list(texts))["input_ids"]
-    places_by_length: dict[int, list[int]] = defaultdict(list)
-    for place, text_ids in enumerate(ids):
-        places_by_length[len(text_ids)].append(place)
+    indices_by_length: dict[int, list[int]] = defaultdict(list)
+    for index, text_ids in enumerate(ids):
+        indices_by_length[len(text_ids)].append(index)
     vectors = torch.empty(len(ids), network.config.hidden_size, device=device)
-    for places in places_by_length.values():
-        batch = torch.tensor([ids[place] for place in places], device=device)
-        vectors[places] = compute_sentence_vectors(network, batch)
+    for indices in indices_by_length.values():
+        batch = torch.tensor([ids[index] for index in indices], device=device)
+        vectors[indices] = compute_sentence_vectors(network, batch)
     return vectors

@@ -25,6 +25,7 @@ class Flava(PixelEncoder):
     def encode_image(self, images: torch.Tensor) -> States:
         """Return image states before the tower's last layer norm, projected for the multimodal encoder."""
         flava = self.network.flava
+        # The last hidden state of transformers would be normed.
         states = flava.image_model(pixel_values=images, output_hidden_states=True).hidden_states
         return (flava.image_to_mm_projection(states[-1]),)
 
@@ -36,6 +37,7 @@ class Flava(PixelEncoder):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match."""
+        # The multimodal encoder adds a [CLS] token, which the head reads.
         states = self.network.flava.multimodal_model(torch.cat([image[0], text[0]], dim=1)).last_hidden_state
         return compute_log_odds(self.network.itm_head(states), MATCH)
 
@@ -62,6 +64,6 @@ def load_flava(spec: ModelSpec, device: Device) -> Flava:
 
 
 def load_flava_contrastive(spec: ModelSpec, device: Device) -> LateFusionEncoder:
-    """Load a FLAVA by hub id or folder; a study names this kind, since a checkpoint's own config says `flava`."""
+    """Load a FLAVA by hub id or folder; a study has to name this kind, because a checkpoint's config says `flava`."""
     fields = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
     return FlavaContrastive(**fields, scale=read_scalar(fields["network"].flava.logit_scale.exp()))

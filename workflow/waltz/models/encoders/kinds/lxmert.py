@@ -12,7 +12,7 @@ from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.encoders.vqa import read_answer_vocabulary
 
 MATCH = 1
-"""Index of a match in the head's output; transformers' documentation has it the other way."""
+"""Index of a match in the head's output; transformers' documentation names the other index."""
 FEATURE_WIDTH_KEY = "visual_feat_dim"
 """Config key of the number of features per region."""
 
@@ -28,13 +28,15 @@ class Lxmert(RegionEncoder):
     def encode_image(self, images: torch.Tensor) -> States:
         """Return states of the regions after the object-relation layers."""
         encoder = self.network.lxmert.encoder
-        states = encoder.visn_fc(*(input.to(self.network.dtype) for input in self.provider.compute_regions(images)))
+        features, boxes = self.provider.compute_regions(images)
+        states = encoder.visn_fc(features.to(self.network.dtype), boxes.to(self.network.dtype))
         for layer in encoder.r_layers:
             states = layer(states)[0]
         return (states,)
 
     def encode_text(self, ids: torch.Tensor) -> States:
         """Return states of the tokens after the language layers."""
+        # All tokens belong to segment 0.
         states = self.network.lxmert.embeddings(ids, torch.zeros_like(ids))
         for layer in self.network.lxmert.encoder.layer:
             states = layer(states)[0]
@@ -46,10 +48,11 @@ class Lxmert(RegionEncoder):
 
     def compute_pooled_state(self, text: States, image: States) -> torch.Tensor:
         """Return the pooled state after the cross layers, of shape (batch, width)."""
-        words, regions = text[0], image[0]
+        tokens, regions = text[0], image[0]
+        # Tan and Bansal, LXMERT, section 2.2: each stream attends to the other, then to itself.
         for layer in self.network.lxmert.encoder.x_layers:
-            words, regions = layer(words, None, regions, None)[:2]
-        state: torch.Tensor = self.network.lxmert.pooler(words)
+            tokens, regions = layer(tokens, None, regions, None)[:2]
+        state: torch.Tensor = self.network.lxmert.pooler(tokens)
         return state
 
 

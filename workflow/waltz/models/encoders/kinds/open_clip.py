@@ -1,11 +1,12 @@
 """CLIP in the layout of open_clip, whose weights are read into the network of transformers.
 
-Only CLIP's own architecture is read: two transformers, a class token, the text's end token. Towers of timm or of the
-hub, and settings that change the network in another way, are refused.
+Only CLIP's own architecture is supported: two transformers, of which the class token and the text's end token are read.
+Towers of timm or of the hub, and other settings that change the network, are refused.
 """
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,22 +15,22 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.errors import UserError, get_first_line
 from waltz.model_registry import ModelSpec
-from waltz.models.checkpoint_file import load_weights, read_checkpoint, read_settings
+from waltz.models.checkpoint_file import Settings, load_weights, read_checkpoint, read_settings
 from waltz.models.encoders.base import build_common_fields, read_scalar
 from waltz.models.encoders.kinds.two_towers import EXCLAMATION_MARK, Clip
 from waltz.models.implied_size import check_implied_size
 from waltz.models.pretrained import META, OPEN_CLIP_CONFIG, fetch_folder
 
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
-"""Names of the file with the weights; the first that is there is read."""
+"""Names of the file with the weights; the first that exists is read."""
 FILES = (OPEN_CLIP_CONFIG, *WEIGHTS, "tokenizer*.json", "vocab.json", "merges.txt", "special_tokens_map.json")
 """Files of a repository that are read."""
 MODEL_SETTINGS = {"embed_dim", "vision_cfg", "text_cfg", "quick_gelu", "init_logit_scale", "init_logit_bias"}
 VISION_SETTINGS = {"image_size", "layers", "width", "patch_size", "head_width", "mlp_ratio", "patch_dropout"}
 TEXT_SETTINGS = {"context_length", "vocab_size", "width", "heads", "layers", "hf_tokenizer_name", "mlp_ratio"}
-"""Settings that are understood; `patch_dropout` is for training."""
+"""Settings that are supported; `patch_dropout` is used in training only."""
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-"""Normalisation of images where the config names none: OpenAI's."""
+"""Normalization of images if the config names none: OpenAI's."""
 INTERPOLATIONS = {"bicubic": 3, "bilinear": 2}
 """Filters of PIL by name."""
 RENAMED = (
@@ -69,16 +70,18 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"models.{spec.name}: {folder}: no tokenizer: {get_first_line(error)}; put that of"
+            f"models.{spec.name}: {folder}: no tokenizer: {get_first_line(error)}; copy the tokenizer of"
             " openai/clip-vit-base-patch32 there"
         ) from error
-    file = next((folder / name for name in WEIGHTS if (folder / name).is_file()), folder / WEIGHTS[0])
+    file = _find_weights(folder)
+    # Some checkpoints keep the text tower one level below.
     weights = {key.removeprefix("text."): value for key, value in read_checkpoint(file).items()}
     bias = weights.pop("logit_bias", None)
     config = _build_config(model_settings, tokenizer)
     if device.name != META:
         check_implied_size(spec, transformers.CLIPModel, config, folder, OPEN_CLIP_CONFIG)
-    with torch.device(META if device.name == META else "cpu"):
+    creation_device = META if device.name == META else "cpu"
+    with torch.device(creation_device):
         network = transformers.CLIPModel(config)
     load_weights(network, _rename_weights(weights), file, spec.name, lambda key: key == "attn_mask", spec.allow_missing)
     return Clip(
@@ -90,14 +93,21 @@ def load_open_clip(spec: ModelSpec, device: Device) -> Clip:
     )
 
 
-def _check_settings(spec: ModelSpec, model: Mapping[str, Any], images: Mapping[str, Any]) -> None:
-    """Refuse settings of another network, or of another preparation of images."""
+def _find_weights(folder: Path) -> Path:
+    """Return the file with the weights; if there is none, the first possible name, whose absence the reader reports."""
+    for name in WEIGHTS:
+        if (folder / name).is_file():
+            return folder / name
+    return folder / WEIGHTS[0]
+
+
+def _check_settings(spec: ModelSpec, model: Settings, images: Settings) -> None:
+    """Refuse settings of a network or an image preparation that CLIP does not have."""
     vision, text = model.get("vision_cfg", {}), model.get("text_cfg", {})
-    unknown = [
-        *(set(model) - MODEL_SETTINGS),
-        *(f"vision_cfg.{name}" for name in set(vision) - VISION_SETTINGS),
-        *(f"text_cfg.{name}" for name in set(text) - TEXT_SETTINGS),
-    ]
+    unknown = list(set(model) - MODEL_SETTINGS)
+    unknown += [f"vision_cfg.{name}" for name in set(vision) - VISION_SETTINGS]
+    unknown += [f"text_cfg.{name}" for name in set(text) - TEXT_SETTINGS]
+    # A list of layers describes a ResNet, a number a transformer.
     if not isinstance(vision.get("layers"), int):
         unknown.append("vision_cfg.layers")
     if images.get("interpolation", "bicubic") not in INTERPOLATIONS:
@@ -111,27 +121,20 @@ def _check_settings(spec: ModelSpec, model: Mapping[str, Any], images: Mapping[s
         )
 
 
-def _build_config(settings: Mapping[str, Any], tokenizer: Any) -> transformers.CLIPConfig:
-    activation = {"hidden_act": "quick_gelu" if settings.get("quick_gelu") else "gelu"}
+def _build_config(settings: Settings, tokenizer: Any) -> transformers.CLIPConfig:
+    """Return the config of transformers for the settings of open_clip."""
+    activation = "quick_gelu" if settings.get("quick_gelu") else "gelu"
     vision, text = settings["vision_cfg"], settings["text_cfg"]
-
-    def build_tower(tower: Mapping[str, Any], heads: int) -> dict[str, Any]:
-        return {
-            "hidden_size": tower["width"],
-            "intermediate_size": int(tower["width"] * tower.get("mlp_ratio", 4.0)),
-            "num_hidden_layers": tower["layers"],
-            "num_attention_heads": heads,
-            **activation,
-        }
-
+    # open_clip states the width of a head in the image tower, 64 by default, and the number of heads in the text tower.
+    vision_heads = vision["width"] // vision.get("head_width", 64)
     return transformers.CLIPConfig(
         vision_config={
-            **build_tower(vision, vision["width"] // vision.get("head_width", 64)),
+            **_build_tower(vision, vision_heads, activation),
             "image_size": vision["image_size"],
             "patch_size": vision["patch_size"],
         },
         text_config={
-            **build_tower(text, text["heads"]),
+            **_build_tower(text, text["heads"], activation),
             "vocab_size": text["vocab_size"],
             "max_position_embeddings": text["context_length"],
             "bos_token_id": tokenizer.bos_token_id,
@@ -141,8 +144,19 @@ def _build_config(settings: Mapping[str, Any], tokenizer: Any) -> transformers.C
     )
 
 
+def _build_tower(tower: Settings, heads: int, activation: str) -> Settings:
+    """Return the settings that both towers have in transformers."""
+    return {
+        "hidden_size": tower["width"],
+        "intermediate_size": int(tower["width"] * tower.get("mlp_ratio", 4.0)),
+        "num_hidden_layers": tower["layers"],
+        "num_attention_heads": heads,
+        "hidden_act": activation,
+    }
+
+
 def _rename_weights(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return weights by their names in transformers, where queries, keys and values have weights of their own."""
+    """Return weights by their names in transformers, which stores those of queries, keys and values separately."""
     renamed = {}
     for key, value in weights.items():
         name = key
@@ -150,17 +164,25 @@ def _rename_weights(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tens
             name = re.sub(pattern, replacement, name)
         if ".in_proj_" in name:
             before, _, kind = name.partition("in_proj_")
+            # Rows of queries, then of keys, then of values.
             for part, part_value in zip("qkv", value.chunk(3), strict=True):
                 renamed[f"{before}{part}_proj.{kind}"] = part_value
+        elif key in TRANSPOSED:
+            renamed[name] = value.T
         else:
-            renamed[name] = value.T if key in TRANSPOSED else value
+            renamed[name] = value
     return renamed
 
 
-def _build_image_processor(side: int, settings: Mapping[str, Any]) -> Any:
-    square = {"height": side, "width": side}
+def _build_image_processor(length: int, settings: Settings) -> Any:
+    """Return the processor of images to squares of `length` pixels in each direction."""
+    # The crop is square whatever the resize mode.
+    square = {"height": length, "width": length}
+    size = {"shortest_edge": length}  # the longer edge is cropped
+    if settings.get("resize_mode") == "squash":
+        size = square
     return transformers.CLIPImageProcessorPil(
-        size=square if settings.get("resize_mode") == "squash" else {"shortest_edge": side},
+        size=size,
         crop_size=square,
         resample=INTERPOLATIONS[settings.get("interpolation", "bicubic")],
         image_mean=list(settings.get("mean", MEAN)),

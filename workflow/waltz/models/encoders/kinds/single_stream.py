@@ -21,12 +21,12 @@ from waltz.models.encoders.encoder import States, compute_log_odds
 MATCH = 0
 """Index of a match in the output of VisualBERT's head."""
 MAX_ASPECT_RATIO = 1333 / 800
-"""Longest side of an image prepared for ViLT, in units of the side that its shortest one gets."""
+"""Longest side of an image prepared for ViLT, in units of the length of its shortest side."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vilt(PixelEncoder):
-    """A loaded ViLT, whose logit ranks pairs and is no log odds; see `encoder.Encoder`."""
+    """A loaded ViLT, whose logit ranks pairs but does not give log odds; see `encoder.Encoder`."""
 
     probability: bool = False
     images_per_batch: int = 32
@@ -34,7 +34,8 @@ class Vilt(PixelEncoder):
     pairs_per_batch: int = 32
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """Return the prepared image, at its own aspect ratio; one thinner than a row of patches is widened."""
+        """Return the prepared image, with its aspect ratio; an image thinner than a row of patches is widened."""
+        # The processor shrinks the longer side to this many patches.
         patches = int(MAX_ASPECT_RATIO * self.processor.size["shortest_edge"]) // self.processor.size_divisor
         min_side = math.ceil(max(image.size) / patches)
         if min(image.size) < min_side:
@@ -42,16 +43,19 @@ class Vilt(PixelEncoder):
         return super().prepare_image(image)
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Return embeddings of the patches, in order: transformers' own forward pass shuffles them, without effect."""
+        """Return embeddings of the patches in their order; transformers' forward pass shuffles them, without effect."""
         embeddings = self.network.vilt.embeddings
         patches = embeddings.patch_embeddings(images)
-        side = embeddings.config.image_size // embeddings.config.patch_size
-        learned_positions = embeddings.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
+        # The learned positions of a square of patches, (1, width, rows, columns), resized to the image's patches.
+        rows = embeddings.config.image_size // embeddings.config.patch_size
+        learned_positions = embeddings.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (rows, rows))
         positions = torch.nn.functional.interpolate(
             learned_positions, size=patches.shape[2:], mode="bilinear", align_corners=True
         )
+        # [CLS] keeps its position; (images, 1, width).
         first = (embeddings.cls_token + embeddings.position_embeddings[:, :1]).expand(len(images), -1, -1)
         states = torch.cat([first, (patches + positions).flatten(2).transpose(1, 2)], dim=1)
+        # Type 1 is the image, type 0 the text.
         return (states + embeddings.token_type_embeddings.weight[1],)
 
     def encode_text(self, ids: torch.Tensor) -> States:
@@ -70,7 +74,8 @@ class Vilt(PixelEncoder):
 def load_vilt(spec: ModelSpec, device: Device) -> Vilt:
     """Load a ViLT for retrieval by hub id or folder."""
     fields = load_pixel_encoder(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
-    if (patches := fields["network"].config.max_image_length) > 0:
+    patches = fields["network"].config.max_image_length
+    if patches > 0:
         raise UserError(
             f"models.{spec.name}: {spec.weights} looks at {patches} patches drawn at random;"
             " set max_image_length to -1 in its config.json"
@@ -91,7 +96,7 @@ class VisualBert(RegionEncoder):
         return (self.provider.compute_regions(images)[0].to(self.network.dtype),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Return the ids: a single stream has no separate text encoder."""
+        """Return the ids unchanged, because a single stream has no separate text encoder."""
         return (ids,)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:

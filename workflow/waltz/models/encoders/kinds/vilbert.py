@@ -6,7 +6,6 @@ its multi-task run put no loss on it.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -14,23 +13,23 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import VILBERT_DETECTOR_KIND, ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.encoders.base import RegionEncoder, build_provider_fields, load_bert_tokenizer
+from waltz.models.encoders.base import Fields, RegionEncoder, build_provider_fields, load_bert_tokenizer
 from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.networks.vilbert import MATCH, load_two_streams
 from waltz.models.networks.vilbert_detector import DETECTOR_NAME
 from waltz.models.regions import load_region_provider
 
 RETRIEVAL_TASK = 7
-"""Number of the task of retrieval on COCO; 8 is that on Flickr30k."""
+"""Number of the task of retrieval on COCO; retrieval on Flickr30k has the number 8."""
 
 
 @dataclass(frozen=True)
 class Vilbert(RegionEncoder):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
-    Its regions follow a row for the whole image with the mean of their features. Where stored regions are players, a
-    hidden one keeps its location and has the feature 0, as the model represents a missing region, and the first row
-    keeps the mean of all, as in training: it is no player, and its contribution is part of the base value.
+    Its regions follow a row for the whole image with the mean of their features. If stored regions are players, a
+    hidden region keeps its location and has the feature 0, as the model represents a missing region. The first row
+    keeps the mean of all regions, as in training: it is no player, and its contribution is part of the base value.
 
     Texts are read up to the last position; the release cuts them at 30 to 36 tokens.
 
@@ -46,39 +45,45 @@ class Vilbert(RegionEncoder):
     def encode_image(self, images: torch.Tensor) -> States:
         """Return states of the regions before the first co-attention; no released model has an image layer there."""
         features, boxes = self.provider.compute_regions(images)
+        # Lu et al., ViLBERT: a location is four coordinates and the share of the image's area.
         areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
-        inputs = (features, torch.cat([boxes, areas], dim=-1))
-        return (self.network.encode_image(*(input.to(self.network.dtype) for input in inputs)),)
+        locations = torch.cat([boxes, areas], dim=-1)
+        dtype = self.network.dtype
+        return (self.network.encode_image(features.to(dtype), locations.to(dtype)),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
         """Return states of the tokens after the text layers before the first co-attention."""
-        tasks = None if self.task is None else torch.full((len(ids),), self.task, device=ids.device)
+        tasks = None
+        if self.task is not None:
+            tasks = torch.full((len(ids),), self.task, device=ids.device)
         return (self.network.encode_text(ids, tasks=tasks),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return log odds of a match."""
-        return compute_log_odds(self.network.match_logits(self.network.fuse(text[0], image[0])), MATCH)
+        joint = self.network.fuse(text[0], image[0])
+        return compute_log_odds(self.network.compute_match_logits(joint), MATCH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vilbert12in1(Vilbert):
-    """A loaded 12-in-1, whose logit ranks pairs and is no log odds; see `Vilbert`."""
+    """A loaded 12-in-1, whose logit ranks pairs but does not give log odds; see `Vilbert`."""
 
     probability: bool = False
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Return the retrieval head's logit."""
-        logit: torch.Tensor = self.network.retrieval_logit(self.network.fuse(text[0], image[0]))[:, 0].float()
+        joint = self.network.fuse(text[0], image[0])
+        logit: torch.Tensor = self.network.compute_retrieval_logit(joint)[:, 0].float()
         return logit
 
 
 def load_vilbert(spec: ModelSpec, device: Device) -> Vilbert:
-    """Load a ViLBERT by its original checkpoint file, or a folder or hub id with one."""
+    """Load a ViLBERT from its original checkpoint file, or from a folder or hub id with one file."""
     return Vilbert(**_load_fields(spec, device, task=None))
 
 
 def load_vilbert_12in1(spec: ModelSpec, device: Device) -> Vilbert12in1:
-    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one."""
+    """Load a 12-in-1 from its original checkpoint file, or from a folder or hub id with one file."""
     return Vilbert12in1(**_load_fields(spec, device, task=RETRIEVAL_TASK))
 
 
@@ -87,7 +92,7 @@ def load_vilbert_12in1_itm(spec: ModelSpec, device: Device) -> Vilbert:
     return Vilbert(**_load_fields(spec, device, task=RETRIEVAL_TASK))
 
 
-def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
+def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> Fields:
     """Return the fields of `Vilbert` that a checkpoint determines; the release's JSON may be next to it."""
     file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
@@ -95,8 +100,10 @@ def _load_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str,
         file, checkpoint_file.read_configured_settings(spec), task is not None, spec.name, dtype, spec.allow_missing
     )
     config, tokenizer = network.config, load_bert_tokenizer(spec, file.parent)
+    # A network of another set of tasks.
     if task is not None and task >= config.tasks:
         raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")
+    # Ids beyond the embeddings would fail only when a rare word is read.
     if len(tokenizer) > config.vocab_size:
         raise UserError(
             f"models.{spec.name}: {file} knows {config.vocab_size} word pieces, its tokenizer {len(tokenizer)}; put its"

@@ -118,7 +118,7 @@
     const bodies = [...table.tBodies].map(body => ({body, original: $$("tr:not(.group)", body)}));
     const value = cell => {
       if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
-      const text = cell.textContent.trim(), number = text.replace(/,/g, "").replace(/−/g, "-").match(/^[+-]?\d+(\.\d+)?(e[+-]?\d+)?/);
+      const text = (cell.firstChild?.textContent ?? "").trim(), number = text.replace(/,/g, "").replace(/−/g, "-").match(/^[+-]?\d+(\.\d+)?(e[+-]?\d+)?/);
       return number && cell.classList.contains("number") ? Number(number[0]) : text === "–" ? null : text;
     };
     $$("thead th", table).forEach((head, column) => sortButton(head, direction => {
@@ -203,7 +203,7 @@
         parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
         if (cell.sd !== null) parts.push(`deviation ${fixed(cell.sd, cell.places)}`);
         if (cell.best) parts.push("best of the models, as a test shows");
-        if (cell.few) parts.push("too few items to mean anything");
+        if (cell.few) parts.push("too few items or images to mean anything");
         if (cell.guessed) parts.push(`at or below chance, ${short(cell.chance)}`);
       }
       if (cell.text) parts.push(`ours ${cell.text}`);
@@ -442,7 +442,7 @@
         el("span", {}, el("span", {class: "clip"}, Object.values(item.texts)[0] || item.id), result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : "")))));
       const still = shown.find(({item}) => item === state.item) || shown[0];
       if (still) show(still.item);
-      else { state.item = null; article.replaceChildren(el("p", {}, `None of the ${all.length} examples is ${state.outcome}.`)); }
+      else { state.item = null; article.replaceChildren(el("p", {}, `None of the ${all.length} examples is ${state.outcome === "tie" ? "a tie" : state.outcome}.`)); }
     }
 
     function show(item) {

@@ -1,0 +1,44 @@
+"""The installed Snakemake is the one that waltz.snakemake_compat was tested with, and its texts are read."""
+
+from importlib.metadata import version
+from types import SimpleNamespace
+
+import pytest
+
+from waltz import snakemake_compat as compat
+
+MISSING = """Missing input files for rule fetch:
+    output: results/mine/sources/raw/own/images/photos.zip
+    wildcards: source=own, part=images, file=photos.zip
+    affected files:
+        photos.zip
+        other file.zip
+"""
+
+
+@pytest.mark.parametrize(("package", "tested"), compat.TESTED_VERSIONS.items())
+def test_the_minor_version_is_the_tested_one(package, tested):
+    assert version(package).split(".")[:2] == tested.split(".")[:2]
+
+
+def test_missing_files_and_what_is_fetched_from_them_are_found():
+    assert compat.list_missing_files(MISSING) == ["photos.zip", "other file.zip"]
+    assert compat.find_fetched_part(MISSING) == ("own", "images")
+    assert compat.list_missing_files("nothing") == []
+    assert compat.find_fetched_part("nothing") is None
+
+
+def test_the_error_of_a_function_of_a_rule_keeps_its_text():
+    assert compat.find_rule_error(["InputFunctionException:", "  UserError: name it"]) == "name it"
+    assert compat.find_rule_error(["Error:", "  ValueError: no"]) is None
+
+
+def test_only_a_run_of_many_jobs_starts_the_job_server(monkeypatch):
+    started = []
+    monkeypatch.setattr(compat, "patch_script_class", started.append)
+    few = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: iter(range(compat.LEAST_JOBS - 1))))
+    assert not compat.fork_scripts(few).is_set()
+    assert not started
+    many = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: iter(range(compat.LEAST_JOBS))))
+    compat.fork_scripts(many)
+    assert [script_class.__name__ for script_class in started] == ["PythonScript"]

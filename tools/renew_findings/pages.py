@@ -1,0 +1,83 @@
+"""Pages of docs/explanation that state findings: their numbers from the files of two studies, and their figures."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from tools.renew_findings import calibration, t_shap
+from tools.renew_findings.charts import save_charts
+from tools.renew_findings.findings import collect_findings
+from tools.renew_findings.page_charts import PAGE_CHARTS
+from waltz.core.files.atomic import write_text
+from waltz.core.records import read_records
+from waltz.core.schema import MeasurementRecord
+
+MARK = re.compile(r"<!-- ([^>]+) -->([^<]*)<!-- end -->")
+"""A number of the page, between its name and the end."""
+PAGES = {"measures": t_shap.FINDINGS, "calibration": calibration.FINDINGS}
+"""Numbers of each page by name."""
+
+
+def renew_pages(docs: Path, *results: Path) -> None:
+    """Write the findings of studies, and the pages and figures that show them.
+
+    Args:
+        docs: Folder of the documentation.
+        results: Folders of the measurements.
+    """
+    rows = read_measurements(results)
+    for name, sources in PAGES.items():
+        findings = collect_findings(rows, sources)
+        numbers = {key: asdict(finding) for key, finding in findings.items()}
+        write_text(docs / "explanation" / f"{name}.json", json.dumps(numbers, indent=1) + "\n")
+        page = docs / "explanation" / f"{name}.md"
+        texts = {key: finding.text for key, finding in findings.items()}
+        write_text(page, update_page(page.read_text(encoding="utf-8"), texts))
+        save_charts(PAGE_CHARTS[name], findings, docs / "images")
+    draw_bias(rows, docs / "images" / "measures-bias.png")
+
+
+def read_measurements(folders: Iterable[Path]) -> list[MeasurementRecord]:
+    """Return the rows of all measurements in folders."""
+    rows: list[MeasurementRecord] = []
+    for folder in folders:
+        for file in sorted(folder.glob("*.parquet")):
+            rows += read_records(file, MeasurementRecord)
+    return rows
+
+
+def update_page(page: str, texts: Mapping[str, str]) -> str:
+    """Return a page with new numbers between the marks `<!-- name -->` and `<!-- end -->`."""
+
+    def renew(mark: re.Match[str]) -> str:
+        name, old_text = mark[1], mark[2]
+        return f"<!-- {name} -->{texts.get(name, old_text)}<!-- end -->"
+
+    return MARK.sub(renew, page)
+
+
+def draw_bias(rows: Sequence[MeasurementRecord], file: Path) -> None:
+    """Draw bias and error of raw and corrected T-SHAP by number of permutations, with intervals, as PNG."""
+    figure = Figure(figsize=(7, 2.8), layout="constrained")
+    titles = {"bias_towards_players": "bias towards the share of players", "error": "error of an item"}
+    for axes, (quantity, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        for suffix, label in (("", "raw"), ("_corrected", "corrected")):
+            key = ("bias", "permutations", quantity + suffix)
+            points = [row for row in rows if (row.measurement, row.factor, row.quantity) == key]
+            counts = [int(row.level) for row in points]
+            lows = [row.measure.ci_low for row in points]
+            highs = [row.measure.ci_high for row in points]
+            axes.plot(counts, [row.measure.value for row in points], marker="o", label=label)
+            axes.fill_between(counts, lows, highs, alpha=0.2)
+        axes.set_xscale("log")
+        axes.set_xlabel("permutations")
+        axes.set_ylabel("points of T-SHAP")
+        axes.set_title(title, fontsize="medium")
+        axes.axhline(0, color="0.6", linewidth=0.8)
+        axes.legend()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=120, metadata={"Software": None})

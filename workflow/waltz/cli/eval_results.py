@@ -1,0 +1,167 @@
+"""Results of `waltz eval`: accuracy and T-SHAP of each model on each data set, read, printed and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from waltz.cli.output import create_console, write_csv
+from waltz.core.files.atomic import write_text
+from waltz.core.measure import Measure
+
+if TYPE_CHECKING:
+    from waltz.core.schema import MetricRecord
+
+SETTINGS = ("alignment", "perplexity", "pairwise")
+"""Settings whose accuracies are shown: those of encoders, of language models and of VL decoders."""
+NOT_MEASURED = Measure(None, 0)
+"""Measure in the place of a T-SHAP that was not computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """Results of one model on one data set: accuracy and T-SHAP in percent, with 95 % intervals.
+
+    Attributes:
+        model: Name of the model in the study.
+        dataset: Name of the data set, or `average`.
+        accuracy: Percentage of pairs in which the caption scores higher than its foil; a tie counts half.
+        t_shap: Share of the text in the score of the caption.
+    """
+
+    model: str
+    dataset: str
+    accuracy: Measure
+    t_shap: Measure
+
+    def to_columns(self) -> dict[str, object]:
+        """Return the row as it is written to files, with one column for each number."""
+        columns: dict[str, object] = {"model": self.model, "dataset": self.dataset, "items": self.accuracy.n}
+        for name, measure in (("accuracy", self.accuracy), ("t_shap", self.t_shap)):
+            columns[name] = measure.value
+            columns[f"{name}_low"] = measure.ci_low
+            columns[f"{name}_high"] = measure.ci_high
+            columns[f"{name}_reason"] = measure.reason
+        return columns
+
+
+def read_results(results: Path, models: Sequence[str], attribute: bool) -> list[ResultRow]:
+    """Return the results of a study, model by model and data set by data set.
+
+    Args:
+        results: Folder of the study's results.
+        models: Models in the order in which they are shown.
+        attribute: Whether T-SHAP was computed.
+    """
+    from waltz.evaluation.metrics.summary import AVERAGE
+
+    shares = _read_shares(results) if attribute else {}
+    accuracies = _read_accuracies(results)
+    rows: list[ResultRow] = []
+    for accuracy in sorted(accuracies, key=lambda record: models.index(record.model)):
+        t_shap = shares.get((accuracy.model, accuracy.dataset, accuracy.setting), NOT_MEASURED)
+        if accuracy.dataset == AVERAGE:
+            # The average comes after the data sets of its model.
+            t_shap = _average([row.t_shap for row in rows if row.model == accuracy.model])
+        rows.append(ResultRow(accuracy.model, accuracy.dataset, accuracy.measure, t_shap))
+    return rows
+
+
+def _read_shares(results: Path) -> dict[tuple[str, str, str], Measure]:
+    """Return T-SHAP of captions, by model, data set and setting."""
+    from waltz.core.records import read_records
+    from waltz.core.schema import ShareRecord
+
+    shares = {}
+    for record in read_records(results / "attribution" / "shares.parquet", ShareRecord):
+        if record.role == "caption":
+            shares[record.model, record.dataset, record.setting] = record.measure
+    return shares
+
+
+def _read_accuracies(results: Path) -> list[MetricRecord]:
+    """Return the accuracies that are shown: on each data set, and their average if there are several data sets."""
+    from waltz.core.records import read_records
+    from waltz.core.schema import MetricRecord
+    from waltz.evaluation.metrics.summary import AVERAGE
+
+    accuracies = []
+    for record in read_records(results / "evaluation" / "metrics.parquet", MetricRecord):
+        # acc_r compares the texts of a pair, which all three kinds of models can do.
+        if record.metric == "acc_r" and record.setting in SETTINGS:
+            accuracies.append(record)
+    # The average of a single data set would repeat its row.
+    datasets = {record.dataset for record in accuracies} - {AVERAGE}
+    if len(datasets) > 1:
+        return accuracies
+    return [record for record in accuracies if record.dataset != AVERAGE]
+
+
+def _average(measures: Sequence[Measure]) -> Measure:
+    """Return the average over the data sets of one model; `NOT_MEASURED` if a data set has no value."""
+    from waltz.evaluation.metrics.pair_metrics import average_measures
+
+    if any(measure.value is None for measure in measures):
+        return NOT_MEASURED
+    return average_measures(measures)
+
+
+def print_results(rows: Sequence[ResultRow]) -> None:
+    """Print a table of the results, and sentences that explain its numbers."""
+    from rich.table import Table
+
+    # Without any T-SHAP, the table has no column for it.
+    is_attributed = any(row.t_shap.value is not None for row in rows)
+    columns = ["model", "data set", "items", "accuracy (%)"]
+    if is_attributed:
+        columns.append("T-SHAP (%)")
+    table = Table(*columns)
+    for row in rows:
+        cells = [row.model, row.dataset, str(row.accuracy.n), _format_measure(row.accuracy)]
+        if is_attributed:
+            cells.append(_format_measure(row.t_shap))
+        table.add_row(*cells)
+    create_console().print(table)
+    typer.echo(
+        "accuracy: how often the caption scores higher than its foil, ties counting half (50 is chance); in brackets"
+        " 95 % intervals"
+    )
+    if is_attributed:
+        typer.echo("T-SHAP: the text's share in the score of the caption; the rest is the image's")
+
+
+def _format_measure(measure: Measure) -> str:
+    """Return a value with its interval in brackets; without a value, the reason or a dash."""
+    if measure.value is None:
+        return measure.reason or "–"
+    if measure.ci_low is None or measure.ci_high is None:
+        return f"{measure.value:.1f}"
+    return f"{measure.value:.1f} [{measure.ci_low:.1f}, {measure.ci_high:.1f}]"
+
+
+def print_warnings(results: Path) -> None:
+    """Print a line for each kind of texts that could not be scored or attributed, with the reasons."""
+    from waltz.reporting.run_records import list_warnings, read_records
+
+    files: list[Path] = []
+    for pattern in ("benchmark/*.run.json", "evaluation/*/*.run.json", "attribution/*/*.run.json"):
+        files += sorted(results.glob(pattern))
+    for record in read_records(files, results):
+        for kind, count, reasons in list_warnings(record):
+            # Warnings without a reason, such as the number of ties, are left to the report page.
+            if reasons:
+                typer.echo(f"{record.name}: {count} {kind} ({reasons})")
+
+
+def write_results(file: Path, rows: Sequence[ResultRow]) -> None:
+    """Write the results as JSON or CSV, depending on the suffix of the file."""
+    columns = [row.to_columns() for row in rows]
+    if file.suffix == ".json":
+        write_text(file, json.dumps(columns, indent=1) + "\n")
+    else:
+        write_csv(file, list(columns[0]), columns)

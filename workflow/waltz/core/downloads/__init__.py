@@ -1,0 +1,1 @@
+"""Files from the web: addresses, checksums, the download lock file, and the transfer within limits."""

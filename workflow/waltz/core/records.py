@@ -1,0 +1,298 @@
+"""Typed rows of Parquet files: one dataclass a layout, from which its schema, its documentation and its readers follow.
+
+A layout is declared once, as a frozen dataclass with slots that derives from `Record`:
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class AnswerRecord(Record):
+        '''One row per answer.
+
+        Attributes:
+            item_id: Name of the item.
+            score: Score of the answer in percent; None where it could not be read.
+        '''
+
+        LAYOUT_NAME: ClassVar = "answers"
+        KEY: ClassVar = ("item_id",)
+
+        item_id: str
+        score: float | None = None
+
+`get_layout(AnswerRecord)` is its layout, `describe_columns(AnswerRecord)` the texts of its docstring by column.
+
+| annotation | column |
+|---|---|
+| `str`, `bool`, `float`, `int` | string, bool, float64, int64, without nulls |
+| `Int32` | int32 |
+| X or None | the type of X, nulls allowed |
+| `Sequence[X]` | list of X |
+| a dataclass | struct with its fields |
+| `Annotated[X, INLINE]` with a dataclass X | the fields of X, each as a column |
+| `Annotated[X, STORED_AS_NULLABLE]` | nulls are allowed by the schema of the file, but never occur |
+
+Fields come in the order of the dataclass, those of a base class first.
+
+How a package adopts records: code that goes item by item takes `read_records(path, AnswerRecord)` and reads attributes;
+code that aggregates takes `read_frame(path, AnswerRecord)` and works on columns; what writes a file builds records and
+calls `write_records`. `group_files.read_run_records` and `read_run_frames` do the same for the files of model jobs,
+which hold several data sets. Until a whole package has moved, `parquet.read_rows(path, get_layout(AnswerRecord))`
+reads the same file as dictionaries, and `to_row` converts a record. A record holds data and computes nothing.
+"""
+
+import inspect
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import pandas as pd
+import pyarrow as pa
+
+from waltz.core.files import parquet
+from waltz.core.layout import Layout
+
+INLINE = "inline"
+"""Marker of a field whose value is a dataclass: each field of that dataclass is a column of the file."""
+STORED_AS_NULLABLE = "stored as nullable"
+"""Marker of a field that is never None but whose column allows nulls, as in the files of earlier versions."""
+Int32 = Annotated[int, pa.int32()]
+"""Annotation of a field that is stored as int32."""
+
+ARROW_TYPES = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), int: pa.int64()}
+"""Arrow type of a column for each Python type of a field."""
+BATCH = 1_000
+"""Number of rows that `read_records` converts at once: few, so that records take little memory next to the table."""
+COLUMN_DESCRIPTION = re.compile(r"^(?P<name>\w+): (?P<text>.+(?:\n +.+)*)", re.MULTILINE)
+"""Pattern of an entry in the section `Attributes` of a docstring; further lines of an entry are indented more."""
+
+
+class Record:
+    """Base class of the records of a layout.
+
+    Attributes:
+        LAYOUT_NAME: Name of the layout for error messages.
+        KEY: Columns whose values together identify a row.
+    """
+
+    __slots__ = ()
+    LAYOUT_NAME: ClassVar[str]
+    KEY: ClassVar[tuple[str, ...]]
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass(frozen=True)
+class RecordField:
+    """Description of how a field of a record is stored.
+
+    Attributes:
+        name: Name of the field, and of its column unless it is inlined.
+        columns: The column of the field; the columns of an inlined dataclass.
+        nested: The dataclass of an inlined field, a struct, or a list of structs; None for other fields.
+        is_inline: Whether the fields of `nested` are columns.
+        is_list: Whether the field is a list.
+    """
+
+    name: str
+    columns: tuple[pa.Field, ...]
+    nested: type | None
+    is_inline: bool
+    is_list: bool
+
+
+def get_layout(record_type: type[Record]) -> Layout:
+    """Return the layout of the files that contain records of a type."""
+    columns = [column for field in _list_fields(record_type) for column in field.columns]
+    return Layout(record_type.LAYOUT_NAME, pa.schema(columns), record_type.KEY)
+
+
+def describe_columns(record_type: type) -> dict[str, str]:
+    """Return for each column its description on one line, from the docstrings of a record class and its base classes.
+
+    Raises:
+        ValueError: A column has no description.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(record_type.__mro__):
+        # Base classes come first: a subclass may describe a column again if its meaning changes.
+        texts |= _read_attributes(base)
+
+    descriptions: dict[str, str] = {}
+    for field in _list_fields(record_type):
+        # The columns of an inlined dataclass are described in its docstring.
+        if field.is_inline and field.nested is not None:
+            descriptions |= describe_columns(field.nested)
+        elif field.name in texts:
+            descriptions[field.name] = texts[field.name]
+        else:
+            raise ValueError(
+                f"column without a description: {record_type.__name__}.{field.name}; describe it in the section"
+                " Attributes of the docstring"
+            )
+    return descriptions
+
+
+def _read_attributes(documented: type) -> dict[str, str]:
+    """Return the entries of the section `Attributes` in the docstring of a class: description by attribute."""
+    docstring = inspect.getdoc(documented) or ""
+    _, _, section = docstring.partition("Attributes:\n")
+    entries = COLUMN_DESCRIPTION.finditer(inspect.cleandoc(section))
+    return {entry["name"]: " ".join(entry["text"].split()) for entry in entries}
+
+
+def build_struct(nested: type) -> pa.DataType:
+    """Return the Arrow type of a struct with the fields of a dataclass."""
+    return pa.struct([column for field in _list_fields(nested) for column in field.columns])
+
+
+def read_records(path: str | Path, record_type: type[AnyRecord]) -> Iterator[AnyRecord]:
+    """Read and check a file, and yield its rows as records, in order.
+
+    Raises:
+        UserError: The file is missing, damaged or of another layout; raised before the first record.
+    """
+    return build_records(parquet.read(path, get_layout(record_type)), record_type)
+
+
+def build_records(table: pa.Table, record_type: type[AnyRecord]) -> Iterator[AnyRecord]:
+    """Yield the rows of a checked table as records."""
+    # Rows as dictionaries take seven times the memory of the table: convert a few at a time.
+    for batch in table.to_batches(max_chunksize=BATCH):
+        for row in batch.to_pylist():
+            yield from_row(row, record_type)
+
+
+def read_frame(path: str | Path, record_type: type[Record]) -> pd.DataFrame:
+    """Read and check a file, and return it as a data frame; raises as `read_records`.
+
+    A null becomes NaN in a column of numbers, which becomes float64, and None in other columns.
+    """
+    frame: pd.DataFrame = parquet.read(path, get_layout(record_type)).to_pandas()
+    return frame
+
+
+def write_records(
+    path: str | Path, records: Iterable[AnyRecord], record_type: type[AnyRecord], **metadata: str
+) -> tuple[int, int]:
+    """Check and write records in batches; returns and raises as `parquet.write_rows`."""
+    return parquet.write_rows(path, map(to_row, records), get_layout(record_type), metadata=metadata)
+
+
+def to_row(record: object) -> dict[str, Any]:
+    """Return a record, or a nested dataclass, as a dictionary from column to value."""
+    row: dict[str, Any] = {}
+    for field in _list_fields(type(record)):
+        value = getattr(record, field.name)
+        if field.is_inline:
+            row |= to_row(value)
+        else:
+            row[field.name] = _to_value(value, field)
+    return row
+
+
+def _to_value(value: Any, field: RecordField) -> Any:
+    """Return the value of a field as it is stored: a nested dataclass becomes a dictionary."""
+    if value is None or field.nested is None:
+        return value
+    if field.is_list:
+        return [to_row(element) for element in value]
+    return to_row(value)
+
+
+NestedRecord = TypeVar("NestedRecord")
+
+
+def from_row(row: Mapping[str, Any], record_type: type[NestedRecord]) -> NestedRecord:
+    """Return the record, or nested dataclass, of a dictionary from column to value."""
+    # An inlined dataclass takes its columns from the row itself, a struct from a dictionary in its column.
+    values: dict[str, Any] = {}
+    for field in _list_fields(record_type):
+        if field.is_inline and field.nested is not None:
+            values[field.name] = from_row(row, field.nested)
+        else:
+            values[field.name] = _from_value(row[field.name], field)
+    return record_type(**values)
+
+
+def _from_value(value: Any, field: RecordField) -> Any:
+    """Return the field's value of a stored value: a dictionary becomes a nested dataclass."""
+    if value is None or field.nested is None:
+        return value
+    if field.is_list:
+        return [from_row(element, field.nested) for element in value]
+    return from_row(value, field.nested)
+
+
+def _list_fields(record_type: type) -> tuple[RecordField, ...]:
+    """Return for each field of a dataclass, in order, how it is stored."""
+    # A dictionary instead of functools.cache, whose arguments type checkers refuse when they are classes.
+    if record_type not in _FIELDS:
+        hints = get_type_hints(record_type, include_extras=True)
+        _FIELDS[record_type] = tuple(_build_field(field.name, hints[field.name]) for field in fields(record_type))
+    return _FIELDS[record_type]
+
+
+_FIELDS: dict[type, tuple[RecordField, ...]] = {}
+"""Results of `_list_fields` by dataclass, because reading annotations is slow."""
+
+
+def _build_field(name: str, annotation: Any) -> RecordField:
+    """Return how a field with an annotation is stored."""
+    annotation, is_optional = _strip_none(annotation)
+    inner, markers = _strip_markers(annotation)
+    if INLINE in markers:
+        # The columns of the file are those of the dataclass itself.
+        columns = tuple(column for field in _list_fields(inner) for column in field.columns)
+        return RecordField(name, columns, nested=inner, is_inline=True, is_list=False)
+
+    is_list = get_origin(inner) is Sequence
+    element = get_args(inner)[0] if is_list else inner
+    nested: type | None = element if _is_dataclass(element) else None
+    is_nullable = is_optional or STORED_AS_NULLABLE in markers
+    # The markers tell int32 from int64, so the type is read from the whole annotation.
+    column = pa.field(name, _get_arrow_type(annotation), nullable=is_nullable)
+    return RecordField(name, (column,), nested, is_inline=False, is_list=is_list)
+
+
+def _strip_none(annotation: Any) -> tuple[Any, bool]:
+    """Return `X` and True for `X | None`; return other annotations unchanged with False."""
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    if not is_union:
+        return annotation, False
+    # `X | None` has one member besides None; a column cannot have several types.
+    members = [member for member in get_args(annotation) if member is not types.NoneType]
+    if len(members) != 1:
+        raise TypeError(f"column of several types: {annotation}; name one type, or one type and None")
+    return members[0], True
+
+
+def _strip_markers(annotation: Any) -> tuple[Any, Sequence[Any]]:
+    """Return `X` and the markers of `Annotated[X, ...]`; return other annotations unchanged without markers."""
+    if get_origin(annotation) is not Annotated:
+        return annotation, ()
+    inner, *markers = get_args(annotation)
+    return inner, markers
+
+
+def _is_dataclass(annotation: Any) -> bool:
+    """Return whether an annotation is a dataclass itself, not an instance of one."""
+    return isinstance(annotation, type) and is_dataclass(annotation)
+
+
+def _get_arrow_type(annotation: Any) -> pa.DataType:
+    """Return the Arrow type of an annotation without None."""
+    inner, markers = _strip_markers(annotation)
+    for marker in markers:
+        if isinstance(marker, pa.DataType):
+            return marker  # such as int32
+    # Lists and structs are built from the types of their elements and fields.
+    if get_origin(inner) is Sequence:
+        (element,) = get_args(inner)
+        return pa.list_(_get_arrow_type(element))
+    if _is_dataclass(inner):
+        return build_struct(inner)
+    if inner in ARROW_TYPES:
+        return ARROW_TYPES[inner]
+    raise TypeError(f"annotation without an Arrow type: {inner}; the docstring of core/records.py lists those")

@@ -1,0 +1,197 @@
+"""Checks of a study after its models are resolved: each stage can run models of these kinds."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from waltz.core.errors import UserError
+from waltz.model_registry import DECODER_KINDS
+from waltz.plan.models import Models
+from waltz.plan.run_table import Run
+from waltz.plan.study import Study
+
+MEASURED_WITHOUT_MODELS = ("calibration", "plausibility", "power")
+"""Measurements that can be made without any model under `measures.models`."""
+
+
+class CheckedPlan(Protocol):
+    """Attributes of `waltz.plan.plan.Plan` that the checks read."""
+
+    @property
+    def study(self) -> Study:
+        """Return the study."""
+
+    @property
+    def models(self) -> Models:
+        """Return the models of the study."""
+
+    @property
+    def scored(self) -> Sequence[Run]:
+        """Return the runs of stage evaluation."""
+
+    @property
+    def decoded(self) -> Sequence[Run]:
+        """Return the runs of decoders in stage evaluation."""
+
+    @property
+    def answerers(self) -> Sequence[str]:
+        """Return the encoders that answer questions in stage evaluation."""
+
+    @property
+    def group_of(self) -> Mapping[str, str]:
+        """Return the group of each data set in a group."""
+
+    @property
+    def recorded_models(self) -> Collection[str]:
+        """Return the decoders whose results were recorded elsewhere."""
+
+    @property
+    def served_models(self) -> Collection[str]:
+        """Return the decoders that a server runs."""
+
+    def select_measured_models(self, *kinds: str) -> Sequence[str]:
+        """Return the models of stage measures that have one of the kinds."""
+
+
+def check_plan(plan: CheckedPlan) -> None:
+    """Refuse models and tables that do not fit the stages that name them.
+
+    Raises:
+        UserError: The study has such a model or table; the error names the key of the first one.
+    """
+    # The order of the checks decides which fault a user sees first.
+    _check_decoders(plan)
+    _check_question_sets(plan)
+    _check_measures(plan)
+    _check_tables(plan)
+    _check_attributed(plan)
+    _check_filters(plan)
+    _check_perplexities(plan)
+    _check_explained(plan)
+
+
+def _check_decoders(plan: CheckedPlan) -> None:
+    """Refuse models in stage consistency that do not generate text."""
+    for name in plan.study.consistency.models:
+        kind = plan.models[name].kind
+        if kind not in DECODER_KINDS:
+            raise UserError(
+                f"study file: consistency.models: {name!r} is no decoder (got kind {kind}, expected"
+                f" {' or '.join(DECODER_KINDS)}); leave it out"
+            )
+
+
+def _check_question_sets(plan: CheckedPlan) -> None:
+    """Refuse a question set that is in no group while a group of other data sets has its name."""
+    # A question set outside of all groups is a group of its own, of the same name.
+    if not plan.answerers:
+        return
+    for name in plan.study.answering:
+        if name not in plan.group_of:
+            raise UserError(
+                f"study file: groups.{name}: the question set answering.{name} has the same name and is in no group; "
+                "name it in a group, or rename one of the two"
+            )
+
+
+def _check_measures(plan: CheckedPlan) -> None:
+    """Refuse models in stage measures that read no images; refuse measurements that need models if none is named."""
+    measures = plan.study.measures
+    readers = plan.select_measured_models("encoder", "vision")
+    for name in measures.models:
+        if name not in readers:
+            raise UserError(
+                f"study file: measures.models: {name!r} reads no images (got kind {plan.models[name].kind}, expected an"
+                " encoder or vision); leave it out"
+            )
+    # Without models, only measurements that need none can be made.
+    if measures.models:
+        return
+    for measurement in measures.list_measurements():
+        if measurement not in MEASURED_WITHOUT_MODELS:
+            raise UserError(f"study file: measures.models: empty, but measures.{measurement} needs models; name some")
+
+
+def _check_tables(plan: CheckedPlan) -> None:
+    """Refuse tables that show measurements which the study does not make."""
+    measured = plan.study.measures.list_measurements()
+    tables = plan.study.reporting.tables
+    if tables == "all":
+        return
+    for table in tables:
+        if not table.startswith("measures-"):
+            continue
+        # A table is named like its measurement, with hyphens: measures-ground-truth shows `ground_truth`.
+        measurement = table.removeprefix("measures-").replace("-", "_")
+        if measurement not in measured:
+            raise UserError(
+                f"study file: reporting.tables: {table} shows what is not measured; set measures.{measurement}, or"
+                " leave it out"
+            )
+
+
+def _check_attributed(plan: CheckedPlan) -> None:
+    """Refuse recorded models in stage attribution, which would have to run them."""
+    for name in plan.study.attribution.models:
+        if name in plan.recorded_models:
+            raise UserError(
+                f"study file: attribution.models: {name!r} is recorded (models.{name}.recorded), so its scores cannot"
+                " be attributed; leave it out"
+            )
+
+
+def _check_filters(plan: CheckedPlan) -> None:
+    """Refuse filters that use a model behind a server, since servers return no perplexities."""
+    filters = plan.study.filters
+    if filters is None:
+        return
+    for key, name in filters.models.items():
+        if name in plan.served_models:
+            raise UserError(f"study file: filters.{key}: {name!r} is behind a server; name a model with weights")
+
+
+def _check_perplexities(plan: CheckedPlan) -> None:
+    """Refuse perplexities of a model behind a server, which can only be prompted."""
+    # Runs in stage evaluation that are not prompts compute perplexities.
+    # A server answers prompts, but scores no given text.
+    prompted = set(plan.decoded)
+    for run in plan.scored:
+        if run.model in plan.served_models and run not in prompted:
+            raise UserError(
+                f"study file: evaluation.models: perplexities of {run.dataset} cannot be had from the server of"
+                f" {run.model}; name its other groups under evaluation.only.{run.model}, or its weights"
+            )
+
+
+def _check_explained(plan: CheckedPlan) -> None:
+    """Refuse attributions of logits in all stages, if a model is behind a server."""
+    attribution, consistency = plan.study.attribution, plan.study.consistency
+    _check_logits(plan, "attribution", attribution.models, attribution.value)
+    if consistency.cc_shap:
+        _check_logits(plan, "consistency.cc_shap", consistency.models, consistency.cc_shap.value)
+
+
+def _check_logits(plan: CheckedPlan, section: str, names: list[str], value: str | None) -> None:
+    """Refuse attributions of logits in one section, if a model is behind a server, which returns no logits.
+
+    Args:
+        plan: The plan.
+        section: Section of the study with the key `value`.
+        names: Models that the section attributes.
+        value: Value of an output token that is attributed in profile `equations`; profile `published` always takes
+            logits.
+    """
+    stage = section.partition(".")[0]
+    for name in names:
+        if name not in plan.served_models:
+            continue
+        # Profile `equations` attributes the value that the study chooses.
+        if value == "logit":
+            raise UserError(
+                f"study file: {section}.value: a server returns no logits (models.{name}.server); take probability"
+            )
+        # Profile `published` attributes the logits of VL decoders, whatever the study chooses.
+        if "published" in plan.study.profiles and plan.models.get_kind(name) == "vision":
+            raise UserError(
+                f"study file: profiles: published explains logits, which the server of {name} does not return;"
+                f" leave {name} out of {stage}.models, or take profile equations"
+            )
